@@ -28,7 +28,7 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
   if (c.position == PositionKind::rotary)
     rotary_ = std::make_unique<RotaryTable>(c.context, c.size_of_head(), c.rotary_theta, c.yarn,
                                             accumulator_dtype(dtype_), b.device());
-  blocks_.resize(static_cast<size_t>(c.layers));
+  blocks_.resize(c.layers);
   for (const ModelPart& part : parts_) {
     if (part.first) {
       embedding_ = &b.parameter("embedding.weight", {c.vocab, c.hidden}, vocabulary);
@@ -37,8 +37,8 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
                                            {.init = {Init::Kind::normal, c.init_std}});
     }
     for (int64_t l = part.begin; l < part.end; ++l)
-      blocks_[static_cast<size_t>(l)] = std::make_unique<Block>(Block::Spec{c, rotary_.get(), l, registry, schedule},
-                                                                b / "layers" / std::to_string(l));
+      blocks_[l] = std::make_unique<Block>(Block::Spec{c, rotary_.get(), l, registry, schedule},
+                                           b / "layers" / std::to_string(l));
     if (part.last) {
       norm_.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "norm");
       head_ = c.tied_embedding && embedding_ ? embedding_
@@ -65,11 +65,11 @@ Value Transformer::embed(Tape& t, const MicroBatch& batch) const {
   return position_embedding_ ? add(t, x, embedding(t, *position_embedding_, own_rows(batch.positions))) : x;
 }
 
-Transformer::PartOutput Transformer::blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input,
-                                            Recompute recompute) const {
+Transformer::PartOutput Transformer::blocks(Tape& t, const ForwardContext& pass, const ModelPart& part,
+                                            const Value& input, Recompute recompute) const {
   PartOutput out{part.first ? embed(t, pass.batch) : input, {}};
   for (int64_t l = part.begin; l < part.end; ++l) {
-    auto [y, aux_losses] = (*blocks_[static_cast<size_t>(l)])(t, out.value, pass, recompute);
+    auto [y, aux_losses] = (*blocks_[l])(t, out.value, pass, recompute);
     out.value = std::move(y);
     if (aux_losses.data.defined()) out.aux_losses.push_back(aux_losses);
   }
@@ -114,7 +114,7 @@ KeyValueCache Transformer::make_cache(int64_t length, Device device) const {
 std::vector<Transformer::MoePlace> Transformer::moe_layers() const {
   std::vector<MoePlace> places;
   for (int64_t l = 0; l < config_.layers; ++l)
-    if (const auto& block = blocks_[static_cast<size_t>(l)]; block && block->experts())
+    if (const auto& block = blocks_[l]; block && block->experts())
       places.push_back({static_cast<size_t>(config_.moe_layers_before(l)), block->experts()});
   return places;
 }

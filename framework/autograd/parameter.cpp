@@ -57,9 +57,7 @@ class Source {
     for (int64_t done = 0, count = std::ssize(values); done < count;) {
       const int64_t block = (begin + done) / inner_, at = (begin + done) % inner_,
                     n = std::min(count - done, inner_ - at);
-      parts_[static_cast<size_t>(block % parts)].normals(
-          values.subspan(static_cast<size_t>(done), static_cast<size_t>(n)),
-          static_cast<uint64_t>(block / parts * inner_ + at));
+      parts_[block % parts].normals(values.subspan(done, n), static_cast<uint64_t>(block / parts * inner_ + at));
       done += n;
     }
   }

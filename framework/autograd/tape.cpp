@@ -143,7 +143,7 @@ void Replay::enter(std::string_view scope, std::string_view what) {
 }
 
 void Replay::accumulate(int32_t id, Tensor gradient) {
-  Tensor& sum = gradients_[static_cast<size_t>(id)];
+  Tensor& sum = gradients_[id];
   if (!sum.defined()) {
     sum = std::move(gradient);
     return;
@@ -173,7 +173,7 @@ void Replay::run_node(size_t index) {
   // Moved out: what the node holds is freed when this returns, or when its delayed weight task has run.
   Tape::Node node = std::move(tape_.nodes_[index]);
   tape_.nodes_.pop_back();
-  std::vector<Tensor> douts(static_cast<size_t>(node.outputs));
+  std::vector<Tensor> douts(node.outputs);
   bool any = false;
   for (size_t o = 0; o < douts.size(); ++o) {
     douts[o] = std::move(gradients_[static_cast<size_t>(node.first_output) + o]);

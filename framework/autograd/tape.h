@@ -210,7 +210,7 @@ class Replay {
   /// Gradient of a leaf; undefined when nothing depended on it. Taken out, so that the caller may own it alone.
   Tensor take_gradient(const Value& leaf) {
     require(leaf.wants_gradient(), "[tape] the gradient of a value that needs no gradient");
-    return std::exchange(gradients_[static_cast<size_t>(leaf.id)], {});
+    return std::exchange(gradients_[leaf.id], {});
   }
 
  private:
@@ -221,7 +221,7 @@ class Replay {
     std::function<void()> work;
   };
   void accumulate(int32_t id, Tensor gradient);
-  Tensor& sum_of(int32_t id) { return gradients_[static_cast<size_t>(id)]; }
+  Tensor& sum_of(int32_t id) { return gradients_[id]; }
   void finish(std::span<Parameter* const> parameters);
   void run_node(size_t index);
   /// The span of the nodes that are run now: it ends where another part of the model begins.

@@ -20,8 +20,8 @@ constexpr std::array<Entry, 6> entries{{{Dtype::f32, "f32", 4},
 
 }  // namespace
 
-int64_t size_of(Dtype dtype) { return entries[static_cast<size_t>(dtype)].size; }
-std::string_view name_of(Dtype dtype) { return entries[static_cast<size_t>(dtype)].name; }
+int64_t size_of(Dtype dtype) { return entries[dtype].size; }
+std::string_view name_of(Dtype dtype) { return entries[dtype].name; }
 
 Dtype dtype_from_name(std::string_view name) {
   for (const Entry& e : entries)

@@ -11,10 +11,10 @@ namespace hexad::base {
 
 /// Completes "PATH: " if `path` cannot be read as a regular file; empty if it can. Such as "no such file", "is a
 /// directory", "is not a regular file but a pipe", or the system's reason ("Too many levels of symbolic links").
-std::string why_no_file(const std::string& path);
+std::string file_problem(const std::string& path);
 
 /// The same for a folder whose entries can be listed.
-std::string why_no_folder(const std::string& path);
+std::string folder_problem(const std::string& path);
 
 /// Completes "PATH: " after a call that set `error` for `path`. `thing` is what was expected there: "file", "folder".
 std::string system_reason(const std::string& path, int error, std::string_view thing);

@@ -58,7 +58,7 @@ class Loader {
   Loader(const fs::path& recipe, const std::string& include_root) : recipe_(recipe) {
     roots_.push_back(folder_of(recipe));
     if (include_root.empty()) return;
-    if (const std::string problem = base::why_no_folder(include_root); !problem.empty())
+    if (const std::string problem = base::folder_problem(include_root); !problem.empty())
       fail(ExitCode::usage, "--include-root ", include_root, ": ", problem);
     roots_.push_back(folder_of(fs::path(include_root) / "any.yaml"));
   }
@@ -125,7 +125,7 @@ class Loader {
 
   std::string text_of(const fs::path& path, const std::string& mentioned) const {
     // A pipe or device has no size to check and may never end; what a pipe holds is gone for the second reader.
-    if (const std::string problem = base::why_no_file(path.string()); !problem.empty())
+    if (const std::string problem = base::file_problem(path.string()); !problem.empty())
       fail(ExitCode::usage, mentioned, ": ", problem,
            problem == "is a directory" ? "; expected a recipe file (.yaml)" : "");
     std::ifstream file(path, std::ios::binary);
@@ -133,7 +133,7 @@ class Loader {
     std::string text(budget_.bytes + 1, '\0');  // one byte more than allowed, so that parse_yaml sees the excess
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (file.bad()) fail(ExitCode::usage, mentioned, ": cannot be read");
-    text.resize(static_cast<size_t>(file.gcount()));
+    text.resize(file.gcount());
     return text;
   }
 

@@ -25,7 +25,7 @@ class BpeTokenizer final : public Tokenizer {
       require(m.left >= 0 && m.left < id && m.right >= 0 && m.right < id, "[bpe] merge of ids ", m.left, " and ",
               m.right, " makes id ", id, ", expected smaller ids");
       merged_id_.emplace(key_of(m.left, m.right), id);
-      bytes_.push_back(bytes_[static_cast<size_t>(m.left)] + bytes_[static_cast<size_t>(m.right)]);
+      bytes_.push_back(bytes_[m.left] + bytes_[m.right]);
     }
   }
 
@@ -44,7 +44,7 @@ class BpeTokenizer final : public Tokenizer {
 
   std::string_view bytes_of(int32_t id) const override {
     check_id(id);
-    return id < text_ids() ? std::string_view(bytes_[static_cast<size_t>(id)]) : std::string_view();
+    return id < text_ids() ? std::string_view(bytes_[id]) : std::string_view();
   }
 
   TokenizerContents contents() const override { return {"bpe", merges_}; }

@@ -54,8 +54,8 @@ std::vector<Sample> samples_of(const Part& part) {
   std::vector<Sample> samples;
   for (const int64_t d : chosen) {
     const auto offsets = part.tokens->offsets();
-    const int64_t begin = offsets[static_cast<size_t>(d)], length = offsets[static_cast<size_t>(d) + 1] - begin;
-    std::vector<int32_t> ids(static_cast<size_t>(std::min(length, sample_tokens)));
+    const int64_t begin = offsets[d], length = offsets[static_cast<size_t>(d) + 1] - begin;
+    std::vector<int32_t> ids(std::min(length, sample_tokens));
     part.tokens->read_ids(begin, ids);
     samples.push_back({&part, d, length, std::move(ids)});
   }

@@ -61,7 +61,7 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
 }
 
 MixtureSource::Place MixtureSource::place(int64_t index) const {
-  const Slot slot = block_[static_cast<size_t>(index % block_size)];
+  const Slot slot = block_[index % block_size];
   return {slot.part, index / block_size * quotas_[slot.part] + slot.rank};
 }
 

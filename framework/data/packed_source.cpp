@@ -122,7 +122,7 @@ int64_t ShuffledDocuments::epoch(int64_t index) const { return index * context_ 
 ShuffledDocuments::Order ShuffledDocuments::draw(int64_t epoch) const {
   const auto offsets = dataset_->offsets();
   Order order{epoch, {}, {}};
-  order.documents.resize(static_cast<size_t>(dataset_->documents()));
+  order.documents.resize(dataset_->documents());
   std::iota(order.documents.begin(), order.documents.end(), 0);
   const Philox random(seed_, Purpose::shuffle, "documents", static_cast<uint64_t>(epoch));
   for (size_t i = order.documents.size(); i > 1; --i) {
@@ -131,14 +131,14 @@ ShuffledDocuments::Order ShuffledDocuments::draw(int64_t epoch) const {
   int64_t start = 0;
   for (int64_t d : order.documents) {
     order.starts.push_back(start);
-    start += offsets[static_cast<size_t>(d) + 1] - offsets[static_cast<size_t>(d)];
+    start += offsets[static_cast<size_t>(d) + 1] - offsets[d];
   }
   return order;
 }
 
 std::shared_ptr<const ShuffledDocuments::Order> ShuffledDocuments::order(int64_t epoch) const {
   const std::lock_guard lock(mutex_);
-  auto& kept = orders_[static_cast<size_t>(epoch % 2)];
+  auto& kept = orders_[epoch % 2];
   if (!kept || kept->epoch != epoch) kept = std::make_shared<const Order>(draw(epoch));
   return kept;
 }

@@ -67,7 +67,7 @@ class Corpus {
     progress_({stage, done, total_bytes_});
     for (InputFile& file : inputs_.taken) {
       const std::string contents = read_file(file.path);
-      f(file, options_.binary ? contents : without_mark(contents));
+      f(file, options_.binary ? contents : without_byte_order_mark(contents));
       done += static_cast<int64_t>(contents.size());
       progress_({stage, done, total_bytes_});
     }

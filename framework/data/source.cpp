@@ -8,12 +8,12 @@ namespace hexad::data {
 using namespace base;
 
 Batch::Batch(int64_t count_, int64_t context_) : count(count_), context(context_) {
-  for (auto* column : {&ids, &targets, &first, &last, &positions}) column->resize(static_cast<size_t>(count * context));
+  for (auto* column : {&ids, &targets, &first, &last, &positions}) column->resize(count * context);
 }
 
 Row Batch::row(int64_t sequence) {
   const auto part = [&](std::vector<int32_t>& column) {
-    return std::span(column).subspan(static_cast<size_t>(sequence * context), static_cast<size_t>(context));
+    return std::span(column).subspan(sequence * context, context);
   };
   return {part(ids), part(targets), part(first), part(last)};
 }
@@ -42,7 +42,7 @@ int64_t Batch::document_count() const {
 int64_t Batch::target_bytes(std::span<const int32_t> bytes_per_id) const {
   int64_t bytes = 0;
   for (int32_t target : targets) {
-    if (target != ignored) bytes += bytes_per_id[static_cast<size_t>(target)];
+    if (target != ignored) bytes += bytes_per_id[target];
   }
   return bytes;
 }

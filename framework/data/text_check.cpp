@@ -69,7 +69,7 @@ TextProblem check_text(std::string_view contents) {
           zero ? "" : "`iconv -f LATIN1 -t UTF-8` converts Latin-1"};
 }
 
-std::string_view without_mark(std::string_view contents) {
+std::string_view without_byte_order_mark(std::string_view contents) {
   constexpr std::string_view mark = "\xef\xbb\xbf";
   if (contents.starts_with(mark)) contents.remove_prefix(mark.size());
   return contents;

@@ -18,6 +18,6 @@ struct TextProblem {
 TextProblem check_text(std::string_view contents);
 
 /// `contents` without the byte order mark that some programs put before UTF-8.
-std::string_view without_mark(std::string_view contents);
+std::string_view without_byte_order_mark(std::string_view contents);
 
 }  // namespace hexad::data

@@ -131,7 +131,7 @@ void TokenDataset::read_ids(int64_t first, std::span<int32_t> out) const {
     for (int64_t i = 0; i < n; ++i) {
       const int32_t id = id_at(block.data(), width, i);
       check_id(id, first + done + i);
-      out[static_cast<size_t>(done + i)] = id;
+      out[done + i] = id;
     }
     done += n;
   }

@@ -31,7 +31,7 @@ int64_t block_size(int64_t bytes) {
 std::string_view name_of(Category category) {
   constexpr std::string_view names[] = {"parameter", "gradient",      "optimizer", "activation",
                                         "temporary", "communication", "offload"};
-  return names[static_cast<size_t>(category)];
+  return names[category];
 }
 
 std::string human_bytes(int64_t bytes) {
@@ -47,8 +47,7 @@ std::string MemoryStats::table() const {
   const auto add = [&](std::string_view name, int64_t in_use, int64_t highest) {
     text += fmt::format("  {:<14}{:>8} in use, peak {:>8}\n", name, human_bytes(in_use), human_bytes(highest));
   };
-  for (int c = 0; c < category_count; ++c)
-    add(name_of(static_cast<Category>(c)), used[static_cast<size_t>(c)], peak[static_cast<size_t>(c)]);
+  for (int c = 0; c < category_count; ++c) add(name_of(static_cast<Category>(c)), used[c], peak[c]);
   add("total", total, peak_total);
   if (peak_held) add("held", held, peak_held);
   return text;
@@ -147,7 +146,7 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
                limit_ ? base::cat(" exceeds the limit of ", limit_, " bytes") : "", "; in use:\n", stats().table(),
                "largest blocks:\n", largest_blocks());
   count(bytes, category);
-  if (poison_) std::memset(block, 0xff, static_cast<size_t>(bytes));  // all ones is a NaN in every float type
+  if (poison_) std::memset(block, 0xff, bytes);  // all ones is a NaN in every float type
   return block;
 }
 

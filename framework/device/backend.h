@@ -18,7 +18,7 @@ struct ContextOptions {
   int64_t memory_limit = 0;   // bytes; 0: none
   int64_t pinned_limit = 0;   // bytes of page-locked host memory, on devices that copy from it; 0: none
   bool poison = false;        // fill new blocks with NaN
-  bool worker_lanes = false;  // see DeviceContext::run_lanes_by_themselves
+  bool worker_lanes = false;  // see DeviceContext::run_lanes_on_threads
   std::string offload_folder = "/tmp";
   std::shared_ptr<MetaRun> meta{};  // of kind meta, which needs it; see framework/device/meta/meta_run.h
 };

@@ -24,7 +24,7 @@ std::unique_ptr<Backend> make_backend(const ContextOptions& options) {
 
 std::string_view name_of(DeviceKind kind) {
   if (kind == DeviceKind::meta) return "meta";
-  return enum_names(kind)[static_cast<size_t>(kind)].second;
+  return enum_names(kind)[kind].second;
 }
 
 DeviceContext::DeviceContext(const Options& options)
@@ -33,9 +33,8 @@ DeviceContext::DeviceContext(const Options& options)
       meta_(kind_ == DeviceKind::meta ? options.meta : nullptr),
       runs_ahead_((meta_ ? meta_->stands_for() : kind_) != DeviceKind::cpu),
       allocator_(backend_->make_allocator()) {
-  for (int l = 0; l < lane_count; ++l)
-    lanes_[static_cast<size_t>(l)] = backend_->make_lane(static_cast<Lane>(l), false);
-  run_lanes_by_themselves(options.worker_lanes);
+  for (int l = 0; l < lane_count; ++l) lanes_[l] = backend_->make_lane(static_cast<Lane>(l), false);
+  run_lanes_on_threads(options.worker_lanes);
 }
 
 DeviceContext::~DeviceContext() {
@@ -56,10 +55,9 @@ Stream& DeviceContext::host_stream() {
   return *host_stream_;
 }
 
-void DeviceContext::run_lanes_by_themselves(bool wanted) {
+void DeviceContext::run_lanes_on_threads(bool wanted) {
   if (wanted == by_themselves_) return;
-  for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy})
-    lanes_[static_cast<size_t>(lane)] = backend_->make_lane(lane, wanted);
+  for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy}) lanes_[lane] = backend_->make_lane(lane, wanted);
   by_themselves_ = wanted;
 }
 
@@ -70,7 +68,7 @@ const std::shared_ptr<Allocator>& DeviceContext::offload_allocator() {
 
 std::array<int64_t, category_count> DeviceContext::used_memory() const {
   std::array<int64_t, category_count> used = allocator_->stats().used;
-  if (offload_) used[static_cast<size_t>(Category::offload)] = offload_->stats().used_in(Category::offload);
+  if (offload_) used[Category::offload] = offload_->stats().used_in(Category::offload);
   return used;
 }
 

@@ -34,12 +34,12 @@ class DeviceContext {
   const std::shared_ptr<Allocator>& allocator() const { return allocator_; }
   /// Created at first use: most runs offload nothing.
   const std::shared_ptr<Allocator>& offload_allocator();
-  Stream& stream(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
+  Stream& stream(Lane lane) { return *lanes_[lane]; }
   Stream& compute() { return stream(Lane::compute); }
   /// True if lanes other than compute have a thread each.
-  bool lanes_run_by_themselves() const { return by_themselves_; }
+  bool lanes_have_threads() const { return by_themselves_; }
   /// Changes that. Nothing may be in flight in these lanes.
-  void run_lanes_by_themselves(bool wanted);
+  void run_lanes_on_threads(bool wanted);
 
   /// The only way across between host and device (see Backend).
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) { backend_->copy(stream, to, from, bytes); }

@@ -15,6 +15,6 @@ constexpr auto enum_names(Lane) {
       {{Lane::inter, "inter"}, {Lane::intra, "intra"}, {Lane::copy, "copy"}, {Lane::compute, "compute"}});
 }
 inline constexpr int lane_count = enum_names(Lane{}).size();
-constexpr std::string_view name_of(Lane lane) { return enum_names(lane)[static_cast<size_t>(lane)].second; }
+constexpr std::string_view name_of(Lane lane) { return enum_names(lane)[lane].second; }
 
 }  // namespace hexad::device

@@ -23,8 +23,8 @@ struct MemoryStats {
   int64_t total = 0, peak_total = 0;
   int64_t held = 0, peak_held = 0;
 
-  int64_t used_in(Category c) const { return used[static_cast<size_t>(c)]; }
-  int64_t peak_in(Category c) const { return peak[static_cast<size_t>(c)]; }
+  int64_t used_in(Category c) const { return used[c]; }
+  int64_t peak_in(Category c) const { return peak[c]; }
   /// The share of what was held at the peak that was of no use: between blocks, or cached. 0 where nobody counts it.
   double fragmentation() const;
   std::string table() const;  // one line a category, for out-of-memory messages

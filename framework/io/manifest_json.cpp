@@ -51,7 +51,7 @@ std::string read_file_name(const JsonNode& node) {
 
 }  // namespace
 
-std::string_view name_of(Kind kind) { return kind_names[static_cast<size_t>(kind)]; }
+std::string_view name_of(Kind kind) { return kind_names[kind]; }
 
 Json to_json(const ShardRecord& shard) {
   return {{"file", shard.file}, {"bytes", shard.bytes}, {"digest", shard.digest}};

@@ -63,7 +63,7 @@ Manifest merge_parts(const RunState& run, std::span<const std::string> parts) {
     ShardPart part = part_from_json(text);
     require(part.count == static_cast<int>(parts.size()) && part.index < part.count, "[checkpoint] shard ", part.index,
             " of ", part.count, " among ", parts.size(), " parts");
-    ShardRecord& shard = manifest.shards[static_cast<size_t>(part.index)];
+    ShardRecord& shard = manifest.shards[part.index];
     require(shard.file.empty(), "[checkpoint] shard ", part.index, " is given twice");
     shard = std::move(part.shard);
     for (TensorRecord& t : part.tensors) {

@@ -44,7 +44,7 @@ void for_each_run(const Shape& size, const Shape& a, const Shape& b, Run&& run) 
   for (int d = outer;;) {
     run(offset_a, offset_b, count);
     for (d = outer - 1; d >= 0; --d) {
-      int64_t& i = index[static_cast<size_t>(d)];
+      int64_t& i = index[d];
       offset_a += a[d], offset_b += b[d];
       if (++i < size[d]) break;
       offset_a -= i * a[d], offset_b -= i * b[d];

@@ -24,11 +24,11 @@ class RunReader {
     if (bytes >= window_bytes / 16) return read_directly(offset, static_cast<std::byte*>(out), bytes);
     if (offset < begin_ || offset + bytes > begin_ + static_cast<int64_t>(window_.size())) {
       begin_ = offset;
-      window_.resize(static_cast<size_t>(std::min(window_bytes, end_ - offset)));
+      window_.resize(std::min(window_bytes, end_ - offset));
       file_.read_at(offset, window_.data(), static_cast<int64_t>(window_.size()));
       work_.moved(file_.path(), static_cast<int64_t>(window_.size()));
     }
-    std::memcpy(out, window_.data() + (offset - begin_), static_cast<size_t>(bytes));
+    std::memcpy(out, window_.data() + (offset - begin_), bytes);
   }
 
  private:
@@ -125,7 +125,7 @@ std::string SafetensorsFile::digest(std::string_view name) const {
   const TensorInfo& t = info(name);
   const data::ReadFile file(path_);
   data::StreamingDigest digest;
-  std::vector<char> window(static_cast<size_t>(std::min(window_bytes, t.end - t.begin)));
+  std::vector<char> window(std::min(window_bytes, t.end - t.begin));
   for (int64_t at = t.begin; at < t.end;) {
     const int64_t count = std::min<int64_t>(window_bytes, t.end - at);
     file.read_at(at, window.data(), count);

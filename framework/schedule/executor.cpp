@@ -152,12 +152,12 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
   // The completing thread may record the end time long after waiters have resumed, if threads share a core.
   for (size_t i = 0; i < tasks.size(); ++i)
     for (TaskId id : tasks[i].after) {
-      double& end = times[static_cast<size_t>(id)].end;
+      double& end = times[id].end;
       end = std::min(end, times[i].begin);
     }
   std::array<double, device::lane_count> lane_end{};
   for (size_t i = 0; i < tasks.size(); ++i) {
-    double& end = lane_end[static_cast<size_t>(tasks[i].spec.lane)];
+    double& end = lane_end[tasks[i].spec.lane];
     times[i].begin = std::min(std::max(times[i].begin, end), times[i].end);
     end = std::max(end, times[i].end);
   }
@@ -177,7 +177,7 @@ class Yields {
   void before(const Task& task, const Stream& stream) {
     if (!issuer_waits(stream)) return;
     bool waits = false;
-    for (TaskId id : task.after) waits |= std::exchange(away_[static_cast<size_t>(id)], char{0}) != 0;
+    for (TaskId id : task.after) waits |= std::exchange(away_[id], char{0}) != 0;
     if (waits && fibers_) fibers_->yield();
   }
   void at_the_end() {
@@ -204,7 +204,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
       Stream& stream = context.stream(task.spec.lane);
       yields.before(task, stream);
       for (TaskId id : task.after) {
-        wait_for(issued[static_cast<size_t>(id)], tasks[static_cast<size_t>(id)].spec.name, stream, context.spans());
+        wait_for(issued[id], tasks[id].spec.name, stream, context.spans());
       }
       if (watch) measure_begin(watch, i, stream);
       Event asynchronous = issue(task, stream);
@@ -227,14 +227,13 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
   const auto tasks = graph.tasks();
   const base::Philox random(seed, base::Purpose::shuffle, "schedule");
   std::vector<std::vector<TaskId>> lanes(device::lane_count);  // what is left of each, last first
-  for (TaskId id = static_cast<TaskId>(tasks.size()); id-- > 0;)
-    lanes[static_cast<size_t>(tasks[static_cast<size_t>(id)].spec.lane)].push_back(id);
+  for (TaskId id = static_cast<TaskId>(tasks.size()); id-- > 0;) lanes[tasks[id].spec.lane].push_back(id);
 
   std::vector<TaskId> order;
   std::vector<bool> done(tasks.size());
   const auto may_run = [&](TaskId id) {
-    for (TaskId before : tasks[static_cast<size_t>(id)].after)
-      if (!done[static_cast<size_t>(before)]) return false;
+    for (TaskId before : tasks[id].after)
+      if (!done[before]) return false;
     return true;
   };
   while (order.size() < tasks.size()) {
@@ -244,7 +243,7 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
       if (!lane.empty() && may_run(lane.back())) candidates.push_back(&lane);
     auto& lane = *candidates[random.below(order.size(), candidates.size())];
     order.push_back(lane.back());
-    done[static_cast<size_t>(lane.back())] = true;
+    done[lane.back()] = true;
     lane.pop_back();
   }
   return order;
@@ -253,7 +252,7 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
 void execute_shuffled(const TaskGraph& graph, device::DeviceContext& context, uint64_t seed) {
   begin(context);
   for (TaskId id : shuffled_order(graph, seed)) {
-    const Task& task = graph.tasks()[static_cast<size_t>(id)];
+    const Task& task = graph.tasks()[id];
     Stream& stream = context.stream(task.spec.lane);
     const Event asynchronous = task.work(stream);
     stream.synchronize();

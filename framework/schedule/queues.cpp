@@ -16,12 +16,12 @@ class Run {
       const Job& job = jobs[i];
       base::require(job.queue >= 0 && job.queue < static_cast<int>(queues_.size()), "[schedule] job ", i,
                     " is in queue ", job.queue, " of ", queues_.size());
-      queues_[static_cast<size_t>(job.queue)].jobs.push_back(i);
+      queues_[job.queue].jobs.push_back(i);
       states_[i].waits_for = job.after.size();
-      for (int before : job.after) states_[static_cast<size_t>(before)].waiting.push_back(i);
+      for (int before : job.after) states_[before].waiting.push_back(i);
       if (job.collective == Job::alone) continue;
       collectives_.resize(std::max(collectives_.size(), static_cast<size_t>(job.collective) + 1));
-      collectives_[static_cast<size_t>(job.collective)].push_back(i);
+      collectives_[job.collective].push_back(i);
     }
     for (const auto& members : collectives_) unmoved_.push_back(members.size());
     times_.jobs.resize(jobs.size());
@@ -83,8 +83,8 @@ class Run {
       const int c = jobs_[job].collective;
       if (c == Job::alone)
         end(job);
-      else if (--unmoved_[static_cast<size_t>(c)] == 0)
-        for (size_t member : collectives_[static_cast<size_t>(c)]) end(member);
+      else if (--unmoved_[c] == 0)
+        for (size_t member : collectives_[c]) end(member);
     }
     for (size_t set : changed_) set_speeds(set);
     changed_.clear();
@@ -96,7 +96,7 @@ class Run {
     ++queues_[queue].at;
     begin_head(queue);
     for (size_t next : states_[job].waiting)
-      if (--states_[next].waits_for == 0 && *queues_[static_cast<size_t>(jobs_[next].queue)].head() == next)
+      if (--states_[next].waits_for == 0 && *queues_[jobs_[next].queue].head() == next)
         begin_head(static_cast<size_t>(jobs_[next].queue));
   }
 

@@ -121,8 +121,7 @@ double Rates::seconds(const TaskSpec& task) const {
 }
 
 void Rates::check() const {
-  for (const auto& [pass, name] : enum_names(GemmPass{}))
-    check_curve(compute[static_cast<size_t>(pass)], base::cat(name, " products"));
+  for (const auto& [pass, name] : enum_names(GemmPass{})) check_curve(compute[pass], base::cat(name, " products"));
   check_curve(copy, "copy");
   const auto check_link = [](const TimeCurve& curve, const std::string& name) {
     check_curve(curve, name);

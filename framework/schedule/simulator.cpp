@@ -57,11 +57,10 @@ std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates&
   rates.check();
   std::vector<Job> jobs;
   for (size_t r = 0; r < graphs.size(); ++r) add_jobs(jobs, *graphs[r], rates, static_cast<int>(r), parts[r], drive);
-  const JobTimes times = run_jobs(jobs, {.sets = static_cast<int>(graphs.size()),
-                                         .beside = device::lane_count,
-                                         .speed = [speeds = speeds_of(rates)](int lane, size_t others) {
-                                           return speeds[static_cast<size_t>(lane)][others];
-                                         }});
+  const JobTimes times =
+      run_jobs(jobs, {.sets = static_cast<int>(graphs.size()),
+                      .beside = device::lane_count,
+                      .speed = [speeds = speeds_of(rates)](int lane, size_t others) { return speeds[lane][others]; }});
   std::string stuck;
   for (int job : times.stuck) {
     size_t rank = 0, task = static_cast<size_t>(job);

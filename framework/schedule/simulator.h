@@ -20,7 +20,7 @@ enum class Drive : uint8_t {
 
 /// Returns how the lanes of `context` are driven now.
 inline Drive drive_of(const device::DeviceContext& context) {
-  return context.lanes_run_by_themselves() || context.runs_ahead() ? Drive::threads : Drive::caller;
+  return context.lanes_have_threads() || context.runs_ahead() ? Drive::threads : Drive::caller;
 }
 
 /// One rank, all others alike. Every lane runs its tasks in insertion order, one at a time, each as soon as what it

@@ -276,7 +276,7 @@ MetricsRecord parse_json_line(std::string_view line) try {
 
 MetricsHistory read_metrics(const std::filesystem::path& path) {
   // A pipe or device, which the sink may write to, has nothing to read, or no end.
-  if (const std::string problem = base::why_no_file(path.string()); problem == "no such file")
+  if (const std::string problem = base::file_problem(path.string()); problem == "no such file")
     base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no metrics were written there");
   else if (!problem.empty())
     base::fail(base::ExitCode::data, path.string(), ": ", problem, ": there are no metrics to read");

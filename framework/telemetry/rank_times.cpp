@@ -35,10 +35,10 @@ RankTimes rank_times(std::span<const RankTime> ranks) {
                   .slowest = {}};
   std::vector<int> order(ranks.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto own = [&](int r) { return ranks[static_cast<size_t>(r)].own_seconds(); };
+  const auto own = [&](int r) { return ranks[r].own_seconds(); };
   std::ranges::stable_sort(order, std::greater{}, own);
   order.resize(std::min(order.size(), listed));
-  for (int r : order) times.slowest.push_back({r, own(r), ranks[static_cast<size_t>(r)].waited_seconds});
+  for (int r : order) times.slowest.push_back({r, own(r), ranks[r].waited_seconds});
   return times;
 }
 

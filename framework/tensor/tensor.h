@@ -142,8 +142,8 @@ View<T, Rank> Tensor::view() const {
   require(rank() == Rank, "[tensor] ", shape_, " viewed with rank ", Rank);
   View<T, Rank> v{data<T>(), {}, {}};
   for (int d = 0; d < Rank; ++d) {
-    v.size[static_cast<size_t>(d)] = shape_[d];
-    v.stride[static_cast<size_t>(d)] = strides_[d];
+    v.size[d] = shape_[d];
+    v.stride[d] = strides_[d];
   }
   return v;
 }
@@ -160,7 +160,7 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   require(dtype_of<T> == dtype_, "[tensor] data of ", dtype_, " read as ", dtype_of<T>);
   require(contiguous(), "[tensor] to_vector of a strided ", shape_);
-  std::vector<T> values(static_cast<size_t>(numel()));
+  std::vector<T> values(numel());
   download(values.data());
   return values;
 }

@@ -17,7 +17,7 @@ struct View {
     static_assert(sizeof...(Index) == Rank);
     int64_t offset = 0;
     int d = 0;
-    ((offset += static_cast<int64_t>(index) * stride[static_cast<size_t>(d++)]), ...);
+    ((offset += static_cast<int64_t>(index) * stride[d++]), ...);
     return data[offset];
   }
 };

@@ -42,10 +42,8 @@ struct MicroBatch {
   int64_t tokens() const { return sequences * length; }
   /// Tokens on this rank.
   int64_t rows() const { return tokens() / context_ranks; }
-  int64_t token(int64_t row) const { return row_tokens.empty() ? row : row_tokens[static_cast<size_t>(row)]; }
-  int64_t valid_in(int64_t sequence) const {
-    return valid_tokens.empty() ? length : valid_tokens[static_cast<size_t>(sequence)];
-  }
+  int64_t token(int64_t row) const { return row_tokens.empty() ? row : row_tokens[row]; }
+  int64_t valid_in(int64_t sequence) const { return valid_tokens.empty() ? length : valid_tokens[sequence]; }
   cp::ContextSplit split() const { return {sequences, length, context_ranks, context_rank}; }
 };
 

@@ -54,7 +54,7 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
 
 // One sequence, alone: its new tokens attend to all that came before.
 Value Attention::attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const {
-  auto& cache = pass.cache->layers[static_cast<size_t>(layer_)];
+  auto& cache = pass.cache->layers[layer_];
   const int64_t begin = pass.cache->length, length = pass.batch.length, end = begin + length;
   const auto& copy = kernels::kernels(h.q.device()).pointwise.copy;
   copy(t.stream, cache.keys.slice(0, begin, end), h.k.data);

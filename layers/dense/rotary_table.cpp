@@ -33,7 +33,7 @@ RotaryTable::RotaryTable(int64_t positions, int64_t head_size, double theta, con
   if (!device.has_memory()) return;
   const double magnitude = yarn.factor == 1 ? 1.0 : 0.1 * std::log(yarn.factor) + 1.0;
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
-    std::vector<T> c(static_cast<size_t>(positions * half)), s(c.size());
+    std::vector<T> c(positions * half), s(c.size());
     for (int64_t i = 0; i < half; ++i) {
       const double f = frequency(i, head_size, theta, yarn);
       for (int64_t p = 0; p < positions; ++p) {

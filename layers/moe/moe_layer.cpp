@@ -41,7 +41,7 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   for (int rank = 0; rank < mesh.layout().world(); ++rank) {
     const std::vector<int> ranks = direct ? mesh.layout().expert_sharers(rank) : mesh.layout().members(Axis::ep, rank);
     std::vector<int> nodes;
-    for (int r : ranks) nodes.push_back(node_of_rank[static_cast<size_t>(r)]);
+    for (int r : ranks) nodes.push_back(node_of_rank[r]);
     const comm::NodeGrid grid(nodes);
     // Ranks issue alike many tasks, in whatever groups they are.
     if (two_levels.value_or(grid.two_levels()) != grid.two_levels())
@@ -81,7 +81,7 @@ int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hi
 // share out all experts, each time in another order, so that the experts of a token are on as many ranks as by chance.
 Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device device) {
   constexpr int64_t shuffles = 64;  // then the same ones again
-  std::vector<int32_t> order(static_cast<size_t>(experts)), all;
+  std::vector<int32_t> order(experts), all;
   const base::Philox random(1, base::Purpose::route);
   uint64_t draws = 0;
   for (int64_t s = 0; s < shuffles; ++s) {
@@ -89,7 +89,7 @@ Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device d
     for (size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[random.below(draws++, n)]);
     all.insert(all.end(), order.begin(), order.begin() + experts / top_k * top_k);
   }
-  std::vector<int32_t> ids(static_cast<size_t>(tokens * top_k));
+  std::vector<int32_t> ids(tokens * top_k);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = all[i % all.size()];
   return Tensor::from<int32_t>(ids, {tokens, top_k}, device);
 }
@@ -161,8 +161,8 @@ void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const ForwardCon
 }
 
 // i32 [T]: the scope of each row's token, -1 for padding; undefined: all are of the only one.
-Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
-                          Stream& stream) const {
+Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens,
+                          Device device, Stream& stream) const {
   if (scope_tokens == pass.batch.tokens() && !pass.batch.valid.defined()) return {};
   std::vector<int32_t> scopes;
   for (int64_t i = 0; i < rows; ++i)
@@ -193,7 +193,7 @@ Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, co
   const auto addend = [&](const Value& loss) { return r.alike ? share_value(t, loss, tensor_.group->size()) : loss; };
   const int64_t rows = ids.dim(0);
   RouterStatistics* statistics =
-      pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[static_cast<size_t>(index_)] : nullptr;
+      pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[index_] : nullptr;
   // The recipe's coefficients weigh the mean over the model's MoE layers.
   const double share = 1.0 / static_cast<double>(moe_layers_);
   Value sum;
@@ -222,7 +222,8 @@ Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, co
   return sum;
 }
 
-void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& pass, Stream& stream) const {
+void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& pass,
+                    Stream& stream) const {
   const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
   drop_over_capacity(ids, r.own_begin, r.own(scores), pass.batch, *tokens_,
                      {scope, *config_.capacity_factor, config_.drop}, stream);
@@ -246,16 +247,16 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
   Tensor ids = Tensor::like(choice.ids);
   ids.copy_from(choice.ids, t.stream);
-  kernels::ask_routing_model(ids, config_.rule(), config_.experts, forced.defined());
+  kernels::apply_routing_model(ids, config_.rule(), config_.experts, forced.defined());
   mask_padding(ids, r, pass, t.stream);
   const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
-  if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_choices(r.own(ids), t.stream);
+  if (counting) (*pass.statistics)[index_].add_choices(r.own(ids), t.stream);
   // An evaluation has neither a gradient to take nor statistics to report.
   const bool training = t.recording() || pass.statistics;
   const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass) : Value{};
   if (config_.capacity_factor) {
     drop(ids, choice.scores.data, r, pass, t.stream);
-    if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_kept(r.own(ids), t.stream);
+    if (counting) (*pass.statistics)[index_].add_kept(r.own(ids), t.stream);
   }
   scope.reset();
 

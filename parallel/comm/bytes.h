@@ -13,7 +13,7 @@ inline std::byte* byte_at(const tensor::Tensor& t, int64_t offset) { return stat
 
 /// Copies nothing when there are no bytes (pointers may then be null) or when source and destination are the same.
 inline void copy_bytes(void* to, const void* from, int64_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<size_t>(bytes));
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
 }  // namespace hexad::comm

@@ -21,7 +21,7 @@ class CardMessageGroup final : public ProcessGroup {
 
  protected:
   Event start(Operation op, Stream& stream) const override;
-  void end_others(ExitCode code) const override { other_.abort_job(code); }
+  void abort_other_ranks(ExitCode code) const override { other_.abort_job(code); }
   bool takes_device_tensors() const override { return true; }
 
  private:

@@ -163,12 +163,11 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
 Link CommEngine::link_of(const Request& request) const {
   const auto elsewhere = [&](int world_rank) {
     const auto& nodes = topology_.node_of_rank;
-    return nodes[static_cast<size_t>(world_rank)] != nodes[static_cast<size_t>(topology_.rank)];
+    return nodes[world_rank] != nodes[topology_.rank];
   };
   const std::vector<int>& members = *request.members;
-  const bool away = request.operation.is_point_to_point()
-                        ? elsewhere(members[static_cast<size_t>(request.operation.peer)])
-                        : std::any_of(members.begin(), members.end(), elsewhere);
+  const bool away = request.operation.is_point_to_point() ? elsewhere(members[request.operation.peer])
+                                                          : std::any_of(members.begin(), members.end(), elsewhere);
   return away ? Link::network : Link::node;
 }
 
@@ -276,7 +275,7 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
   running_[token] = {request, round, messages.sends.size() + messages.receives.size()};
   request->flight->begin();
   const int tag = tag_of(request->channel);
-  const auto world = [&](int peer) { return (*request->members)[static_cast<size_t>(peer)]; };
+  const auto world = [&](int peer) { return (*request->members)[peer]; };
   try {
     for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
     // Without receives, nothing else would show that the peer takes part and the link is not just filled up.

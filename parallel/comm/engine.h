@@ -120,7 +120,7 @@ class CommEngine {
     std::vector<int> ranks{};
     bool taking = false;  // they do not take what is sent; else nothing comes from them
   };
-  Missing missing_of(const Request& request) const;
+  Missing missing_peers(const Request& request) const;
   Standing standing() const;
   std::string describe(const Request& request) const;
   std::string report_missing(const Request& request) const;

@@ -21,7 +21,7 @@ class EngineGroup final : public ProcessGroup {
 
  protected:
   Event start(Operation op, Stream& stream) const override;
-  void end_others(ExitCode code) const override { engine_.abort_job(static_cast<int>(code)); }
+  void abort_other_ranks(ExitCode code) const override { engine_.abort_job(static_cast<int>(code)); }
 
  private:
   struct Communicator {

@@ -47,7 +47,7 @@ void CommEngine::look() {
   const RequestPtr late = queue_.overdue(looks);
   if (!late) return hang_watch_->drop();
   if (hang_watch_->asking()) return;
-  const std::vector<int> missing = missing_of(*late).ranks;
+  const std::vector<int> missing = missing_peers(*late).ranks;
   const Standing::Kind kind = missing.empty() ? Standing::Kind::works : Standing::Kind::waits;
   hang_watch_->begin({.kind = kind, .missing = missing, .text = report_hang(*late)}, standing(), watchdog_seconds_);
 }
@@ -57,12 +57,12 @@ void CommEngine::look_for_lost_ranks() {
   if (failed_ || !options_.asked_to_end || !options_.asked_to_end()) return;
   constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;
   const auto waits = queue_.waited_for();
-  const auto late = std::ranges::find_if(waits, [&](const auto& w) { return !missing_of(*w.first).ranks.empty(); });
+  const auto late = std::ranges::find_if(waits, [&](const auto& w) { return !missing_peers(*w.first).ranks.empty(); });
   if (late == waits.end()) vain_listens_ = 0;
   if (vain_listens_ == 0) hang_watch_->drop(looks_for);
   if (late == waits.end() || ++vain_listens_ * listening < grace || hang_watch_->asking(looks_for)) return;
   const Request& request = *late->first;
-  const std::vector<int> missing = missing_of(request).ranks;
+  const std::vector<int> missing = missing_peers(request).ranks;
   hang_watch_->begin(
       {.kind = Standing::Kind::waits,
        .missing = missing,
@@ -81,7 +81,7 @@ void CommEngine::listen() {
   if (news.hang && !failed_) std::rethrow_exception(news.hang);
 }
 
-CommEngine::Missing CommEngine::missing_of(const Request& request) const {
+CommEngine::Missing CommEngine::missing_peers(const Request& request) const {
   // Looks at the first round in flight: later ones hang because of it.
   const std::pair<const uint64_t, Running>* first = nullptr;
   for (const auto& entry : running_)
@@ -97,7 +97,7 @@ Standing CommEngine::standing() const {
   if (failed_) return {.text = "it ends with an error"};
   Standing waits{.kind = Standing::Kind::waits};
   for (const auto& [request, quiet] : queue_.waited_for()) {
-    const std::vector<int> missing = missing_of(*request).ranks;
+    const std::vector<int> missing = missing_peers(*request).ranks;
     if (missing.empty()) continue;
     const double seconds = Seconds(quiet * between_looks()).count();
     if (waits.text.empty() || seconds > waits.seconds)
@@ -123,7 +123,7 @@ std::string CommEngine::describe(const Request& request) const {
 }
 
 std::string CommEngine::report_missing(const Request& request) const {
-  const Missing missing = missing_of(request);
+  const Missing missing = missing_peers(request);
   if (missing.ranks.empty()) return "the work before it on this rank is not done";
   return (missing.taking ? "nothing is taken by rank " : "nothing comes from rank ") + list_of(missing.ranks);
 }

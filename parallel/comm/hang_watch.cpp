@@ -34,7 +34,7 @@ void HangWatch::hear(const Transport::Note& note, const std::function<Standing()
   if (kind != reply || !inquiry_) return;
   const size_t line = rest.find('\n');
   if (line == rest.npos || rest.substr(0, line) != std::to_string(inquiries_)) return;
-  inquiry_->answer(note.from, standing_from(std::string_view(rest).substr(line + 1)));
+  inquiry_->answer(note.from, parse_standing(std::string_view(rest).substr(line + 1)));
 }
 
 void HangWatch::tell_all(const base::Error& found) {
@@ -51,7 +51,7 @@ HangWatch::News HangWatch::listen(const std::function<Standing()>& own) {
   if (told_) return {.hang = std::make_exception_ptr(*std::exchange(told_, {}))};
   if (found_ && ++told_for_ == notice) return {.hang = std::make_exception_ptr(*found_)};
   if (!inquiry_) return {};
-  for (int rank : inquiry_->to_ask()) transport_.send_note(rank, cat(question, inquiries_));
+  for (int rank : inquiry_->ranks_to_ask()) transport_.send_note(rank, cat(question, inquiries_));
   inquiry_->tick();
   if (!inquiry_->over()) return {};
   const Inquiry::Finding finding = inquiry_->finding([this](int rank) { return name_of(transport_.topology(), rank); });

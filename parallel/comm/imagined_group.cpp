@@ -65,9 +65,7 @@ Event over_when_awaited(const Operation& op) {
 
 ImaginedGroup::ImaginedGroup(int rank, int size, TrafficClass traffic, std::string name,
                              std::shared_ptr<TrafficMeter> meter)
-    : ProcessGroup(traffic, std::move(name), std::move(meter), std::vector<int>(static_cast<size_t>(size), 0)),
-      rank_(rank),
-      size_(size) {
+    : ProcessGroup(traffic, std::move(name), std::move(meter), std::vector<int>(size, 0)), rank_(rank), size_(size) {
   require(0 <= rank && rank < size, "[imagined group] rank ", rank, " of ", size);
 }
 

@@ -38,7 +38,7 @@ void Inquiry::reach(int waiter, const std::vector<int>& ranks) {
     if (nodes_.size() < most_ranks) nodes_.try_emplace(r, Node{.waiter = waiter});
 }
 
-std::vector<int> Inquiry::to_ask() {
+std::vector<int> Inquiry::ranks_to_ask() {
   std::vector<int> ranks;
   for (auto& [rank, node] : nodes_)
     if (!std::exchange(node.asked, true)) ranks.push_back(rank);

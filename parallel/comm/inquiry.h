@@ -19,7 +19,7 @@ class Inquiry {
   Inquiry(int rank, Standing wait, Standing own, double limit);
 
   /// Ranks to ask for their standing now; each comes once.
-  std::vector<int> to_ask();
+  std::vector<int> ranks_to_ask();
   void answer(int rank, Standing standing);
   /// Called at regular intervals. A rank that has not answered after `patience` calls is silent.
   void tick();

@@ -46,7 +46,7 @@ void IssueQueue::boost_all() {
 }
 
 IssueQueue::Priority IssueQueue::priority_of(TrafficClass traffic, Urgency urgency) const {
-  return {priorities_.of_class[static_cast<size_t>(traffic)], priorities_.by_need ? urgency : Urgency::ordinary};
+  return {priorities_.of_class[traffic], priorities_.by_need ? urgency : Urgency::ordinary};
 }
 
 bool IssueQueue::low(const Queue& queue) const {

@@ -87,14 +87,14 @@ Topology discover(int rank, int size) {
     base::fail(ExitCode::usage, "HEXAD_NODE is set on ", total, " of ", size,
                " ranks; set it on all of them or on none");
   const Location mine = my_location(rank);
-  std::vector<Location> locations(static_cast<size_t>(size));
+  std::vector<Location> locations(size);
   check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, locations.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
         "MPI_Allgather");
 
   Topology topology{.rank = rank, .size = size, .node_of_rank = {}, .node_names = {}, .local_rank = 0};
   std::vector<Location> nodes;
   for (int r = 0; r < size; ++r) {
-    const Location& location = locations[static_cast<size_t>(r)];
+    const Location& location = locations[r];
     const auto found = std::find(nodes.begin(), nodes.end(), location);
     topology.node_of_rank.push_back(static_cast<int>(found - nodes.begin()));
     if (found == nodes.end()) {
@@ -107,7 +107,7 @@ Topology discover(int rank, int size) {
   check(MPI_Allreduce(MPI_IN_PLACE, &takes_cards, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
   topology.takes_cards = takes_cards != 0;
   const int64_t pid = ::getpid();
-  topology.pid_of_rank.resize(static_cast<size_t>(size));
+  topology.pid_of_rank.resize(size);
   check(MPI_Allgather(&pid, 1, MPI_INT64_T, topology.pid_of_rank.data(), 1, MPI_INT64_T, MPI_COMM_WORLD),
         "MPI_Allgather");
   if (local >= 0) topology.local_rank = local;
@@ -182,8 +182,8 @@ class MpiTransport final : public Transport {
     if (code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
     if (count <= 0) return;
     for (int i = 0; i < count; ++i) {
-      const Message& message = messages_[static_cast<size_t>(indices_[static_cast<size_t>(i)])];
-      const MPI_Status& status = statuses_[static_cast<size_t>(i)];
+      const Message& message = messages_[indices_[i]];
+      const MPI_Status& status = statuses_[i];
       done.push_back({message.token, error_of(message, status, code == MPI_ERR_IN_STATUS)});
     }
     compact();

@@ -21,10 +21,10 @@ class NodeGrid {
   int places() const { return places_; }
   /// True if there are several nodes and places: an exchange can be split into one inside nodes and one between.
   bool two_levels() const { return nodes() > 1 && places_ > 1; }
-  int node(int rank) const { return spots_[static_cast<size_t>(rank)].node; }
-  int place(int rank) const { return spots_[static_cast<size_t>(rank)].place; }
-  int rank(int node, int place) const { return ranks_[static_cast<size_t>(node)][static_cast<size_t>(place)]; }
-  const std::vector<int>& ranks(int node) const { return ranks_[static_cast<size_t>(node)]; }
+  int node(int rank) const { return spots_[rank].node; }
+  int place(int rank) const { return spots_[rank].place; }
+  int rank(int node, int place) const { return ranks_[node][place]; }
+  const std::vector<int>& ranks(int node) const { return ranks_[node]; }
 
  private:
   struct Spot {

@@ -40,7 +40,7 @@ void check_rows(const std::string& where, const char* name, const Tensor& t, con
 std::string_view name_of(Operation::Kind kind) {
   constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
                                         "broadcast",  "send",           "receive",    "barrier"};
-  return names[static_cast<size_t>(kind)];
+  return names[kind];
 }
 
 int64_t row_bytes(const Tensor& t) {
@@ -100,7 +100,7 @@ int64_t Operation::wire_bytes(int rank, int size) const {
     case Kind::all_gather:
       return others * in.bytes();
     case Kind::all_to_all:
-      return row_bytes(in) * (in.dim(0) - splits.send[static_cast<size_t>(rank)]);
+      return row_bytes(in) * (in.dim(0) - splits.send[rank]);
     case Kind::broadcast:  // each rank passes on the piece that the root gave it
       return (rank == peer ? 2 * others : others - 1) * out.bytes() / size;
     case Kind::send:

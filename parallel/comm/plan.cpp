@@ -157,7 +157,7 @@ class Planner {
       return Transfer{peer, byte_at(x, p.begin), p.size()};
     };
     const auto exchange_parts = [&](int64_t s) {
-      Round round{.after = scattered[static_cast<size_t>(s)]};
+      Round round{.after = scattered[s]};
       for (int k = 1; k < size_; ++k) {
         const int to = receiver(k), from = sender(k);
         if (to != root) round.sends.push_back(transfer(s, rank_, to));
@@ -198,8 +198,8 @@ class Planner {
   // Sums what arrived in `slots` and this rank's own `mine` into `out`, in rank order.
   std::function<void()> sum(std::byte* out, const std::byte* mine, const std::byte* slots, int64_t slot_bytes,
                             int64_t count) const {
-    std::vector<const void*> sources(static_cast<size_t>(size_), mine);
-    for (int k = 1; k < size_; ++k) sources[static_cast<size_t>(sender(k))] = slots + (k - 1) * slot_bytes;
+    std::vector<const void*> sources(size_, mine);
+    for (int k = 1; k < size_; ++k) sources[sender(k)] = slots + (k - 1) * slot_bytes;
     return [out, sources = std::move(sources), count, dtype = op_.out.dtype(), op = op_.reduce] {
       reduce(out, sources, count, dtype, op);
     };
@@ -258,7 +258,7 @@ class Planner {
       return Span{p.begin * element, p.end * element};
     };
     const auto gather = [&](int64_t s) {
-      Round round{.after = summed[static_cast<size_t>(s)]};
+      Round round{.after = summed[s]};
       const Span mine = part_of(s, rank_);
       for (int k = 1; k < size_; ++k) {
         const int from = sender(k);
@@ -272,7 +272,7 @@ class Planner {
     for (int64_t s = 0; s < segments; ++s) {
       Round round = reduce_round(x, byte_at(x, part_of(s, rank_).begin), slots + s % sets * others() * slot, slot,
                                  [&](int r) { return part_of(s, r); });
-      if (s >= sets) round.after = summed[static_cast<size_t>(s - sets)];
+      if (s >= sets) round.after = summed[s - sets];
       summed.push_back(add(std::move(round)));
       if (s > 0) gather(s - 1);
     }

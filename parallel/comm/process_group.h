@@ -94,7 +94,7 @@ class ProcessGroup {
   /// Starts a checked operation.
   virtual Event start(Operation op, Stream& stream) const = 0;
   /// Ends the job's other processes, if there are any.
-  virtual void end_others(ExitCode) const {}
+  virtual void abort_other_ranks(ExitCode) const {}
   /// True if start() takes tensors of a device; in other groups these pass through host memory.
   virtual bool takes_device_tensors() const { return false; }
 

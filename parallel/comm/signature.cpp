@@ -34,8 +34,8 @@ Signature Signature::of(const Operation& op, int64_t number, int peer) {
   if (op.kind == Kind::broadcast) s.root = op.peer;
   if (op.kind == Kind::all_to_all) {
     s.row_bytes = comm::row_bytes(op.in);
-    s.rows_to_peer = op.splits.send[static_cast<size_t>(peer)];
-    s.rows_from_peer = op.splits.receive[static_cast<size_t>(peer)];
+    s.rows_to_peer = op.splits.send[peer];
+    s.rows_from_peer = op.splits.receive[peer];
   } else if (t.defined()) {
     s.elements = t.numel();
   }
@@ -62,13 +62,13 @@ std::string disagreement(const std::string& group, int64_t number, int a, const 
 
 void check_first(Plan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size) {
   const auto headers = std::make_shared<Headers>();
-  headers->sent.resize(static_cast<size_t>(size));
-  headers->received.resize(static_cast<size_t>(size));
+  headers->sent.resize(size);
+  headers->received.resize(size);
   const std::string call = op.call();
   Round round;
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank || (op.is_point_to_point() && peer != op.peer)) continue;
-    Header &sent = headers->sent[static_cast<size_t>(peer)], &received = headers->received[static_cast<size_t>(peer)];
+    Header &sent = headers->sent[peer], &received = headers->received[peer];
     sent.signature = Signature::of(op, number, peer);
     call.copy(sent.call.data(), sent.call.size() - 1);
     if (op.kind != Kind::receive) round.sends.push_back({peer, bytes_of(sent), sizeof sent});

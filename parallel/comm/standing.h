@@ -25,7 +25,7 @@ struct Standing {
 /// Converts a standing to text to send, cut to what a note holds.
 std::string to_note(const Standing& standing);
 /// Throws Error(communication) when it is none.
-Standing standing_from(std::string_view note);
+Standing parse_standing(std::string_view note);
 
 /// "1, 2, 3", or "1, 2, ... (40 ranks)".
 std::string list_of(const std::vector<int>& ranks);

@@ -27,7 +27,7 @@ std::vector<std::string> gather_texts(const std::string& text, const ProcessGrou
 }
 
 std::string broadcast_text(const std::string& text, int root, const ProcessGroup& group, Device device) {
-  return gather_texts(group.rank() == root ? text : std::string(), group, device)[static_cast<size_t>(root)];
+  return gather_texts(group.rank() == root ? text : std::string(), group, device)[root];
 }
 
 void gather_bytes(const std::vector<uint8_t>& mine, const ProcessGroup& world, Device device,
@@ -42,7 +42,7 @@ void gather_bytes(const std::vector<uint8_t>& mine, const ProcessGroup& world, D
   }
   take(0, mine);
   for (int r = 1; r < world.size(); ++r) {
-    const int64_t bytes = lengths[static_cast<size_t>(r)];
+    const int64_t bytes = lengths[r];
     if (bytes == 0) {
       take(r, {});
       continue;

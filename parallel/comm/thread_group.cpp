@@ -17,8 +17,7 @@ using namespace std::chrono_literals;
 
 std::vector<int> nodes_of(const ThreadOptions& options, const Rendezvous& rendezvous) {
   std::vector<int> nodes;
-  for (int r : rendezvous.world_ranks())
-    nodes.push_back(options.node_of_rank.empty() ? 0 : options.node_of_rank[static_cast<size_t>(r)]);
+  for (int r : rendezvous.world_ranks()) nodes.push_back(options.node_of_rank.empty() ? 0 : options.node_of_rank[r]);
   return nodes;
 }
 
@@ -70,7 +69,7 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
 void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const ThreadOptions& options) {
   require(options.node_of_rank.empty() || options.node_of_rank.size() == static_cast<size_t>(n), "[with_ranks] ", n,
           " ranks on ", options.node_of_rank.size(), " nodes");
-  std::vector<int> everybody(static_cast<size_t>(n));
+  std::vector<int> everybody(n);
   std::iota(everybody.begin(), everybody.end(), 0);
   const auto rendezvous = std::make_shared<Rendezvous>("world", everybody);
   std::optional<DelayLine> delays;

@@ -31,8 +31,7 @@ class ThreadNetwork::Endpoint final : public Transport {
     for (int node = 0; node <= *std::max_element(nodes.begin(), nodes.end()); ++node)
       topology_.node_names.push_back(cat("node", node));
     topology_.takes_cards = network_->options_.takes_cards;
-    topology_.local_rank =
-        static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, nodes[static_cast<size_t>(rank)]));
+    topology_.local_rank = static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, nodes[rank]));
   }
   ~Endpoint() override { network_->leave(topology_.rank); }
 
@@ -113,7 +112,7 @@ void ThreadNetwork::receive(int rank, int from, int tag, Receive message) {
   std::lock_guard lock(mutex_);
   if (failed_) std::rethrow_exception(failed_);
   constexpr int nan = 0xff;  // all ones: in every floating dtype
-  if (options_.adversary && message.bytes > 0) std::memset(message.data, nan, static_cast<size_t>(message.bytes));
+  if (options_.adversary && message.bytes > 0) std::memset(message.data, nan, message.bytes);
   const Key key{from, rank, tag};
   Wire& wire = wires_[key];
   wire.receives.push_back(message);
@@ -134,7 +133,7 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
     wire.sends.pop_front();
     wire.receives.pop_front();
     if (const int64_t bytes = std::min(sent.bytes, received.bytes); bytes > 0)
-      std::memcpy(received.data, sent.data, static_cast<size_t>(bytes));
+      std::memcpy(received.data, sent.data, bytes);
     if (!sent.done) tell(from, {.token = sent.token});
     Transport::Done arrived{.token = received.token};
     if (sent.bytes != received.bytes)
@@ -161,11 +160,11 @@ void ThreadNetwork::give_up(const Key& key, Wire& wire) {
   }
 }
 
-bool ThreadNetwork::all_stand_still() const {
+bool ThreadNetwork::all_ranks_blocked() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.gone || (r.waits && r.done.empty()); });
 }
 
-void ThreadNetwork::move_one_wire() {
+void ThreadNetwork::deliver_next() {
   const base::Philox random(*options_.adversary, base::Purpose::jitter, "wires", moves_ / moves_in_order);
   const auto place = [&](const Key& key) {
     const auto [from, to, tag] = key;
@@ -186,7 +185,7 @@ void ThreadNetwork::poll(int rank, bool program_waits, std::vector<Transport::Do
   if (failed_) std::rethrow_exception(failed_);
   Rank& me = at(rank);
   me.waits = program_waits;
-  if (options_.adversary && (all_stand_still() || Clock::now() > changed_ + patience)) move_one_wire();
+  if (options_.adversary && (all_ranks_blocked() || Clock::now() > changed_ + patience)) deliver_next();
   if (me.done.empty()) return;
   done.insert(done.end(), std::make_move_iterator(me.done.begin()), std::make_move_iterator(me.done.end()));
   me.done.clear();

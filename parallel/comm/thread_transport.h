@@ -80,13 +80,13 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   void leave(int rank);
 
   // All under the mutex:
-  Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+  Rank& at(int rank) { return ranks_[rank]; }
   void tell(int rank, Transport::Done done);
   void changed(const Key& key, Wire& wire);
   void deliver(const Key& key, Wire& wire);
   void give_up(const Key& key, Wire& wire);
-  bool all_stand_still() const;
-  void move_one_wire();
+  bool all_ranks_blocked() const;
+  void deliver_next();
 
   const Options options_;
   std::mutex mutex_;

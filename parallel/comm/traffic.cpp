@@ -8,13 +8,13 @@ using base::now;
 
 std::string_view name_of(TrafficClass traffic) {
   constexpr std::string_view names[] = {"control", "tp", "ep", "pp", "cp", "dp"};
-  return names[static_cast<size_t>(traffic)];
+  return names[traffic];
 }
 
 void TrafficMeter::count(TrafficClass traffic, Span Account::*member, int change, int64_t bytes) {
   const double time = now();
   std::lock_guard lock(mutex_);
-  Account& account = accounts_[static_cast<size_t>(traffic)];
+  Account& account = accounts_[traffic];
   account.bytes += bytes;
   Span& span = account.*member;
   if (span.open == 0) span.since = time;
@@ -24,7 +24,7 @@ void TrafficMeter::count(TrafficClass traffic, Span Account::*member, int change
 
 void TrafficMeter::flew(TrafficClass traffic, double seconds, int64_t bytes) {
   std::lock_guard lock(mutex_);
-  Account& account = accounts_[static_cast<size_t>(traffic)];
+  Account& account = accounts_[traffic];
   account.bytes += bytes;
   account.flying.seconds += seconds;
 }
@@ -36,7 +36,7 @@ TrafficStats TrafficMeter::take(TrafficClass traffic) {
     return std::exchange(span.seconds, 0.0);
   };
   std::lock_guard lock(mutex_);
-  Account& account = accounts_[static_cast<size_t>(traffic)];
+  Account& account = accounts_[traffic];
   return {std::exchange(account.bytes, 0), take_span(account.flying), take_span(account.waited)};
 }
 

@@ -74,9 +74,7 @@ World::~World() {
   abort_job(ExitCode::communication);
 }
 
-const std::string& World::node_name() const {
-  return topology_.node_names[static_cast<size_t>(topology_.node_of_rank[static_cast<size_t>(rank())])];
-}
+const std::string& World::node_name() const { return topology_.node_names[topology_.node_of_rank[rank()]]; }
 
 void World::set_guards(const Guards& guards) {
   if (engine_) engine_->set_guards(guards);

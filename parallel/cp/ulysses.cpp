@@ -66,7 +66,7 @@ class HeadExchange {
     return pieces.slice(0, r * split_.rows(), (r + 1) * split_.rows());
   }
   InFlight exchange(const Tensor& pieces, Stream& stream) const {
-    const std::vector<int64_t> rows(static_cast<size_t>(split_.ranks), split_.rows());
+    const std::vector<int64_t> rows(split_.ranks, split_.rows());
     const Tensor received = buffer(pieces);
     return {received, group_->all_to_all(received, pieces, {rows, rows}, stream)};
   }

@@ -14,6 +14,6 @@ bool in_first_group(const Parameter& parameter, const mesh::Mesh& mesh);
 
 /// True if this rank writes its part of the parameter into checkpoints: it is the first of all ranks that own the same
 /// elements.
-bool speaks_for_owned(const Parameter& parameter, const mesh::Mesh& mesh);
+bool is_first_holder(const Parameter& parameter, const mesh::Mesh& mesh);
 
 }  // namespace hexad::dp

@@ -24,16 +24,12 @@ struct Counts {
   std::vector<int64_t> slots, rows;  // for this rank's experts; for every ep rank
 
   /// Slots of local expert e.
-  int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const {
-    return slots[static_cast<size_t>(index(j, p, c) * local + e)];
-  }
+  int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }
   /// Slots of every local expert.
   std::span<const int64_t> of(int64_t j, int64_t p, int64_t c) const {
-    return std::span(slots).subspan(static_cast<size_t>(index(j, p, c) * local), static_cast<size_t>(local));
+    return std::span(slots).subspan(index(j, p, c) * local, local);
   }
-  int64_t rows_to(int64_t to, int64_t j, int64_t p, int64_t c) const {
-    return rows[static_cast<size_t>(index(j, p, c) * ep + to)];
-  }
+  int64_t rows_to(int64_t to, int64_t j, int64_t p, int64_t c) const { return rows[index(j, p, c) * ep + to]; }
   int64_t rows_at(int64_t j, int64_t p, int64_t c) const { return rows_to(here, j, p, c); }
   /// Slots of all local experts from everybody.
   int64_t in_chunk(int64_t c) const {
@@ -152,14 +148,14 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
 
 Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order, Device device) {
   std::vector<int64_t> place;
-  place.reserve(static_cast<size_t>(n.in_chunk(chunk)));
+  place.reserve(n.in_chunk(chunk));
   for_each_source(n, esp_exchange, [&](int64_t j, int64_t p) {
     for (int64_t e = 0; e < n.local; ++e)
       for (int64_t i = 0; i < n.at(j, p, chunk, e); ++i) place.push_back(order.first(j, p, chunk, e) + i);
   });
   const auto rows = static_cast<int64_t>(place.size());
   bool identity = true;
-  for (int64_t i = 0; i < rows; ++i) identity &= place[static_cast<size_t>(i)] == i;
+  for (int64_t i = 0; i < rows; ++i) identity &= place[i] == i;
   if (identity && rows == order.offsets.back()) return {};
   return index_tensor(place, device);
 }
@@ -233,7 +229,7 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
     for (int64_t i = 0; i < n.rows_at(j, p, c); ++i)
       for (const int32_t e : experts.of(j, p, c, i)) {
         const auto at = static_cast<int64_t>(reduced.size());
-        reduced.push_back(e < 0 ? -1 : next[static_cast<size_t>(e)]++);
+        reduced.push_back(e < 0 ? -1 : next[e]++);
         if (e < 0) continue;
         place.push_back(reduced.back());
         source.push_back(at / width);
@@ -242,7 +238,7 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
   });
   if (!merged) {  // in grouped order they need not be moved again
     std::vector<int64_t> by_group(place.size());
-    for (size_t i = 0; i < place.size(); ++i) by_group[static_cast<size_t>(place[i])] = entry[i];
+    for (size_t i = 0; i < place.size(); ++i) by_group[place[i]] = entry[i];
     entry = std::move(by_group);
     for (size_t i = 0; i < entry.size(); ++i) source[i] = entry[i] / width;
   } else {
@@ -258,8 +254,7 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
 // every etp rank of its expert's ep rank.
 std::vector<int64_t> rows_to(const SlotOrder& order, int64_t c, int64_t ranks, int64_t fan_out) {
   std::vector<int64_t> to;
-  for (int64_t p = 0; p < ranks; ++p)
-    to.insert(to.end(), static_cast<size_t>(fan_out), order.rows_to[static_cast<size_t>(c * ranks + p)]);
+  for (int64_t p = 0; p < ranks; ++p) to.insert(to.end(), static_cast<size_t>(fan_out), order.rows_to[c * ranks + p]);
   return to;
 }
 
@@ -312,7 +307,7 @@ void lay_out(PlanIndices& plan, const SlotOrder& order, const std::vector<std::v
       const auto p = static_cast<size_t>(destination / etp);
       const int64_t j = destination % etp;
       for (int64_t slot = chunk_slot + first[p]; slot < chunk_slot + first[p + 1]; ++slot) {
-        copies[static_cast<size_t>(slot * etp + j)] = static_cast<int64_t>(wire_slots.size()) - chunk_begin;
+        copies[slot * etp + j] = static_cast<int64_t>(wire_slots.size()) - chunk_begin;
         wire_slots.push_back(slot);
       }
     }
@@ -402,7 +397,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   if (two_steps) {
     lay_out(device_side, order, slots_to, destinations_by_place(grid), fan, stream);
   } else if (fan > 1) {
-    std::vector<int> in_order(static_cast<size_t>(all_to_all.size()));
+    std::vector<int> in_order(all_to_all.size());
     std::iota(in_order.begin(), in_order.end(), 0);
     lay_out(device_side, order, slots_to, in_order, fan, stream);
   }

@@ -49,8 +49,8 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
     sorted.tokens.push_back(table({share * top_k}, Dtype::i64, ids.device()));
     sorted.rows.push_back(table({share, top_k}, Dtype::i64, ids.device()));
     const Tensor keys = table({share, top_k}, Dtype::i32, ids.device());
-    slots.keys(stream, keys, ids.slice(0, q * share, (q + 1) * share),
-               chunks_of_experts(o, of[static_cast<size_t>(q)], ids.device()), o.experts, o.chunking.chunks);
+    slots.keys(stream, keys, ids.slice(0, q * share, (q + 1) * share), chunks_of_experts(o, of[q], ids.device()),
+               o.experts, o.chunking.chunks);
     slots.sort(stream, sorted.tokens.back(), sorted.rows.back(),
                sorted.offsets.slice(0, q, q + 1).reshape({groups + 1}), keys);
   }
@@ -66,9 +66,9 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
   for (int64_t g = 0; g < groups; ++g) {
     const auto i = static_cast<size_t>(g);
     order.counts.push_back(offsets[i + 1] - offsets[i]);
-    order.rows_to[static_cast<size_t>(g / local)] += order.counts.back();
+    order.rows_to[g / local] += order.counts.back();
   }
-  order.tokens = tokens.slice(0, 0, offsets[static_cast<size_t>(groups)]);
+  order.tokens = tokens.slice(0, 0, offsets[groups]);
   order.rows = rows;
   return order;
 }
@@ -108,8 +108,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
     check_ids(known, o);
     const int64_t share = ids.dim(0) / parts;
     for (int64_t q = 0; q < parts; ++q) {
-      SlotOrder& order =
-          orders.emplace_back(order_tokens(known.slice(0, q * share, (q + 1) * share), o, of[static_cast<size_t>(q)]));
+      SlotOrder& order = orders.emplace_back(order_tokens(known.slice(0, q * share, (q + 1) * share), o, of[q]));
       for (Tensor* t : {&order.tokens, &order.rows, &order.row_slots})
         *t = on_device(*t, ids.device(), Category::communication);
     }

@@ -65,7 +65,7 @@ class Layout {
   Layout(const Sizes& sizes, int world);
 
   int world() const { return world_; }
-  int size(Axis axis) const { return sizes_[static_cast<size_t>(axis)]; }
+  int size(Axis axis) const { return sizes_[axis]; }
   Expansion expansion() const { return expansion_; }  // the one chosen
   int coordinate(Axis axis, int rank) const;
   /// Ranks that differ from `rank` in this axis only (within the axis's view), in its order; `rank` is among them.

@@ -10,7 +10,7 @@ using comm::TrafficClass;
 TrafficClass traffic_of(Axis axis) {
   constexpr TrafficClass classes[] = {TrafficClass::pp, TrafficClass::dp, TrafficClass::cp, TrafficClass::tp,
                                       TrafficClass::dp, TrafficClass::ep, TrafficClass::tp};
-  return classes[static_cast<size_t>(axis)];
+  return classes[axis];
 }
 
 // One placement of every kind that a model may have.
@@ -35,8 +35,7 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
     : world_(world), layout_(sizes, world.size()) {
   for (int a = 0; a < axis_count; ++a) {
     const Axis axis = static_cast<Axis>(a);
-    axes_[static_cast<size_t>(a)] =
-        world.subgroup(layout_.members(axis, world.rank()), traffic_of(axis), std::string(name_of(axis)));
+    axes_[a] = world.subgroup(layout_.members(axis, world.rank()), traffic_of(axis), std::string(name_of(axis)));
   }
   tokens_ = world.subgroup(layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp");
   experts_ = world.subgroup(layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp");

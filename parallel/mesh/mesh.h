@@ -26,7 +26,7 @@ class Mesh {
   const ProcessGroup& world() const { return world_; }
   const Layout& layout() const { return layout_; }
   /// This rank's group along `axis`, ranked by coordinate; of one rank where the axis has size one.
-  const ProcessGroup& operator[](Axis axis) const { return *axes_[static_cast<size_t>(axis)]; }
+  const ProcessGroup& operator[](Axis axis) const { return *axes_[axis]; }
   /// The tp x cp ranks that share this rank's micro-batches, ranked t + tp c.
   const ProcessGroup& tokens() const { return *tokens_; }
   /// The ep x etp ranks over which the experts of a layer lie, ranked etp p + j.

@@ -19,7 +19,7 @@ struct Parts {
 
 void check_list(const Schedule& schedule, int rank) {
   std::map<std::pair<int, int>, Parts> done;
-  const auto& list = schedule.ranks[static_cast<size_t>(rank)];
+  const auto& list = schedule.ranks[rank];
   for (size_t i = 0; i < list.size(); ++i) {
     const Action& a = list[i];
     const auto claim = [&](bool ok, const char* what) {

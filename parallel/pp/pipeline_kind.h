@@ -23,7 +23,7 @@ constexpr auto enum_names(PipelineKind) {
                                                                    {PipelineKind::zb_v, "zb_v"},
                                                                    {PipelineKind::dualpipe_v, "dualpipe_v"}});
 }
-constexpr std::string_view name_of(PipelineKind kind) { return enum_names(kind)[static_cast<size_t>(kind)].second; }
+constexpr std::string_view name_of(PipelineKind kind) { return enum_names(kind)[kind].second; }
 
 /// Placement of virtual stages. loop: chunk v of rank p is virtual stage v pp + p. vee: two chunks a rank, virtual
 /// stages p and 2 pp - 1 - p, so that the first rank holds both ends of the model and the last one its middle.

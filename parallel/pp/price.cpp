@@ -52,7 +52,7 @@ class Jobs {
       const auto rank = static_cast<size_t>(piece.rank);
       if (std::ranges::find(times.stuck, piece.job) != times.stuck.end())
         waiting += cat(waiting.empty() ? "" : ", ", "rank ", rank, " waits at ", to_string(piece.actions.front()));
-      const schedule::Interval& at = times.jobs[static_cast<size_t>(piece.job)];
+      const schedule::Interval& at = times.jobs[piece.job];
       price.spans[rank].insert(price.spans[rank].end(), piece.actions.size(), at);
       price.busy[rank] += at.length();
       price.step = std::max(price.step, at.end);
@@ -69,14 +69,14 @@ class Jobs {
   };
 
   void add_rank(int rank) {
-    for (std::span rest(schedule_.ranks[static_cast<size_t>(rank)]); !rest.empty();) {
+    for (std::span rest(schedule_.ranks[rank]); !rest.empty();) {
       const auto actions = rest.first(std::min<size_t>(rest.size(), options_.merge && rest[0].merged ? 2 : 1));
       rest = rest.subspan(actions.size());
       const int job = static_cast<int>(jobs_.size());
       pieces_.push_back({rank, job, actions});
       jobs_.push_back({rank, 0});
       for (const Action& a : actions) {
-        jobs_.back().seconds += duration(times_[static_cast<size_t>(stage(rank, a))], a);
+        jobs_.back().seconds += duration(times_[stage(rank, a)], a);
         if (a.is_forward()) forwards_[{stage(rank, a), a.micro}] = job;
       }
       for (const Action& a : actions) send(rank, job, a);
@@ -100,7 +100,7 @@ class Jobs {
   }
 
   void connect(const Piece& piece, const Action& action) {
-    std::vector<int>& after = jobs_[static_cast<size_t>(piece.job)].after;
+    std::vector<int>& after = jobs_[piece.job].after;
     const auto wait = [&](const auto& jobs, const auto& key) {
       const auto it = jobs.find(key);
       require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", to_string(action));
@@ -135,7 +135,7 @@ Price price(const Schedule& schedule, std::span<const StageTimes> times, const P
 }
 
 Price price(const Schedule& schedule, const StageTimes& times, const PriceOptions& options) {
-  const std::vector<StageTimes> all(static_cast<size_t>(schedule.stages.stages()), times);
+  const std::vector<StageTimes> all(schedule.stages.stages(), times);
   return price(schedule, all, options);
 }
 

@@ -31,7 +31,7 @@ struct Price {
   double step = 0;                                     // seconds
 
   /// Share of the step in which `rank` is idle.
-  double bubble(int rank) const { return (step - busy[static_cast<size_t>(rank)]) / step; }
+  double bubble(int rank) const { return (step - busy[rank]) / step; }
   /// Mean over the ranks.
   double bubble() const;
 };

@@ -48,7 +48,7 @@ class Runner {
   }
 
   void run() {
-    const auto& actions = schedule_.ranks[static_cast<size_t>(pp_.rank())];
+    const auto& actions = schedule_.ranks[pp_.rank()];
     for (size_t i = 0, next = 0; i < actions.size(); i = next) {
       const bool pair = fibers_ && actions[i].merged;
       next = i + (pair ? 2 : 1);
@@ -110,7 +110,7 @@ class Runner {
     const auto message = needed(schedule_.stages, pp_.rank(), action);
     if (!message) return;
     const int peer = producer(*message);
-    Inbox& inbox = inboxes_[static_cast<size_t>(peer)];
+    Inbox& inbox = inboxes_[peer];
     if (peer == pp_.rank() || here_.contains(*message)) return;
     const device::Span span(spans_, "pp: post receive, micro-batch", std::to_string(message->micro));
     do {

@@ -52,7 +52,7 @@ Schedule forwards_of(Schedule schedule) {
   return schedule;
 }
 
-std::string to_string(const Action& a) { return base::cat("FBIW"[static_cast<size_t>(a.kind)], a.chunk, '.', a.micro); }
+std::string to_string(const Action& a) { return base::cat("FBIW"[a.kind], a.chunk, '.', a.micro); }
 
 std::string to_string(std::span<const Action> actions) {
   std::string text;

@@ -40,8 +40,8 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
                        Stream& stream, const Addend& addend) {
   const int size = group.size(), me = group.rank();
   const auto buffer = [&] { return Tensor::empty({share, width}, dtype, device, Category::communication); };
-  std::vector<Tensor> addends(static_cast<size_t>(size));
-  std::vector<Event> arrived(static_cast<size_t>(size));
+  std::vector<Tensor> addends(size);
+  std::vector<Event> arrived(size);
   for (int k = 1; k < size; ++k) {
     const int from = (me + size - k) % size;
     const auto f = static_cast<size_t>(from);
@@ -54,7 +54,7 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
     const Tensor part = buffer();
     addend(part, owner * share, (owner + 1) * share);
     if (owner == me)
-      addends[static_cast<size_t>(me)] = part;
+      addends[me] = part;
     else
       group.send(part, owner, stream);
   }
@@ -74,7 +74,7 @@ RowGather::RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stre
   const auto part = [&](int rank) { return rows_.slice(0, rank * share, (rank + 1) * share); };
   for (int k = 1; k < size; ++k) {
     const int from = (first_ + k) % size;
-    arrived_[static_cast<size_t>(from)] = group.receive(part(from), from, stream);
+    arrived_[from] = group.receive(part(from), from, stream);
   }
   // Downwards: a rank visits its neighbour's rows next.
   for (int k = 1; k < size; ++k) group.send(mine, (first_ + size - k) % size, stream);
@@ -87,7 +87,7 @@ void RowGather::for_each_part(Stream& stream,
   const int64_t share = rows_.dim(0) / size;
   for (int k = 0; k < size; ++k) {
     const int rank = (first_ + k) % size;
-    stream.wait(arrived_[static_cast<size_t>(rank)]);
+    stream.wait(arrived_[rank]);
     const int64_t begin = rank * share, end = begin + share;
     visit(rows_.slice(0, begin, end), begin, end);
   }

@@ -123,7 +123,7 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
       total += std::exp(logits[v]);
     }
     const int32_t target = targets[t];
-    const double loss = target < 0 ? 0 : std::log(total) - logits[static_cast<size_t>(target)];
+    const double loss = target < 0 ? 0 : std::log(total) - logits[target];
     EXPECT_NEAR(losses[t], loss, tolerance(Dtype::f64, 18) * 10) << "row " << t;
     sum += loss;
   }

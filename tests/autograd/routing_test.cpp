@@ -42,7 +42,7 @@ class ChooseExperts : public testing::TestWithParam<Case> {
   }
   static Tensor bias(Lab& lab) {
     if (!GetParam().bias) return {};
-    std::vector<double> values(static_cast<size_t>(GetParam().experts));
+    std::vector<double> values(GetParam().experts);
     for (size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 0 ? 0.4 : -0.01 * static_cast<double>(i);
     return lab.values(values);
   }

@@ -27,7 +27,7 @@ template <class T, class Expected>
 void expect(const Tensor& t, Expected expected, const std::string& what) {
   const std::vector<T> data = t.to_vector<T>();
   for (int64_t i = 0, n = t.numel(); i < n; ++i) {
-    const double got = static_cast<double>(data[static_cast<size_t>(i)]), wanted = static_cast<double>(expected(i));
+    const double got = static_cast<double>(data[i]), wanted = static_cast<double>(expected(i));
     if (got != wanted)
       FAIL() << what << ": element " << i << " of " << t.shape() << " is " << got << ", expected " << wanted;
   }
@@ -120,8 +120,8 @@ void check_collectives(const ProcessGroup& g, const Place& place) {
   const int64_t mine[] = {g.rank(), 10 + g.rank()};
   const auto all = g.all_gather_values(mine, context);
   for (int r = 0; r < g.size(); ++r) {
-    EXPECT_EQ(all[static_cast<size_t>(2 * r)], r);
-    EXPECT_EQ(all[static_cast<size_t>(2 * r + 1)], 10 + r);
+    EXPECT_EQ(all[2 * r], r);
+    EXPECT_EQ(all[2 * r + 1], 10 + r);
   }
   EXPECT_EQ(g.all_reduce_value(0.5 + g.rank(), Reduce::max, context), g.size() - 0.5);
   EXPECT_TRUE(g.any(g.rank() == g.size() - 1, context));
@@ -198,7 +198,7 @@ void check_split(const ProcessGroup& world) {
     if (r % 2 == world.rank() % 2) expected.push_back(r);
   EXPECT_EQ(parity->all_gather_values(mine, context), expected);
   EXPECT_EQ(parity->size(), static_cast<int>(expected.size()));
-  EXPECT_EQ(expected[static_cast<size_t>(parity->rank())], world.rank());
+  EXPECT_EQ(expected[parity->rank()], world.rank());
   EXPECT_EQ(parity->traffic(), TrafficClass::ep);
   EXPECT_EQ(parity->name(), "parity");
   // Its ranks again, for what is needed sooner.

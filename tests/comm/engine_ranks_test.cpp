@@ -155,7 +155,7 @@ TEST(EngineRanks, UnawaitedOperationsAreDoneAtTheEnd) {
   with_engine_ranks(3,
                     [&](const ProcessGroup& world) {
                       InlineStream stream;
-                      const Tensor& x = sums[static_cast<size_t>(world.rank())];
+                      const Tensor& x = sums[world.rank()];
                       x.data<float>()[99999] = 1;
                       world.all_reduce(x, Reduce::sum, stream);
                     },

@@ -171,7 +171,7 @@ TEST(CommEngine, UnawaitedOperationsAreDoneAtTheEnd) {
   for (int r = 0; r < 2; ++r) sums.push_back(Tensor::zeros({100000}, Dtype::f32, context));
   with_engines(2, [&](const ProcessGroup& world) {
     InlineStream stream;
-    const Tensor& x = sums[static_cast<size_t>(world.rank())];
+    const Tensor& x = sums[world.rank()];
     x.data<float>()[99999] = 1;
     world.all_reduce(x, Reduce::sum, stream);
   });
@@ -189,8 +189,8 @@ TEST(CommEngine, TheEndWaitsForOperationsThatWaitForTheirStream) {
   Gate gate;
   std::thread later;
   with_engines(2, [&](const ProcessGroup& world) {
-    const Tensor& x = sums[static_cast<size_t>(world.rank())];
-    Stream& lane = *lanes[static_cast<size_t>(world.rank())];
+    const Tensor& x = sums[world.rank()];
+    Stream& lane = *lanes[world.rank()];
     lane.run([&] {
       gate.wait();
       x.data<float>()[99999] = 1;
@@ -214,7 +214,7 @@ TEST(CommEngine, LateStreamWorkIsDroppedAfterAFailedEngineEnds) {
   Gate gate;
   with_engines(2, [&](const ProcessGroup& world) {
     InlineStream stream;
-    Stream& lane = *lanes[static_cast<size_t>(world.rank())];
+    Stream& lane = *lanes[world.rank()];
     lane.run([&] { gate.wait(); });
     const Event late = world.barrier(lane);
     world.receive(Tensor::zeros({LoopbackTransport::broken_size}, Dtype::u8, context), 1 - world.rank(), stream);

@@ -24,7 +24,7 @@ void all_operations(const ProcessGroup& g, device::Device device) {
   Stream& stream = device.context().compute();
   const int64_t n = g.size();
   const auto tensor = [&](int64_t rows, Dtype dtype = Dtype::f32) { return Tensor::zeros({rows, 5}, dtype, device); };
-  const Splits splits{std::vector<int64_t>(static_cast<size_t>(n), 3), std::vector<int64_t>(static_cast<size_t>(n), 3)};
+  const Splits splits{std::vector<int64_t>(n, 3), std::vector<int64_t>(n, 3)};
   g.all_reduce(tensor(4), Reduce::sum, stream).wait();
   g.all_reduce(tensor(4), Reduce::max, stream).wait();
   g.reduce_scatter(tensor(2), tensor(2 * n), stream).wait();
@@ -44,14 +44,14 @@ TEST(ImaginedGroup, CountsTheBytesOfARealOne) {
     DeviceContext context;
     all_operations(world, context);
     world.barrier(context.compute()).wait();
-    counted[static_cast<size_t>(world.rank())] = world.take(TrafficClass::control).bytes;
+    counted[world.rank()] = world.take(TrafficClass::control).bytes;
   });
   for (int rank = 0; rank < ranks; ++rank) {
     DeviceContext context(
         {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});
     const ImaginedGroup group(rank, ranks);
     all_operations(group, context);
-    EXPECT_EQ(group.take(TrafficClass::control).bytes, counted[static_cast<size_t>(rank)]) << "rank " << rank;
+    EXPECT_EQ(group.take(TrafficClass::control).bytes, counted[rank]) << "rank " << rank;
   }
 }
 

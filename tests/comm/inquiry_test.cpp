@@ -22,7 +22,7 @@ Inquiry::Finding find(int rank, std::vector<int> missing, const Table& table) {
   Inquiry inquiry(rank, {Kind::waits, limit, std::move(missing), "hang"}, table.at(rank), limit);
   for (int tick = 0; !inquiry.over(); ++tick) {
     EXPECT_LE(tick, 2 * Inquiry::patience);
-    for (int r : inquiry.to_ask())
+    for (int r : inquiry.ranks_to_ask())
       if (table.contains(r)) inquiry.answer(r, table.at(r));
     inquiry.tick();
   }
@@ -76,8 +76,8 @@ TEST(Inquiry, BlamesNoSingleRankOfACycle) {
 }
 
 TEST(Standing, TravelsAsText) {
-  for (const Standing& s : {waits_for({1, 2, 3}), files(2.5), works}) EXPECT_EQ(standing_from(to_note(s)), s);
-  EXPECT_THROW(standing_from("what?"), base::Error);
+  for (const Standing& s : {waits_for({1, 2, 3}), files(2.5), works}) EXPECT_EQ(parse_standing(to_note(s)), s);
+  EXPECT_THROW(parse_standing("what?"), base::Error);
 }
 
 }  // namespace

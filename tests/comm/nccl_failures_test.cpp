@@ -78,7 +78,7 @@ TEST(NcclFailures, AnExchangeSkippedByARankWithoutRowsIsReported) {
     const auto ep = w.world.split(0, w.world.rank(), TrafficClass::ep, "ep");
     const int me = w.world.rank();
     Splits splits{.send = {0, 0, 0}, .receive = {0, 0, 0}};
-    if (me < 2) splits.send[static_cast<size_t>(1 - me)] = splits.receive[static_cast<size_t>(1 - me)] = 5;
+    if (me < 2) splits.send[1 - me] = splits.receive[1 - me] = 5;
     const Tensor in = floats(w, me < 2 ? 5 : 0), out = floats(w, me < 2 ? 5 : 0);
     Stream& stream = w.context.compute();
     ep->all_to_all(out, in, splits, stream).wait();

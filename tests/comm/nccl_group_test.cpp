@@ -87,21 +87,19 @@ Sums<T> sums_of(const ProcessGroup& g, DeviceContext& context, int64_t n) {
 
 template <class T>
 std::vector<Sums<T>> on_threads(int n, int64_t elements) {
-  std::vector<Sums<T>> all(static_cast<size_t>(n));
+  std::vector<Sums<T>> all(n);
   with_ranks(n, [&](const ProcessGroup& g) {
     DeviceContext host;
-    all[static_cast<size_t>(g.rank())] = sums_of<T>(g, host, elements);
+    all[g.rank()] = sums_of<T>(g, host, elements);
   });
   return all;
 }
 
 template <class T>
 std::vector<Sums<T>> on_cards(int n, int64_t elements, SumInOrder sum_of) {
-  std::vector<Sums<T>> all(static_cast<size_t>(n));
-  with_cards(
-      n,
-      [&](const CardWorld& w) { all[static_cast<size_t>(w.world.rank())] = sums_of<T>(w.world, w.context, elements); },
-      {.piece_bytes = 1000, .sum_of = sum_of});
+  std::vector<Sums<T>> all(n);
+  with_cards(n, [&](const CardWorld& w) { all[w.world.rank()] = sums_of<T>(w.world, w.context, elements); },
+             {.piece_bytes = 1000, .sum_of = sum_of});
   return all;
 }
 

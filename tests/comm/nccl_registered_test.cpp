@@ -21,7 +21,7 @@ constexpr int64_t n = (int64_t{5} << 20) / 4;  // elements of a buffer that is l
 const DeviceGroupOptions registering{.register_buffers = true};
 
 Tensor ones(const CardWorld& w, Category category = Category::gradient, int64_t elements = n) {
-  const std::vector<float> values(static_cast<size_t>(elements), 1.0f);
+  const std::vector<float> values(elements, 1.0f);
   return Tensor::from<float>(values, {elements}, w.context, category);
 }
 

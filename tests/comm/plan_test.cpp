@@ -83,7 +83,7 @@ TEST_P(AllReducePlan, SumsEverythingAndSendsTheLeastBytes) {
       for (int64_t i = 0; i < n; ++i) x.back().data<float>()[i] = static_cast<float>((i * 3 + r) % 17);
     }
     for (int r = 0; r < ranks; ++r)
-      plans.push_back(make_plan({.kind = Kind::all_reduce, .out = x[static_cast<size_t>(r)]}, r, ranks, 65536));
+      plans.push_back(make_plan({.kind = Kind::all_reduce, .out = x[r]}, r, ranks, 65536));
     play(plans, static_cast<uint64_t>(n));
     for (const Tensor& t : x)
       for (int64_t i = 0; i < n; ++i) {
@@ -113,8 +113,7 @@ TEST_P(BroadcastPlan, ReachesEverybodyAndNoRankSendsTheTensorTwice) {
           for (int64_t i = 0; i < bytes; ++i) x.back().data<uint8_t>()[i] = static_cast<uint8_t>(1 + i % 251);
       }
       for (int r = 0; r < ranks; ++r)
-        plans.push_back(
-            make_plan({.kind = Kind::broadcast, .out = x[static_cast<size_t>(r)], .peer = root}, r, ranks, 65536));
+        plans.push_back(make_plan({.kind = Kind::broadcast, .out = x[r], .peer = root}, r, ranks, 65536));
       play(plans, static_cast<uint64_t>(bytes + root));
       for (const Tensor& t : x)
         for (int64_t i = 0; i < bytes; ++i) ASSERT_EQ(t.data<uint8_t>()[i], 1 + i % 251) << i << " of " << bytes;

@@ -41,7 +41,7 @@ TEST(Reduce, KeepsANanOfAnyRank) {
   for (Reduce op : {Reduce::sum, Reduce::max, Reduce::min})
     for (int at = 0; at < 3; ++at) {
       std::vector<std::vector<float>> ranks{{1}, {2}, {3}};
-      ranks[static_cast<size_t>(at)][0] = nan;
+      ranks[at][0] = nan;
       EXPECT_TRUE(std::isnan(reduced<float>(ranks, op)[0])) << "rank " << at;
     }
 }

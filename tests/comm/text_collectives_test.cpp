@@ -30,7 +30,7 @@ TEST(TextCollectives, GatherBytesGivesRank0TheBytesOfEachRankInOrder) {
   with_ranks(3, [](const ProcessGroup& world) {
     device::DeviceContext host;
     std::vector<std::vector<uint8_t>> taken;
-    const std::vector<uint8_t> mine(static_cast<size_t>(world.rank()), static_cast<uint8_t>(world.rank()));
+    const std::vector<uint8_t> mine(world.rank(), static_cast<uint8_t>(world.rank()));
     gather_bytes(mine, world, host, [&](int rank, const std::vector<uint8_t>& bytes) {
       EXPECT_EQ(rank, std::ssize(taken));
       taken.push_back(bytes);

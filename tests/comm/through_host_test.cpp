@@ -26,7 +26,7 @@ constexpr DeviceKind emulated_kind = DeviceKind::emulated;
 constexpr int64_t n = 1000;
 
 Tensor ones(Device device) {
-  const std::vector<float> values(static_cast<size_t>(n), 1.0f);
+  const std::vector<float> values(n, 1.0f);
   return Tensor::from<float>(values, {n}, device);
 }
 

@@ -102,7 +102,7 @@ Tensor rows_of(Lab& lab, const Tensor& whole, const std::vector<int64_t>& tokens
   const int64_t bytes = whole.bytes() / whole.dim(0);
   for (size_t r = 0; r < tokens.size(); ++r)
     std::memcpy(static_cast<std::byte*>(rows.raw()) + static_cast<int64_t>(r) * bytes,
-                static_cast<const std::byte*>(all.raw()) + tokens[r] * bytes, static_cast<size_t>(bytes));
+                static_cast<const std::byte*>(all.raw()) + tokens[r] * bytes, bytes);
   return on_device(rows, lab.context, Category::temporary);
 }
 

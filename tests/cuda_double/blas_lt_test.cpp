@@ -104,10 +104,10 @@ TEST_F(BlasLt, MultipliesTransposesAndStridesAsAPlainLoop) {
           sum += a[p.a_transposed ? t + i * p.a_step() : i + t * p.a_step()] *
                  b[p.b_transposed ? j + t * p.b_step() : t + j * p.b_step()];
         const int64_t at = i + j * p.d_step();
-        ASSERT_EQ(d[at], 2 * sum + 3 * before[static_cast<size_t>(at)]) << i << ", " << j << " of k " << p.k;
+        ASSERT_EQ(d[at], 2 * sum + 3 * before[at]) << i << ", " << j << " of k " << p.k;
       }
     const int64_t end = (p.n - 1) * p.d_step() + p.m;
-    EXPECT_EQ(d[end], before[static_cast<size_t>(end)]);
+    EXPECT_EQ(d[end], before[end]);
   }
 }
 

@@ -43,7 +43,7 @@ TEST(CudaDoubleMma, MultipliesAsAPlainLoop) {
     for (int c = 0; c < 16; ++c) {
       float expected = 1;
       for (int k = 0; k < terms; ++k) expected += left_element(r, k) * right_element(k, c);
-      EXPECT_EQ(out[static_cast<size_t>(r * 16 + c)], expected) << r << ", " << c;
+      EXPECT_EQ(out[r * 16 + c], expected) << r << ", " << c;
     }
 }
 

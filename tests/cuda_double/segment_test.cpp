@@ -22,7 +22,7 @@ struct CudaSegment : ::testing::Test {
       taken = segment.take(bytes);
     }
     EXPECT_TRUE(taken.has_value());
-    std::memset(taken->begin, 1, static_cast<size_t>(bytes));  // the double's pages: there, and writable
+    std::memset(taken->begin, 1, bytes);  // the double's pages: there, and writable
     return taken->begin;
   }
   void give(void* p, int64_t bytes) { segment.give(p, bytes, {}); }

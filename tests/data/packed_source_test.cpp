@@ -49,7 +49,7 @@ TYPED_TEST_SUITE(Shuffled, Sources);
 
 // Returns how often each token is an input in sequences [begin, end).
 std::vector<int> visits(const Source& source, int tokens, int64_t begin, int64_t end) {
-  std::vector<int> seen(static_cast<size_t>(tokens), 0);
+  std::vector<int> seen(tokens, 0);
   for (int32_t id : source.batch(begin, end - begin).ids) ++seen.at(static_cast<size_t>(id));
   return seen;
 }
@@ -162,7 +162,7 @@ TYPED_TEST(Shuffled, WithoutTokensIsADataError) {
 // Returns the share of neighbouring sequences in `source` that begin in the same document.
 double share_of_neighbours_in_one_document(const Source& source, const std::vector<int>& lengths, int64_t sequences) {
   const std::vector<int> document_of = document_of_token(lengths);
-  const auto document = [&](int64_t s) { return document_of[static_cast<size_t>(source.batch(s, 1).ids[0])]; };
+  const auto document = [&](int64_t s) { return document_of[source.batch(s, 1).ids[0]]; };
   double same = 0;
   for (int64_t s = 0; s + 1 < sequences; ++s) same += document(s) == document(s + 1);
   return same / static_cast<double>(sequences - 1);
@@ -206,8 +206,7 @@ TEST(ShuffledSequences, EpochsDifferInOrderAndInWhereSequencesBegin) {
   const int64_t sequences = total(lengths) / 16;
   const auto source = source_of<ShuffledSequences>(lengths, 16);
   std::vector<Ids> firsts(2);
-  for (int64_t i = 0; i < 2 * sequences; ++i)
-    firsts[static_cast<size_t>(i / sequences)].push_back(source.batch(i, 1).ids[0]);
+  for (int64_t i = 0; i < 2 * sequences; ++i) firsts[i / sequences].push_back(source.batch(i, 1).ids[0]);
   EXPECT_FALSE(std::is_sorted(firsts[0].begin(), firsts[0].end()));
   EXPECT_NE(firsts[0], firsts[1]);
   const std::set<int32_t> in_first(firsts[0].begin(), firsts[0].end());
@@ -217,7 +216,7 @@ TEST(ShuffledSequences, EpochsDifferInOrderAndInWhereSequencesBegin) {
 
 TEST(ShuffledSequences, TakeNoMoreMemoryForMoreDocuments) {
   const auto allocated = [](int documents) {
-    const auto source = source_of<ShuffledSequences>(std::vector<int>(static_cast<size_t>(documents), 8), 16);
+    const auto source = source_of<ShuffledSequences>(std::vector<int>(documents, 8), 16);
     Batch batch(1, 16);
     const size_t before = bytes_allocated;
     for (int64_t i = 0; i < 40; ++i) source.fill(i, batch.row(0));

@@ -79,7 +79,7 @@ TEST(Prepare, WritesFilesThatMatchItsSummary) {
               0.1, 0.08);
   // The tokens are the text.
   const auto tokenizer = load_tokenizer(f.folder / "out/tokenizer.json");
-  std::vector<int32_t> ids(static_cast<size_t>(train.offsets()[1]));
+  std::vector<int32_t> ids(train.offsets()[1]);
   train.read_ids(0, ids);
   EXPECT_EQ(ids.back(), tokenizer->end_of_document());
   EXPECT_TRUE(text.starts_with(tokenizer->decode(ids)) || text.find(tokenizer->decode(ids)) != std::string::npos);
@@ -249,7 +249,7 @@ TEST(Prepare, AnyBytesSurvive) {
   f.options.heldout = 0;
   prepare(f.options);
   const TokenDataset train(f.folder / "out/train.hxd");
-  std::vector<int32_t> ids(static_cast<size_t>(train.tokens()));
+  std::vector<int32_t> ids(train.tokens());
   train.read_ids(0, ids);
   EXPECT_EQ(load_tokenizer(f.folder / "out/tokenizer.json")->decode(ids), bytes);
 }
@@ -307,8 +307,8 @@ Texts documents_of(std::string_view name, std::string_view contents) {
   const auto tokenizer = load_tokenizer(f.folder / "out/tokenizer.json");
   Texts texts;
   for (int64_t d = 0; d < train.documents(); ++d) {
-    const auto begin = train.offsets()[static_cast<size_t>(d)], end = train.offsets()[static_cast<size_t>(d) + 1];
-    std::vector<int32_t> ids(static_cast<size_t>(end - begin));
+    const auto begin = train.offsets()[d], end = train.offsets()[static_cast<size_t>(d) + 1];
+    std::vector<int32_t> ids(end - begin);
     train.read_ids(begin, ids);
     texts.push_back(tokenizer->decode(ids));
   }

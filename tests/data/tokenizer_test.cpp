@@ -189,9 +189,9 @@ TEST(TokenizerFile, BytesPerIdCountText) {
   const auto bpe = trained(300);
   const auto bytes = bytes_per_id(*bpe);
   size_t total = 0;
-  for (int32_t id : bpe->encode(story)) total += static_cast<size_t>(bytes[static_cast<size_t>(id)]);
+  for (int32_t id : bpe->encode(story)) total += static_cast<size_t>(bytes[id]);
   EXPECT_EQ(total, story.size());
-  EXPECT_EQ(bytes[static_cast<size_t>(bpe->end_of_document())], 0);
+  EXPECT_EQ(bytes[bpe->end_of_document()], 0);
 }
 
 // The message of loading a tokenizer file after `damage` of its JSON.

@@ -37,7 +37,7 @@ TEST(TrainingData, OpensAFolder) {
   int64_t first_bytes = 0;
   for (int64_t d = 0; d < heldout.documents(); ++d) {
     std::vector<int32_t> id(1);
-    heldout.read_ids(heldout.offsets()[static_cast<size_t>(d)], id);
+    heldout.read_ids(heldout.offsets()[d], id);
     first_bytes += static_cast<int64_t>(data.tokenizer->bytes_of(id[0]).size());
   }
   EXPECT_EQ(all.target_bytes(bytes_per_id(*data.tokenizer)), heldout.text_bytes() - first_bytes);

@@ -17,7 +17,7 @@ TEST(CachingAllocator, AlignsBlocksToCacheLines) {
   for (int64_t bytes : {1, 63, 64, 100, 513, 5000, 1 << 20}) {
     void* block = a.allocate(bytes, Category::temporary);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u) << bytes;
-    std::memset(block, 1, static_cast<size_t>(bytes));
+    std::memset(block, 1, bytes);
     a.deallocate(block, bytes, Category::temporary);
   }
 }

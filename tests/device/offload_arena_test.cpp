@@ -72,7 +72,7 @@ class ZipfRows {
  public:
   ZipfRows() {
     double sum = 0;
-    for (int e = 0; e < experts; ++e) reached_[static_cast<size_t>(e)] = sum += 1.0 / (e + 1);
+    for (int e = 0; e < experts; ++e) reached_[e] = sum += 1.0 / (e + 1);
   }
   int64_t rows(int step, int layer) {
     int64_t count = 0;

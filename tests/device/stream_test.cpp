@@ -138,8 +138,8 @@ TEST(WorkerStream, RunsInOrderOnOneOtherThread) {
     });
   s->synchronize();
   for (int i = 0; i < 100; ++i) {
-    EXPECT_EQ(order[static_cast<size_t>(i)], i);
-    EXPECT_EQ(threads[static_cast<size_t>(i)], threads[0]);
+    EXPECT_EQ(order[i], i);
+    EXPECT_EQ(threads[i], threads[0]);
   }
   EXPECT_NE(threads[0], std::this_thread::get_id());
 }

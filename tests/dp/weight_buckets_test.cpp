@@ -32,8 +32,8 @@ struct Model {
     weights->initialize(seed);
   }
   Stream& stream() { return context.compute(); }
-  Tensor use(int64_t layer) { return all[static_cast<size_t>(layer)]->use(stream()); }
-  HeldWeight hold(int64_t layer) { return all[static_cast<size_t>(layer)]->hold(stream()); }
+  Tensor use(int64_t layer) { return all[layer]->use(stream()); }
+  HeldWeight hold(int64_t layer) { return all[layer]->hold(stream()); }
   void forward_and_backward() {
     for (int64_t l = 0; l < layers; ++l) use(l);
     for (int64_t l = layers; l-- > 0;) use(l);
@@ -41,7 +41,7 @@ struct Model {
   int64_t used(Category c) const { return context.allocator()->stats().used_in(c); }
   bool in_memory(int64_t layer) const {
     try {
-      return all[static_cast<size_t>(layer)]->local().defined();
+      return all[layer]->local().defined();
     } catch (const std::logic_error&) {
       return false;
     }

@@ -99,9 +99,7 @@ TEST(RoutingPlan, SplitsOfAllRanksFitTogether) {
     Lab lab;
     const RoutingPlan plan = plan_over(world, random_ids(lab, world.rank(), 9, 2, 8), 8);
     const auto sent = world.all_gather_values(plan.counts.chunks[0].splits.send, lab.context);
-    for (int r = 0; r < 4; ++r)
-      EXPECT_EQ(plan.counts.chunks[0].splits.receive[static_cast<size_t>(r)],
-                sent[static_cast<size_t>(4 * r + world.rank())]);
+    for (int r = 0; r < 4; ++r) EXPECT_EQ(plan.counts.chunks[0].splits.receive[r], sent[4 * r + world.rank()]);
     EXPECT_EQ(plan.counts.rows_received(), plan.counts.rows_computed());
   });
 }
@@ -110,7 +108,7 @@ TEST(RoutingPlan, SplitsOfAllRanksFitTogether) {
 Tensor naming_rows(Lab& lab, const RoutingPlan& plan, const Tensor& ids, int rank) {
   const std::vector<int64_t> rows = plan.indices.rows.to_vector<int64_t>();
   const std::vector<int32_t> experts = ids.to_vector<int32_t>();
-  std::vector<double> names(static_cast<size_t>(3 * plan.counts.slots()));
+  std::vector<double> names(3 * plan.counts.slots());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] < 0) continue;
     double* r = names.data() + 3 * rows[i];
@@ -152,7 +150,7 @@ struct Way {
 
 std::string name_of(const Way& w) {
   constexpr std::string_view names[] = {"Tokens", "Peers", "Phases", "Experts"};
-  return cat(names[static_cast<size_t>(w.by)], w.chunks, w.merged ? "Merged" : "");
+  return cat(names[w.by], w.chunks, w.merged ? "Merged" : "");
 }
 
 class Exchange : public testing::TestWithParam<Way> {};

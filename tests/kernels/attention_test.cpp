@@ -70,9 +70,7 @@ struct Array {
           for (int64_t c = 0; c < size; ++c) values.push_back(zero ? 0 : static_cast<double>(view(i, h, c)));
     });
   }
-  double& operator()(int64_t token, int64_t head, int64_t c) {
-    return values[static_cast<size_t>((token * heads + head) * size + c)];
-  }
+  double& operator()(int64_t token, int64_t head, int64_t c) { return values[(token * heads + head) * size + c]; }
 };
 
 /// The definition, in double.
@@ -110,7 +108,7 @@ struct Naive {
     }
     log_sum_exp.push_back(begin < end ? std::log(sum) : -std::numeric_limits<double>::infinity());
     for (int64_t j = begin; j < end; ++j) {
-      double& pj = p[static_cast<size_t>(j - begin)];
+      double& pj = p[j - begin];
       pj /= sum;
       for (int64_t c = 0; c < q.size; ++c) {
         out(t, h, c) += pj * v(base + j, g, c);
@@ -121,7 +119,7 @@ struct Naive {
     for (int64_t j = begin; j < end; ++j) {
       double dp = 0;
       for (int64_t c = 0; c < q.size; ++c) dp += dout(t, h, c) * v(base + j, g, c);
-      const double ds = s.scale * p[static_cast<size_t>(j - begin)] * (dp - mean);
+      const double ds = s.scale * p[j - begin] * (dp - mean);
       for (int64_t c = 0; c < q.size; ++c) {
         dq(t, h, c) += ds * k(base + j, g, c);
         dk(base + j, g, c) += ds * q(t, h, c);
@@ -203,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, AttentionBits,
                          [](const auto& p) { return std::string(name_of(std::get<1>(p.param))); });
 
 bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.bytes())) == 0;
+  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
 TEST_P(AttentionBits, OutputDoesNotDependOnLaterTokensOrHowManyThereAre) {

@@ -36,9 +36,7 @@ class EdgeTest : public ::testing::TestWithParam<Backend> {
     return tensor<double>(values, {static_cast<int64_t>(values.size())});
   }
   Tensor empty(Shape shape, Dtype dtype = Dtype::f32) { return Tensor::empty(shape, dtype, device); }
-  Tensor filled(Shape shape, float value) {
-    return tensor(std::vector<float>(static_cast<size_t>(shape.numel()), value), shape);
-  }
+  Tensor filled(Shape shape, float value) { return tensor(std::vector<float>(shape.numel(), value), shape); }
 };
 
 using Ids = std::vector<int32_t>;

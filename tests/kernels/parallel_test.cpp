@@ -78,7 +78,7 @@ TEST(Parallel, EveryItemIsComputedOnceAndSeenByTheCaller) {
     std::vector<int> times(1000);
     for (int round = 1; round <= 300; ++round) {
       parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) ++times[static_cast<size_t>(i)];
+        for (int64_t i = begin; i < end; ++i) ++times[i];
       });
       ASSERT_EQ(std::count(times.begin(), times.end(), round), 1000) << threads << " threads, round " << round;
     }

@@ -34,7 +34,7 @@ class Values {
         for (int64_t j = 0; j < t.dim(1); ++j) values_.push_back(static_cast<double>(view(i, j)));
     });
   }
-  double operator()(int64_t i, int64_t j) const { return values_[static_cast<size_t>(i * columns_ + j)]; }
+  double operator()(int64_t i, int64_t j) const { return values_[i * columns_ + j]; }
 
  private:
   int64_t columns_;

@@ -33,10 +33,10 @@ struct Plan {
 
   explicit Plan(Trial& r) : count(slots * r.size.rows + 2) {
     std::vector<int64_t> v;
-    std::vector<int64_t> inverse(static_cast<size_t>(count), -1);
+    std::vector<int64_t> inverse(count, -1);
     for (int64_t slot = 0; slot < slots * r.size.rows; ++slot) {
       v.push_back(slot % 10 == 0 ? -1 : count - 2 - slot);
-      if (v.back() >= 0) inverse[static_cast<size_t>(v.back())] = slot / slots;
+      if (v.back() >= 0) inverse[v.back()] = slot / slots;
     }
     rows = r.values<int64_t>(v, {r.size.rows, slots});
     tokens = r.values<int64_t>(inverse, {count});

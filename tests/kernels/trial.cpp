@@ -16,7 +16,7 @@ using hexad::kernels::reference::load;
 using hexad::kernels::reference::store;
 
 std::vector<std::byte> bytes_of(const Tensor& t) {
-  std::vector<std::byte> bytes(static_cast<size_t>(t.bytes()));
+  std::vector<std::byte> bytes(t.bytes());
   t.download(bytes.data());
   return bytes;
 }
@@ -45,7 +45,7 @@ void copy_members(std::byte* to, const std::byte* from, const Tensor& t, const T
       rest /= t.dim(d);
     }
     const int64_t begin = first + offset * size_of(t.dtype());
-    std::memcpy(to + begin, from + begin, static_cast<size_t>(row_bytes));
+    std::memcpy(to + begin, from + begin, row_bytes);
   }
 }
 
@@ -61,11 +61,11 @@ double root_mean_square(std::span<const double> values) {
 std::vector<double> magnitudes(const Array& a, Yardstick yardstick) {
   constexpr int64_t handful = 16;
   const double typical = root_mean_square(a.values);
-  std::vector<double> all(static_cast<size_t>(a.rows), a.size() < handful ? std::max(1.0, typical) : typical);
+  std::vector<double> all(a.rows, a.size() < handful ? std::max(1.0, typical) : typical);
   if (yardstick == Yardstick::row)
     for (size_t r = 0; r < all.size(); ++r)
-      all[r] = std::max(all[r], root_mean_square(std::span(a.values).subspan(r * static_cast<size_t>(a.columns),
-                                                                             static_cast<size_t>(a.columns))));
+      all[r] = std::max(all[r],
+                        root_mean_square(std::span(a.values).subspan(r * static_cast<size_t>(a.columns), a.columns)));
   return all;
 }
 
@@ -155,9 +155,7 @@ std::string difference(const Trial& expected, const Trial& actual) {
     const Array want = load(tensor), got = load(actual.outputs()[o].tensor);
     const double allowed = tolerance(tensor.dtype(), expected.outputs()[o].terms);
     const std::vector<double> typical = magnitudes(want, expected.outputs()[o].yardstick);
-    const auto scale = [&](int64_t i) {
-      return std::max(std::abs(want[i]), typical[static_cast<size_t>(i / want.columns)]);
-    };
+    const auto scale = [&](int64_t i) { return std::max(std::abs(want[i]), typical[i / want.columns]); };
     int64_t wrong = 0, first = -1, zeros = 0;
     for (int64_t i = 0; i < want.size(); ++i) {
       zeros += want[i] == 0;

@@ -18,7 +18,7 @@ using namespace tensor;
 constexpr int64_t positions = 64, head_size = 16, half = head_size / 2;
 constexpr double theta = 10000;
 
-double at(const Tensor& t, int64_t i) { return values_of(t)[static_cast<size_t>(i)]; }
+double at(const Tensor& t, int64_t i) { return values_of(t)[i]; }
 
 // The angle at position 1, and the table's factor.
 struct Entry {

@@ -96,11 +96,11 @@ TEST(Decoder, SeesNoFutureTokens) {
   data::Batch batch = sequence(false);
   const Tensor before = logits(instance, batch);
   for (int64_t t = 0; t < 8; ++t) {
-    batch.ids[static_cast<size_t>(t)] = 30;
+    batch.ids[t] = 30;
     const Tensor after = logits(instance, batch);
     EXPECT_TRUE(equal_rows(before, after, 0, t)) << "token " << t;
     for (int64_t u = t; u < 8; ++u) EXPECT_FALSE(equal_rows(before, after, u, u + 1)) << "token " << t << " at " << u;
-    batch.ids[static_cast<size_t>(t)] = sequence(false).ids[static_cast<size_t>(t)];
+    batch.ids[t] = sequence(false).ids[t];
   }
 }
 

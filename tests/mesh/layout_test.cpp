@@ -34,7 +34,7 @@ TEST(Layout, EveryRankIsInExactlyOneGroupOfEachAxis) {
         for (int r = 0; r < world; ++r) {
           const auto group = m.members(axis, r);
           ASSERT_EQ(static_cast<int>(group.size()), m.size(axis)) << m.to_string();
-          ASSERT_EQ(group[static_cast<size_t>(m.coordinate(axis, r))], r) << m.to_string();
+          ASSERT_EQ(group[m.coordinate(axis, r)], r) << m.to_string();
           groups.insert(group);
         }
         // Each of its size, none shares a rank: together they are a partition.
@@ -135,9 +135,9 @@ TEST(Layout, RanksOfAMicroBatchAreOrderedByContextThenTensor) {
     const auto ranks = m.token_sharers(r);
     ASSERT_EQ(ranks.size(), 4u);
     for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(m.coordinate(Axis::tp, ranks[static_cast<size_t>(i)]), i % 2);
-      EXPECT_EQ(m.coordinate(Axis::cp, ranks[static_cast<size_t>(i)]), i / 2);
-      EXPECT_EQ(m.coordinate(Axis::dp, ranks[static_cast<size_t>(i)]), m.coordinate(Axis::dp, r));
+      EXPECT_EQ(m.coordinate(Axis::tp, ranks[i]), i % 2);
+      EXPECT_EQ(m.coordinate(Axis::cp, ranks[i]), i / 2);
+      EXPECT_EQ(m.coordinate(Axis::dp, ranks[i]), m.coordinate(Axis::dp, r));
     }
   }
 }

@@ -34,14 +34,14 @@ TEST(IssueOrder, BuiltInOrdersAreLegalForAnyNumberOfChunks) {
   for (const IssueOrder& order : built_in_orders())
     for (size_t chunks = 1; chunks <= 9; ++chunks) {
       const bool fits = order.name != "returns_last" || chunks <= 2;  // else all chunks are there at once
-      EXPECT_EQ(why_illegal(order.steps(chunks), chunks, false), "") << order.name;
-      EXPECT_EQ(why_illegal(order.steps(chunks), chunks, true).empty(), fits) << order.name << " " << chunks;
+      EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, false), "") << order.name;
+      EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, true).empty(), fits) << order.name << " " << chunks;
     }
 }
 
 TEST(IssueOrder, AnIllegalOrderIsExplainedByItsStep) {
   using Steps = std::vector<IssueStep>;
-  const auto why = [](const Steps& steps, size_t chunks = 1) { return why_illegal(steps, chunks, false); };
+  const auto why = [](const Steps& steps, size_t chunks = 1) { return issue_order_problem(steps, chunks, false); };
   const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weights, 0}};
   EXPECT_EQ(why(right), "");
   EXPECT_EQ(why({}), "there is no step dispatch[0]");

@@ -43,7 +43,7 @@ class MoeLab : public Lab {
     MicroBatch b;
     b.sequences = sequences, b.length = length;
     if (valid >= 0) {
-      std::vector<uint8_t> mask(static_cast<size_t>(b.tokens()), 0);
+      std::vector<uint8_t> mask(b.tokens(), 0);
       std::fill_n(mask.begin(), valid, uint8_t{1});
       b.valid = values(mask);
       for (int64_t s = 0; s < sequences; ++s)

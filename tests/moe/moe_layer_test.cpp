@@ -30,9 +30,7 @@ struct Weights {
   Row times(const Row& x, int64_t expert = 0) const {
     Row y(static_cast<size_t>(rows), 0.0);
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c)
-        y[static_cast<size_t>(r)] +=
-            values[static_cast<size_t>((expert * rows + r) * columns + c)] * x[static_cast<size_t>(c)];
+      for (int64_t c = 0; c < columns; ++c) y[r] += values[(expert * rows + r) * columns + c] * x[c];
     return y;
   }
 };
@@ -65,10 +63,10 @@ class Naive {
       Row sum(static_cast<size_t>(lab_.config.hidden), 0.0);
       const auto ti = static_cast<size_t>(t);
       double total = 0;
-      for (int64_t e : chosen[ti]) total += scores[ti][static_cast<size_t>(e)];
+      for (int64_t e : chosen[ti]) total += scores[ti][e];
       for (int64_t e : chosen[ti]) {
         if (t >= valid || !kept(t, e, scores, chosen, batch, valid)) continue;
-        const double w = c_.scale * scores[ti][static_cast<size_t>(e)] / (c_.normalize ? total : 1.0);
+        const double w = c_.scale * scores[ti][e] / (c_.normalize ? total : 1.0);
         const Row out = mlp("experts", x[ti], e);
         for (size_t i = 0; i < sum.size(); ++i) sum[i] += w * out[i];
       }
@@ -112,9 +110,8 @@ class Naive {
   std::vector<int64_t> top_k(const Row& s) const {
     std::vector<int64_t> order(s.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return s[static_cast<size_t>(a)] > s[static_cast<size_t>(b)]; });
-    order.resize(static_cast<size_t>(c_.top_k));
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return s[a] > s[b]; });
+    order.resize(c_.top_k);
     return order;
   }
   // True if fewer than `capacity` tokens of the scope go before token t at expert e.
@@ -124,10 +121,10 @@ class Naive {
     const int64_t scope = c_.capacity_scope == moe::CapacityScope::sequence ? batch.length : batch.tokens();
     const int64_t begin = t / scope * scope, end = std::min(begin + scope, valid);
     const double mean = static_cast<double>((end - begin) * c_.top_k) / static_cast<double>(c_.experts);
-    const auto at = [&](int64_t u) { return scores[static_cast<size_t>(u)][static_cast<size_t>(e)]; };
+    const auto at = [&](int64_t u) { return scores[u][e]; };
     double before = 0;
     for (int64_t u = begin; u < end; ++u) {
-      const auto& others = chosen[static_cast<size_t>(u)];
+      const auto& others = chosen[u];
       if (u == t || std::find(others.begin(), others.end(), e) == others.end()) continue;
       const bool goes_first =
           c_.drop == kernels::DropRule::position ? u < t : at(u) > at(t) || (at(u) == at(t) && u < t);
@@ -347,8 +344,7 @@ TEST(MoeLayer, R8_ANanTokenHarmsNoOther) {
     MoeLab lab({std::string("model.moe.capacity_factor=") + capacity, "model.moe.drop=position"});
     const Tensor x = lab.randn({12, lab.config.hidden});
     const Tensor before = forward(lab, x, lab.batch(3, 4));
-    change<double>(
-        x, [&](std::span<double> values) { values[static_cast<size_t>(11 * lab.config.hidden)] = std::nan(""); });
+    change<double>(x, [&](std::span<double> values) { values[11 * lab.config.hidden] = std::nan(""); });
     const Tensor after = forward(lab, x, lab.batch(3, 4));
     expect_close(before.slice(0, 0, 11), after.slice(0, 0, 11), tolerance(Dtype::f64, 100));
   }

@@ -129,11 +129,7 @@ std::vector<ScheduledLayer::Result> results(const Words& overrides) {
   const comm::ThreadOptions late{.jitter = {.seed = 7, .max_delay = std::chrono::microseconds(200)}};
   std::vector<ScheduledLayer::Result> all(4);
   comm::with_ranks(
-      4,
-      [&](const comm::ProcessGroup& world) {
-        all[static_cast<size_t>(world.rank())] = ScheduledLayer(world, overrides).run();
-      },
-      late);
+      4, [&](const comm::ProcessGroup& world) { all[world.rank()] = ScheduledLayer(world, overrides).run(); }, late);
   return all;
 }
 

@@ -103,7 +103,7 @@ class FactorPass {
     const int64_t local = experts / ep_group->size();
     std::vector<double> all;
     for (int64_t e = 0; e < local; ++e)
-      all.insert(all.end(), static_cast<size_t>(offsets[static_cast<size_t>(e) + 1] - offsets[static_cast<size_t>(e)]),
+      all.insert(all.end(), static_cast<size_t>(offsets[static_cast<size_t>(e) + 1] - offsets[e]),
                  factor(ep_group->rank() * local + e, etp->rank()));
     return lab.values(all);
   }
@@ -196,7 +196,7 @@ TEST_P(TokenRows, AlsoReturnANumberForEachSlot) {
     t.run();
     expect_bitwise(t.expected([](double factor, double) { return factor; }), t.sums_of_tokens(), Zeros::expected);
     const Tensor numbers = Tensor::zeros(t.ids.shape(), Dtype::f64, t.lab.context);
-    moe::put_by_slot(t.lab.stream(), numbers, t.pass.slot_rows().row_weights, t.plan().indices.row_slots);
+    moe::scatter_by_slot(t.lab.stream(), numbers, t.pass.slot_rows().row_weights, t.plan().indices.row_slots);
     std::vector<double> wanted = t.weights.to_vector<double>();
     const std::vector<int32_t> ids = t.ids.to_vector<int32_t>();
     for (size_t i = 0; i < wanted.size(); ++i) {
@@ -254,7 +254,7 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
       // Token t visits both experts of the devices t and t + 1.
       change<int32_t>(t.ids, [k = k](std::span<int32_t> ids) {
         for (int64_t i = 0; i < std::ssize(ids); ++i)
-          ids[static_cast<size_t>(i)] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
+          ids[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
       });
       PlainPass echo({.settings = pass_settings(t.groups, experts),
                       .plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of}, t.lab.stream()),

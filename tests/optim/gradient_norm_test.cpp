@@ -70,7 +70,7 @@ TEST(GradientNorm, CountsEveryElementOfATensorOfSeveralBlocks) {
     ParameterSet set(context);
     Parameter& p = add(set, "w", size, {});
     p.clear_gradient();
-    std::vector<double> values(static_cast<size_t>(size));
+    std::vector<double> values(size);
     double squares = 0;
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 5), squares += values[i] * values[i];
     tests::assign(p.gradient_to_add(context.compute()), values);

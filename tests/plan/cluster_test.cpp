@@ -127,7 +127,7 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   Cluster cluster = load_text(text);
   for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send})
     for (int i : {1, 2}) {
-      cluster.links.push_back(cluster.links[static_cast<size_t>(i)]);
+      cluster.links.push_back(cluster.links[i]);
       cluster.links.back().operation = c;
     }
   const schedule::Rates rates =
@@ -140,7 +140,7 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
   // 2 rows of one of 8 experts of 10 x 40 are 1600 FLOPs; they take as long by the size of the weight.
-  const auto seconds = [&](GemmPass pass) { return rates.compute[static_cast<size_t>(pass)].seconds(1600); };
+  const auto seconds = [&](GemmPass pass) { return rates.compute[pass].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::input_gradient), 1e-5 / 8 * 40 / 50) << "not measured: as the first pass";

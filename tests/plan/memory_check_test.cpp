@@ -26,8 +26,7 @@ std::vector<RankMemory> on_machines(int64_t ranks, int64_t ranks_a_machine, doub
 class MemoryCheck : public testing::Test {
  protected:
   MemoryFit fit(const Recipe& recipe, const std::vector<RankMemory>& ranks) const {
-    return memory_fit(recipe, extensions_, std::ssize(ranks),
-                      [&](int64_t r) -> const RankMemory& { return ranks[static_cast<size_t>(r)]; });
+    return memory_fit(recipe, extensions_, std::ssize(ranks), [&](int64_t r) -> const RankMemory& { return ranks[r]; });
   }
   double needed(const Recipe& recipe, int64_t world) const { return estimate_memory(recipe, extensions_, world).total; }
 
@@ -68,8 +67,7 @@ TEST_F(MemoryCheck, CountsTheLimitOfAControlGroupForItsOwnRanksOnly) {
   const double need = needed(recipe, 2);
   auto ranks = on_machines(2, 2, need * 4);  // a container each
   for (int64_t r = 0; r < 2; ++r)
-    ranks[static_cast<size_t>(r)].pools.push_back(
-        {10 + r, "the limit of control group /", static_cast<int64_t>(need * 1.3)});
+    ranks[r].pools.push_back({10 + r, "the limit of control group /", static_cast<int64_t>(need * 1.3)});
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::tight);
   ranks[1].pools[1].id = 10;  // the same one
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::too_much);
@@ -81,7 +79,7 @@ TEST_F(MemoryCheck, CountsTheMemoryOfACardWhereTheModelIsOnCards) {
   const double need = needed(recipe, 2);
   auto ranks = on_machines(2, 2, 1);  // of the host's memory nothing is needed
   for (int64_t r = 0; r < 2; ++r)
-    ranks[static_cast<size_t>(r)].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(need * 1.3)}};
+    ranks[r].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(need * 1.3)}};
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
   ranks[1].cards[0].id = 0;  // they share a card
   const MemoryFit shared = fit(recipe, ranks);
@@ -121,7 +119,7 @@ TEST_F(MemoryCheck, AlwaysFitsWithoutALimit) {
   EXPECT_FALSE(recipe.memory.checks_machine());
   EXPECT_EQ(recipe.memory.limit(), 0);
   recipe.model.hidden = int64_t{1} << 20;
-  EXPECT_EQ(memory_fit_here(recipe, extensions_, 1).verdict, Verdict::fits);
+  EXPECT_EQ(memory_fit_on_this_machine(recipe, extensions_, 1).verdict, Verdict::fits);
 }
 
 TEST_F(MemoryCheck, LeavesTheChoiceOfMemoryReuseToExplicitLimits) {

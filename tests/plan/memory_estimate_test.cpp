@@ -49,7 +49,7 @@ std::vector<std::string> measured(const std::vector<std::string>& more) {
 // The peaks of a step, of every rank: the middle one of five, since threads that wait for each other free what passes
 // between them a little sooner or later.
 std::vector<device::MemoryStats> measure(const Recipe& recipe, int ranks) {
-  std::vector<device::MemoryStats> memory(static_cast<size_t>(ranks));
+  std::vector<device::MemoryStats> memory(ranks);
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     const FixedSource source = documents_of(run.recipe);
@@ -61,7 +61,7 @@ std::vector<device::MemoryStats> measure(const Recipe& recipe, int ranks) {
       step = run.instance.context.allocator()->stats();
     }
     std::ranges::sort(steps, {}, &device::MemoryStats::peak_total);
-    memory[static_cast<size_t>(world.rank())] = steps[2];
+    memory[world.rank()] = steps[2];
   });
   return memory;
 }
@@ -90,7 +90,7 @@ TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
   const auto memory = measure(recipe, ranks);
   const mesh::Layout layout(recipe.parallel.sizes(), ranks);
   for (int rank = 0; rank < ranks; ++rank) {
-    const device::MemoryStats& counted = memory[static_cast<size_t>(rank)];
+    const device::MemoryStats& counted = memory[rank];
     const auto estimate = estimate_memory(recipe, {}, layout, rank);
     fmt::print("{:<28} rank {}  kept {}  peak {}\n", name, rank,
                shown(estimate.activations, counted.peak_in(Category::activation)),

@@ -93,7 +93,7 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
         ProfileOptions options = quick_profile();
         options.seconds = 0.5, options.largest_bytes = 64 << 10, options.largest_rows = 32;
         const Cluster mine = measure(world, options, [&](const std::string&) { ++lines; });
-        written[static_cast<size_t>(world.rank())] = to_yaml(mine);
+        written[world.rank()] = to_yaml(mine);
         if (world.rank() == 0) cluster = mine;
       },
       nodes);

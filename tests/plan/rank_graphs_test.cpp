@@ -47,7 +47,7 @@ TEST(RankGraphs, ArriveWithTheirCostsAndEdges) {
     ASSERT_EQ(all.size(), 4u);
     for (int rank = 0; rank < 4; ++rank) {
       const TaskGraph expected = graph_of(rank);
-      const auto tasks = all[static_cast<size_t>(rank)].tasks();
+      const auto tasks = all[rank].tasks();
       ASSERT_EQ(tasks.size(), expected.tasks().size());
       for (size_t i = 0; i < tasks.size(); ++i) {
         const auto &got = tasks[i].spec, &want = expected.tasks()[i].spec;

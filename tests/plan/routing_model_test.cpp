@@ -15,7 +15,7 @@ using namespace plan;
 using Choice = device::MetaRun::Choice;
 
 std::vector<int32_t> chosen(RoutingLoad load, int rank, int ranks, int64_t tokens, const Choice& choice) {
-  std::vector<int32_t> ids(static_cast<size_t>(tokens * choice.top_k));
+  std::vector<int32_t> ids(tokens * choice.top_k);
   choose_experts(load, rank, ranks)(ids, choice);
   return ids;
 }
@@ -23,7 +23,7 @@ std::vector<int32_t> chosen(RoutingLoad load, int rank, int ranks, int64_t token
 // Rows of each expert of `tokens` tokens; fails where a token chooses an expert twice or one that is not there.
 std::vector<int64_t> rows(RoutingLoad load, int rank, int ranks, int64_t tokens, int64_t top_k, int64_t experts) {
   const std::vector<int32_t> ids = chosen(load, rank, ranks, tokens, {top_k, experts});
-  std::vector<int64_t> counts(static_cast<size_t>(experts), 0);
+  std::vector<int64_t> counts(experts, 0);
   for (int64_t t = 0; t < tokens; ++t) {
     const auto first = ids.begin() + t * top_k;
     EXPECT_EQ(std::set<int32_t>(first, first + top_k).size(), static_cast<size_t>(top_k)) << "token " << t;

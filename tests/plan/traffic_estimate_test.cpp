@@ -38,17 +38,17 @@ Recipe measured(const Case& c) {
 
 // Returns the bytes that every rank sent in a step, by class.
 std::vector<TrafficEstimate> measure(const Recipe& recipe, int ranks) {
-  std::vector<TrafficEstimate> sent(static_cast<size_t>(ranks));
+  std::vector<TrafficEstimate> sent(ranks);
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     const FixedSource source = documents_of(run.recipe);
     run.step(source);
     // A rank's count of sent bytes is complete when its receiver is here.
     const auto meet = [&] { world.barrier(run.instance.context.compute()).wait(); };
-    TrafficEstimate& mine = sent[static_cast<size_t>(world.rank())];
+    TrafficEstimate& mine = sent[world.rank()];
     const auto take = [&] {
       for (int c = 0; c < comm::traffic_class_count; ++c)
-        mine.bytes[static_cast<size_t>(c)] = static_cast<double>(world.take(static_cast<TrafficClass>(c)).bytes);
+        mine.bytes[c] = static_cast<double>(world.take(static_cast<TrafficClass>(c)).bytes);
     };
     meet();
     take();
@@ -71,7 +71,7 @@ TEST_P(Traffic, OfEveryRankAndClassIsWithinOnePercentOfTheEstimate) {
   for (int rank = 0; rank < layout.world(); ++rank) {
     const TrafficEstimate predicted = estimate_traffic(recipe, {}, layout, rank);
     for (TrafficClass c : estimated) {
-      const double counted = sent[static_cast<size_t>(rank)][c];
+      const double counted = sent[rank][c];
       EXPECT_NEAR(counted, predicted[c], 0.01 * predicted[c]) << name_of(c) << " of rank " << rank;
     }
   }

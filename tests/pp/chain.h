@@ -37,7 +37,7 @@ inline constexpr int64_t layers = 12, rows = 3, width = 4;
 // Small whole numbers, so that every sum of products is exact and its order does not matter.
 inline Tensor whole_numbers(const Shape& shape, std::string_view name, Device device) {
   const Philox random(1, Purpose::synthetic, name);
-  std::vector<double> values(static_cast<size_t>(shape.numel()));
+  std::vector<double> values(shape.numel());
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(random.below(i, 4)) - 1;
   return Tensor::from<double>(values, shape, device);
 }
@@ -55,7 +55,7 @@ struct Chain {
     weights.push_back(weights.front());
   }
   Value operator()(Tape& tape, Value x, int64_t begin, int64_t end) const {
-    for (int64_t l = begin; l < end; ++l) x = linear(tape, x, *weights[static_cast<size_t>(l)]);
+    for (int64_t l = begin; l < end; ++l) x = linear(tape, x, *weights[l]);
     return x;
   }
 

@@ -35,7 +35,7 @@ TEST(Bubble, InTheSimulationEqualsTheFormula) {
             if (!expected) return;
             const Price p = price(schedule, t, {.merge = merge});
             for (int r = 0; r < ranks; ++r)
-              EXPECT_EQ(p.step - p.busy[static_cast<size_t>(r)], *expected)
+              EXPECT_EQ(p.step - p.busy[r], *expected)
                   << name_of(config.kind) << " of " << ranks << " ranks, " << schedule.stages.chunks << " chunks, "
                   << micro_batches << " micro-batches, times " << t.forward << ' ' << t.backward_input << ' '
                   << t.backward_weight << ", merge " << merge;

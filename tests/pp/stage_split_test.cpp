@@ -12,7 +12,7 @@ namespace {
 using Split = std::vector<int64_t>;
 
 ModelCosts equal(int64_t layers, double embedding = 0, double head = 0) {
-  return {std::vector<double>(static_cast<size_t>(layers), 1.0), embedding, head};
+  return {std::vector<double>(layers, 1.0), embedding, head};
 }
 
 TEST(BalancedSplit, IsEvenForEqualLayers) {

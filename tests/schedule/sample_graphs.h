@@ -37,7 +37,7 @@ inline TaskGraph pipeline(int chunks, int64_t send, int64_t experts) {
   dispatch(0);
   for (int i = 0; i < chunks; ++i) {
     if (i + 1 < chunks) dispatch(i + 1);
-    const TaskId e = computes(g, base::cat("E", i), static_cast<double>(experts), {sent[static_cast<size_t>(i)]});
+    const TaskId e = computes(g, base::cat("E", i), static_cast<double>(experts), {sent[i]});
     sends(g, Lane::inter, base::cat("R", i), send, {e});
   }
   return g;

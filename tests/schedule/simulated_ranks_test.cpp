@@ -40,7 +40,7 @@ TEST(SimulatedRanks, BehaveAsOneWhenAlike) {
 TEST(SimulatedRanks, TheMemberWithMostBytesDecidesWhenACollectiveIsOver) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
-    TaskGraph& g = graphs[static_cast<size_t>(rank)];
+    TaskGraph& g = graphs[rank];
     const TaskId d = sends(g, Lane::inter, "D", rank == 0 ? 1 : 5);
     computes(g, "E", 2, {d});
   }
@@ -53,7 +53,7 @@ TEST(SimulatedRanks, TheMemberWithMostBytesDecidesWhenACollectiveIsOver) {
 TEST(SimulatedRanks, ALateMemberHoldsTheOthersUp) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
-    TaskGraph& g = graphs[static_cast<size_t>(rank)];
+    TaskGraph& g = graphs[rank];
     const TaskId e = computes(g, "E", rank == 0 ? 1 : 6);
     sends(g, Lane::inter, "C", 2, {e});
   }
@@ -65,7 +65,7 @@ TEST(SimulatedRanks, ALateMemberHoldsTheOthersUp) {
 TEST(SimulatedRanks, ARankWithoutTokensStillTakesPart) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
-    TaskGraph& g = graphs[static_cast<size_t>(rank)];
+    TaskGraph& g = graphs[rank];
     const TaskId d = sends(g, Lane::inter, "D", rank == 0 ? 0 : 4);
     const TaskId e = computes(g, "E", rank == 0 ? 0 : 3, {d});
     sends(g, Lane::inter, "C", rank == 0 ? 0 : 4, {e});
@@ -80,7 +80,7 @@ TEST(SimulatedRanks, ARankWithoutTokensStillTakesPart) {
 TEST(SimulatedRanks, WaitingForOthersSlowsNothing) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
-    TaskGraph& g = graphs[static_cast<size_t>(rank)];
+    TaskGraph& g = graphs[rank];
     sends(g, Lane::inter, "D", rank == 0 ? 1 : 10);
     computes(g, "E", rank == 0 ? 4 : 0);
   }
@@ -95,13 +95,13 @@ TEST(SimulatedRanks, WaitingForOthersSlowsNothing) {
 TEST(SimulatedRanks, OnlyMembersOfOneGroupMeet) {
   std::vector<TaskGraph> graphs(4);
   for (int rank = 0; rank < 4; ++rank) {
-    TaskGraph& g = graphs[static_cast<size_t>(rank)];
+    TaskGraph& g = graphs[rank];
     const TaskId d = sends(g, Lane::inter, "D", rank + 1);                   // 0 with 2, 1 with 3
     sends(g, Lane::intra, "G", 10 * (rank + 1), {d}, TaskKind::all_gather);  // 0 with 1, 2 with 3
   }
   const auto ranks = simulate_all(graphs, {{"ep", {0, 1, 0, 1}}, {"tp", {0, 0, 1, 1}}});
-  for (int rank : {0, 2}) expect_span(ranks[static_cast<size_t>(rank)], 0, 0, 3);
-  for (int rank : {1, 3}) expect_span(ranks[static_cast<size_t>(rank)], 0, 0, 4);
+  for (int rank : {0, 2}) expect_span(ranks[rank], 0, 0, 3);
+  for (int rank : {1, 3}) expect_span(ranks[rank], 0, 0, 4);
   expect_span(ranks[0], 1, 3, 24);
   expect_span(ranks[1], 1, 4, 24);
   expect_span(ranks[2], 1, 3, 44);

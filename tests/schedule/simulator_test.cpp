@@ -196,7 +196,7 @@ TEST(SimulateRandomGraphs, DependenciesAndLanesHold) {
       const Timeline t = simulate(g, slowed(everybody_slows), drive);
       for (size_t i = 0; i < t.spans.size(); ++i) {
         for (TaskId before : g.tasks()[i].after)
-          EXPECT_GE(t.spans[i].begin, t.spans[static_cast<size_t>(before)].end) << "seed " << seed << ", task " << i;
+          EXPECT_GE(t.spans[i].begin, t.spans[before].end) << "seed " << seed << ", task " << i;
         for (size_t j = 0; j < i; ++j)
           if (t.spans[j].task.lane == t.spans[i].task.lane) {
             EXPECT_GE(t.spans[i].begin, t.spans[j].end) << "seed " << seed << ", tasks " << j << ", " << i;
@@ -212,7 +212,7 @@ TEST(SimulateRandomGraphs, LieBetweenTheBusiestLaneAndOneTaskAtATime) {
     double sum = 0, lanes[device::lane_count] = {};
     for (const Task& task : g.tasks()) {
       sum += rates.seconds(task.spec);
-      lanes[static_cast<size_t>(task.spec.lane)] += rates.seconds(task.spec);
+      lanes[task.spec.lane] += rates.seconds(task.spec);
     }
     const Timeline t = simulate(g, rates);
     for (int lane = 0; lane < device::lane_count; ++lane)

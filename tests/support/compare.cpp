@@ -30,7 +30,7 @@ std::string mistrust(const Tensor& t, const std::vector<double>& values, Zeros z
 
 std::vector<double> values_of(const Tensor& given) {
   const Tensor t = to_host(given);
-  std::vector<double> values(static_cast<size_t>(t.numel()));
+  std::vector<double> values(t.numel());
   with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("compare", t.dtype(), [&]<class T>() {
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(t.data<T>()[i]);
   });

@@ -19,7 +19,7 @@ class Fenced {
         all_(mmap(nullptr, static_cast<size_t>(inner_ + 2 * page_), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
     base::require(all_ != MAP_FAILED, "[Fenced] no ", inner_ + 2 * page_, " bytes of addresses");
     mprotect(static_cast<std::byte*>(all_) + page_, static_cast<size_t>(inner_), PROT_READ | PROT_WRITE);
-    std::memcpy(data(), t.raw(), static_cast<size_t>(bytes_));
+    std::memcpy(data(), t.raw(), bytes_);
   }
   ~Fenced() { munmap(all_, static_cast<size_t>(inner_ + 2 * page_)); }
   Fenced(const Fenced&) = delete;

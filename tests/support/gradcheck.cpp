@@ -130,7 +130,7 @@ class Gradcheck {
   // The gradient that output `o` is given: a function of its number alone, so that every pass gets the same.
   Tensor direction(size_t o, const Tensor& out) {
     const Philox random(Lab::default_seed, Purpose::sample, "output", o);
-    std::vector<double> values(static_cast<size_t>(out.numel()));
+    std::vector<double> values(out.numel());
     for (size_t i = 0; i < values.size(); ++i) values[i] = options_.root_gradient.value_or(random.normal(i));
     return Tensor::from<double>(values, out.shape(), out.device());
   }

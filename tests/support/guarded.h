@@ -17,7 +17,7 @@ class Guarded {
   Guarded(int64_t rows, int64_t columns, base::Dtype dtype, device::Device device, int64_t right = 0)
       : rows_(rows), row_bytes_((columns + right) * base::size_of(dtype)), used_(columns * base::size_of(dtype)) {
     block_ = tensor::Tensor::empty({rows + 2 * band, columns + right}, dtype, device);
-    std::memset(block_.raw(), 0xff, static_cast<size_t>(block_.bytes()));
+    std::memset(block_.raw(), 0xff, block_.bytes());
     inner_ = block_.slice(0, band, band + rows).slice(1, 0, columns);
   }
   const tensor::Tensor& tensor() const { return inner_; }

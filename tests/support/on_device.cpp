@@ -47,7 +47,7 @@ Tensor to_host(const Tensor& t) {
       rest /= t.dim(d);
     }
     std::memcpy(static_cast<std::byte*>(out.raw()) + i * size, static_cast<const std::byte*>(t.raw()) + from * size,
-                static_cast<size_t>(size));
+                size);
   }
   return out;
 }

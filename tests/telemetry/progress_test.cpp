@@ -176,7 +176,7 @@ TEST(TextOutput, AStuckReaderDelaysTrainingOnlyOnce) {
   const ssize_t fitted = read(ends[0], text.data(), text.size());
   output.write("back again\n");
   EXPECT_GT(fitted, 0);
-  text.resize(static_cast<size_t>(std::max<ssize_t>(read(ends[0], text.data(), text.size()), 0)));
+  text.resize(std::max<ssize_t>(read(ends[0], text.data(), text.size()), 0));
   EXPECT_EQ(text, "\nback again\n") << "after a torn text a line begins";
   close(ends[0]), close(ends[1]);
 }

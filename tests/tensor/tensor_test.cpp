@@ -22,7 +22,7 @@ class TensorTest : public testing::Test {
  protected:
   // 0, 1, 2, ... in row-major order.
   Tensor counting(Shape shape) {
-    std::vector<int32_t> v(static_cast<size_t>(shape.numel()));
+    std::vector<int32_t> v(shape.numel());
     std::iota(v.begin(), v.end(), 0);
     return Tensor::from<int32_t>(v, shape, context);
   }

@@ -143,9 +143,9 @@ TEST(Profile, SaysWhereTheLongestGapsAre) {
   ASSERT_EQ(p->gaps.size(), 2u * 21);
   EXPECT_EQ(p->gaps[0].time.length(), 3);
   EXPECT_EQ(p->step_of(p->gaps[0]), 4);
-  EXPECT_EQ(p->into_step_ns(p->gaps[0]), 20 * 11 + 6);
+  EXPECT_EQ(p->ns_into_step(p->gaps[0]), 20 * 11 + 6);
   EXPECT_EQ(p->step_of(p->gaps[1]), 5);
-  EXPECT_EQ(p->into_step_ns(p->gaps[1]), 20 * 21 + 6);
+  EXPECT_EQ(p->ns_into_step(p->gaps[1]), 20 * 21 + 6);
   ASSERT_EQ(p->places.size(), 3u);
   EXPECT_EQ(p->places[0].before, "gemm");
   EXPECT_EQ(p->places[0].after, "gemm");

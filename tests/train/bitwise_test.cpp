@@ -36,11 +36,11 @@ class Bitwise : public testing::TestWithParam<Case> {};
 TEST_P(Bitwise, R6_RecomputedEqualsKept) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   const FixedSource source = documents_of(recipe);
-  const Trajectory kept = trajectory_alone(recipe, source, 3);
+  const Trajectory kept = one_rank_trajectory(recipe, source, 3);
   for (const char* recompute : {"norms", "attention", "block"}) {
     SCOPED_TRACE(recompute);
     Recipe r = small_recipe(with(GetParam().overrides, {std::string("recompute=") + recompute}));
-    expect_bitwise(kept, trajectory_alone(r, source, 3));
+    expect_bitwise(kept, one_rank_trajectory(r, source, 3));
     on_ranks(2, [&](const comm::ProcessGroup& world) {
       Recipe two = recipe;
       two.parallel.ep = 2;
@@ -55,12 +55,12 @@ TEST_P(Bitwise, R6_RecomputedEqualsKept) {
 TEST_P(Bitwise, OffloadedEqualsKept) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   const FixedSource source = documents_of(recipe);
-  const Trajectory kept = trajectory_alone(recipe, source, 3);
+  const Trajectory kept = one_rank_trajectory(recipe, source, 3);
   for (const char* recompute : {"none", "norms", "block"}) {
     SCOPED_TRACE(recompute);
     const Recipe r = small_recipe(with(GetParam().overrides, {"offload.activations=true", "offload.min_bytes=0",
                                                               std::string("recompute=") + recompute}));
-    expect_bitwise(kept, trajectory_alone(r, source, 3));
+    expect_bitwise(kept, one_rank_trajectory(r, source, 3));
   }
 }
 

@@ -82,7 +82,7 @@ TEST(Deterministic, OnTheCpuTheWishChangesNoBit) {
   std::vector<Trajectory> all;
   for (const char* wish : {"true", "true", "false", "false"}) {
     const Recipe recipe = small_recipe({cat("train.deterministic=", wish), "train.threads=2"});
-    all.push_back(trajectory_alone(recipe, documents_of(recipe), 3));
+    all.push_back(one_rank_trajectory(recipe, documents_of(recipe), 3));
   }
   for (size_t i = 1; i < all.size(); ++i) expect_bitwise(all[0], all[i]);
 }

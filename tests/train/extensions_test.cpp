@@ -57,7 +57,7 @@ class Even final : public moe::Router {
       : top_k_(s.model.moe.top_k), first_(static_cast<int64_t>(s.option("first", 0))) {}
   moe::RouterOutput operator()(Tape&, const moe::RouterInput& in) const override {
     std::vector<int32_t> ids;
-    std::vector<double> weights(static_cast<size_t>(in.rows() * top_k_), 1.0 / static_cast<double>(top_k_));
+    std::vector<double> weights(in.rows() * top_k_, 1.0 / static_cast<double>(top_k_));
     for (int64_t i = 0; i < in.rows() * top_k_; ++i) ids.push_back(static_cast<int32_t>(first_ + i % top_k_));
     const Shape shape{in.rows(), top_k_};
     return {{},

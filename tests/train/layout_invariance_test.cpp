@@ -59,7 +59,7 @@ bool possible(const Recipe& r, const Layout& l) {
 }
 
 void expect_same_under_every_layout(const Recipe& recipe, const data::Source& source) {
-  const Trajectory one = trajectory_alone(recipe, source, steps);
+  const Trajectory one = one_rank_trajectory(recipe, source, steps);
   for (const Layout& layout : layouts) {
     if (!possible(recipe, layout)) continue;
     SCOPED_TRACE(name_of(layout));
@@ -162,7 +162,7 @@ TEST(Layouts, F25_R3_ARankWhoseExpertsGetNoTokenJoinsAndHasZeroGradients) {
       {"model.moe.routing=trace", "model.moe.trace=" + scratch / "trace", "model.bias=true", "optim.weight_decay=0"});
   const FixedSource source = documents_of(recipe);
   expect_same_under_every_layout(recipe, source);
-  const Trajectory alone = trajectory_alone(recipe, source, 1);
+  const Trajectory alone = one_rank_trajectory(recipe, source, 1);
   for (const auto& [name, gradient] : alone.steps[0].gradients)
     if (name.find(".experts.") != std::string::npos) expect_zeros(gradient.slice(0, 2, 4));
 }
@@ -176,7 +176,7 @@ TEST(Layouts, F26_EveryTokenToOneExpertIsRightWithAndWithoutDrops) {
                                         "model.moe.top_k=1", std::string("model.moe.capacity_factor=") + capacity});
     const FixedSource source = documents_of(recipe);
     expect_same_under_every_layout(recipe, source);
-    const StepResult result = trajectory_alone(recipe, source, 1).steps[0].result;
+    const StepResult result = one_rank_trajectory(recipe, source, 1).steps[0].result;
     EXPECT_EQ(result.routers[0].counts, (std::vector<int64_t>{0, 0, 0, 64}));
     // 1.5 * 16 / 4 of the 16 tokens of a micro-batch stay.
     EXPECT_EQ(result.routers[0].dropped, recipe.model.moe.capacity_factor ? 4 * (16 - 6) : 0);
@@ -214,7 +214,7 @@ TEST(Layouts, F29_AStepWithoutTargetsChangesNothingOnEveryOne) {
 TEST(Layouts, G4_AGroupOfSizeOneChangesNothing) {
   const Recipe recipe = small_recipe();
   const FixedSource source = documents_of(recipe);
-  const Trajectory alone = trajectory_alone(recipe, source, steps);
+  const Trajectory alone = one_rank_trajectory(recipe, source, steps);
   on_ranks(1, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     expect_bitwise(alone, trajectory(run, source, steps));
@@ -226,7 +226,7 @@ TEST(Layouts, EveryRankReportsTheSameBits) {
   std::vector<Trajectory> ranks(4);
   on_ranks(4, [&](const comm::ProcessGroup& world) {
     TrainingRun run(small_recipe({"parallel.ep=2"}), world);
-    ranks[static_cast<size_t>(world.rank())] = trajectory(run, source, steps);
+    ranks[world.rank()] = trajectory(run, source, steps);
   });
   for (size_t r = 1; r < ranks.size(); ++r) {
     SCOPED_TRACE(cat("rank ", r));
@@ -261,7 +261,7 @@ TEST(Layouts, I1_ExpertsDiffer) {
 TEST(Layouts, F32AgreesUpToRounding) {
   const Recipe recipe = small_recipe({"train.precision=f32", "optim.name=sgd"});
   const FixedSource source = documents_of(recipe);
-  const Trajectory one = trajectory_alone(recipe, source, 1);
+  const Trajectory one = one_rank_trajectory(recipe, source, 1);
   const double allowed = 100 * tolerance(Dtype::f32, recipe.batch.global * recipe.model.context);
   for (const Layout& layout : layouts)
     on_ranks(layout.ranks, [&](const comm::ProcessGroup& world) {

@@ -91,7 +91,7 @@ TEST(TrainStep, A4_RecomputedBlocksCountOnce) {
 TEST(TrainStep, A4_EvaluationsInBetweenChangeNothing) {
   const Recipe recipe = small_recipe({"model.moe.bias_rate=0.05", "model.moe.aux_loss.scope=global_batch"});
   const FixedSource source = documents_of(recipe);
-  const Trajectory plain = trajectory_alone(recipe, source, 3);
+  const Trajectory plain = one_rank_trajectory(recipe, source, 3);
   TrainingRun run(recipe, self);
   Trajectory disturbed;
   for (int s = 0; s < 3; ++s) {

@@ -140,7 +140,7 @@ TEST(ChunksOfALimit, MayBeMoreOnOneReplicaThanOnAnother) {
         ChunkCounter counter;
         run.instance.run_passes_by(&counter);
         run.step(documents_of(run.recipe));
-        chunks[static_cast<size_t>(world.rank())] = counter.most;
+        chunks[world.rank()] = counter.most;
       },
       hang_fails);
   EXPECT_EQ(chunks[0], chunks[1]);

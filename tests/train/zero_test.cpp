@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(, ZeroPipelines,
 TEST(ZeroLevels, EveryLevelMatchesTrainingOnOneRank) {
   const Case c{"", 4, {"parallel.ep=2", "batch.global=16"}};
   const Recipe alone = recipe_for({"", 1, {"batch.global=16"}}, 0);
-  const Trajectory one = trajectory_alone(alone, documents_of(alone), steps);
+  const Trajectory one = one_rank_trajectory(alone, documents_of(alone), steps);
   for (const int64_t level : {0, 1, 2, 3}) {
     SCOPED_TRACE(cat("zero ", level));
     expect_close(one, run_under(c, level), rounding_of_f64);

@@ -61,7 +61,7 @@ TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
       for (int rank = 0; rank < world; ++rank)
         for (const auto& group : {layout.members(Axis::ep, rank), layout.expert_sharers(rank)}) {
           std::vector<int> of_group;
-          for (int r : group) of_group.push_back(nodes[static_cast<size_t>(r)]);
+          for (int r : group) of_group.push_back(nodes[r]);
           EXPECT_GT(comm::NodeGrid(of_group).places(), 0);
           EXPECT_TRUE(!option->matters(m) || comm::NodeGrid(of_group).two_levels());
         }

@@ -48,7 +48,7 @@ TEST(Exactness, ForOtherRowsInFp8IsLimitedByTheirCodes) {
     EXPECT_EQ(e.why, "other rows in fp8");
     EXPECT_TRUE(e.follows_routing());
     EXPECT_LE(e.tolerance, 0.75);
-    return std::string(rounds_besides(r));
+    return std::string(rounds_other_rows(r));
   };
   EXPECT_EQ(why({"parallel.ep=2", "schedule.moe.rows=token"}), "rows");
   EXPECT_EQ(why({"parallel.etp=2", "parallel.tp=2", "schedule.moe.esp_exchange=direct"}), "esp_exchange");

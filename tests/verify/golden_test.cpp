@@ -23,8 +23,7 @@ Trajectory::Step first_step(const Recipe& recipe, const Direction& direction = {
   for (const auto& p : run.instance.parameters) {
     const auto found = direction.find(p->name());
     if (found == direction.end()) continue;
-    for (int64_t i = 0; i < p->local().numel(); ++i)
-      p->local().data<double>()[i] += length * found->second[static_cast<size_t>(i)];
+    for (int64_t i = 0; i < p->local().numel(); ++i) p->local().data<double>()[i] += length * found->second[i];
   }
   StepResult result = run.step(documents_of(recipe));
   return {std::move(result), run.gradients()};

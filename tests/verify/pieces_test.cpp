@@ -25,7 +25,7 @@ Piece piece_of_35(const std::string& name, Placement::Region region, int64_t beg
 }
 
 std::vector<double> indices(int64_t n) {
-  std::vector<double> out(static_cast<size_t>(n));
+  std::vector<double> out(n);
   std::iota(out.begin(), out.end(), 0.0);
   return out;
 }
@@ -92,7 +92,7 @@ TEST(Gather, NamesATensorThatIsNotOwnedExactlyOnce) {
 
 TEST(Gather, PiecesOfARunEqualItsWholeTensors) {
   const Recipe recipe = small_recipe();
-  const Trajectory alone = trajectory_alone(recipe, documents_of(recipe), 1);
+  const Trajectory alone = one_rank_trajectory(recipe, documents_of(recipe), 1);
   for (const auto& overrides :
        std::vector<std::vector<std::string>>{{"parallel.tp=2", "parallel.ep=2", "parallel.etp=1"},
                                              {"parallel.pp=2", "parallel.zero=3"},

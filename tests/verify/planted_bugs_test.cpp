@@ -165,7 +165,7 @@ void replicate_experts(TrainingRun& run) {
       if (s.axis == Axis::ep) s.index = 0;
     Parameter first(spec, run.instance.device());
     first.initialize(run.recipe.train.seed);
-    std::memcpy(p.local().raw(), first.local().raw(), static_cast<size_t>(p.local().bytes()));
+    std::memcpy(p.local().raw(), first.local().raw(), p.local().bytes());
   });
 }
 

@@ -52,7 +52,7 @@ class Bench {
   using Clock = std::chrono::steady_clock;
 
   Tensor random(int64_t heads) {
-    std::vector<float> values(static_cast<size_t>(options_.tokens * heads * options_.size));
+    std::vector<float> values(options_.tokens * heads * options_.size);
     base::Philox(1, base::Purpose::synthetic, "attention", drawn_++)
         .normals(values, static_cast<uint64_t>(group_.rank()) << 32);
     return Tensor::from<float>(values, {options_.tokens, heads, options_.size}, device_);

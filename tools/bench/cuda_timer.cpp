@@ -113,7 +113,7 @@ Tensor CudaTimer::normal(Shape shape, Dtype dtype, double scale) {
   const int64_t own = std::min(period, t.numel());
   with_dtype<float, bf16, double>("bench", dtype, [&]<class T>() {
     const base::Philox random(1, base::Purpose::synthetic);
-    std::vector<T> v(static_cast<size_t>(own));
+    std::vector<T> v(own);
     uint64_t i = 0;
     for (T& x : v) x = T(static_cast<float>(scale * random.normal(i++)));
     card_.copy(card_.compute(), device_raw(t), v.data(), own * size_of(dtype));

@@ -193,7 +193,7 @@ class Contestant final : public schedule::GraphRunner {
                    schedule::drive_of(context_));
       predicted_[pass] = {.graph = 0, .outside = outside_seconds(pass, predictor->rates)};
       for (const Timeline& t : timelines) predicted_[pass]->graph = std::max(predicted_[pass]->graph, t.total());
-      foreseen_[pass] = std::move(timelines[static_cast<size_t>(mesh_.world().rank())]);
+      foreseen_[pass] = std::move(timelines[mesh_.world().rank()]);
     }
   }
 
@@ -229,7 +229,7 @@ class Contestant final : public schedule::GraphRunner {
   }
 
   Tensor normals(const Shape& shape, std::string_view name) {
-    std::vector<float> values(static_cast<size_t>(shape.numel()));
+    std::vector<float> values(shape.numel());
     // Ranks of one dp coordinate hold the same tokens.
     base::Philox(recipe_.train.seed, base::Purpose::synthetic, name, static_cast<uint64_t>(mesh_.coordinate(Axis::dp)))
         .normals(values, 0);
@@ -377,13 +377,12 @@ class Bench {
     auto& found = searches_.try_emplace(kind, 1, static_cast<int64_t>(by_parts.size())).first->second;
     int measurements = 0;
     const int64_t best = found.best(by_parts.front()->recipe().model.context, [&](int64_t, int64_t number) {
-      Contestant& c = *by_parts[static_cast<size_t>(number - 1)];
+      Contestant& c = *by_parts[number - 1];
       c.step();
       ++measurements;
       return c.step_seconds();
     });
-    if (first())
-      fmt::print("search\t{}\t{}\t{}\n", layer, by_parts[static_cast<size_t>(best - 1)]->name(), measurements);
+    if (first()) fmt::print("search\t{}\t{}\t{}\n", layer, by_parts[best - 1]->name(), measurements);
   }
 
   void list(const std::string& layer, const std::vector<std::unique_ptr<Contestant>>& contestants) {

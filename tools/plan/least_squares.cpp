@@ -26,7 +26,7 @@ std::string untold(const Eigen::MatrixXd& matrix, std::span<const FitTerm> terms
   for (Index j = 0; j < matrix.cols(); ++j) {
     const Index now = decompose(matrix.leftCols(j + 1)).rank();
     std::string& list = now > rank ? told : dependent;
-    list += base::cat(list.empty() ? "'" : ", '", terms[static_cast<size_t>(j)].name, "'");
+    list += base::cat(list.empty() ? "'" : ", '", terms[j].name, "'");
     rank = now;
   }
   return base::cat(dependent, " from ", told.empty() ? "zero" : told);
@@ -39,7 +39,7 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   const Eigen::Map<const Eigen::VectorXd> seen(y.data(), rows);
   Eigen::MatrixXd matrix(rows, columns);
   for (Index j = 0; j < columns; ++j) {
-    const FitTerm& term = terms[static_cast<size_t>(j)];
+    const FitTerm& term = terms[j];
     base::require(term.values.size() == y.size(), "[least_squares] '", term.name, "' has ", term.values.size(),
                   " values for ", y.size(), " samples");
     matrix.col(j) = Eigen::Map<const Eigen::VectorXd>(term.values.data(), rows);

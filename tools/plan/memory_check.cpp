@@ -57,7 +57,7 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
 // The recipe as the run begins if memory_reuse is open. Only an explicit limit takes part in that choice.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
-  if (r.memory.limit() == 0) return with_schedule(r, that_keeps(r.schedule.moe.settled()));
+  if (r.memory.limit() == 0) return with_schedule(r, keeping_schedule(r.schedule.moe.settled()));
   return with_schedule(r, MemoryNeeds(r, extensions, world).within(legal_schedules(r, extensions)).schedules.front());
 }
 
@@ -87,7 +87,7 @@ std::vector<Pool> pools_of(const mesh::Layout& layout, const MemoryOf& memory_of
                   .first_rank = rank,
                   .ranks_of_stage = std::vector<int64_t>(stages)};
         pool.available = std::min(pool.available, mine.available);
-        ++pool.ranks, ++pool.ranks_of_stage[static_cast<size_t>(layout.coordinate(base::Axis::pp, rank))];
+        ++pool.ranks, ++pool.ranks_of_stage[layout.coordinate(base::Axis::pp, rank)];
       }
   }
   std::vector<Pool> all;
@@ -260,20 +260,19 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const c
     std::vector<RankMemory> ranks;
     for (const std::string& text : texts) ranks.push_back(unpacked(text));
     fit = memory_fit(
-        recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[static_cast<size_t>(r)]; },
-        use);
+        recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[r]; }, use);
   }
   return broadcast(fit, world.group());
 }
 
-bool may_start(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
+bool fits_in_memory(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
   const MemoryFit fit = memory_fit(recipe, extensions, world, use);
   const bool starts = fit.verdict != Verdict::too_much;
   if (world.rank() == 0 && !fit.text.empty()) say((starts ? "warning: " : "the model does not fit: ") + fit.text);
   return starts;
 }
 
-MemoryFit memory_fit_here(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
+MemoryFit memory_fit_on_this_machine(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
   if (!recipe.memory.checks_machine()) return {};
   // Ranks get the cards in turn.
   std::vector<RankMemory> cycle;

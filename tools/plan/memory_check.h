@@ -48,11 +48,11 @@ MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& exten
 
 /// False if this job's ranks do not fit: rank 0 has printed why, and the job ends with exit code 4. Else rank 0 prints
 /// a warning where there is one. Collective.
-bool may_start(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
-               ModelUse use = ModelUse::training);
+bool fits_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
+                    ModelUse use = ModelUse::training);
 
 /// The same for a job of `ranks` ranks on this machine.
-MemoryFit memory_fit_here(const train::Recipe& recipe, const train::Extensions& extensions, int64_t ranks,
-                          ModelUse use = ModelUse::training);
+MemoryFit memory_fit_on_this_machine(const train::Recipe& recipe, const train::Extensions& extensions, int64_t ranks,
+                                     ModelUse use = ModelUse::training);
 
 }  // namespace hexad::plan

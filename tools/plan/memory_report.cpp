@@ -103,7 +103,7 @@ MemoryReport::Estimates MemoryReport::estimates() const {
   const Recipe& r = planned_;
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   Estimates all;
-  for (const std::vector<int>& ranks : ranks_that_differ(r, layout, RoutingLoad::even)) {
+  for (const std::vector<int>& ranks : distinct_ranks(r, layout, RoutingLoad::even)) {
     MemoryEstimate& most = all.stages.emplace_back();
     for (const int rank : ranks) {
       const StepOnMeta step = step_on_meta(r, extensions_, layout, rank, RoutingLoad::even, Wanted::all);
@@ -147,7 +147,7 @@ std::string MemoryReport::table() const {
 double MemoryReport::needed_by(const Recipe& changed) const {
   if (!within_) return most_blocks(estimate_stages(changed, extensions_, world_));
   moe::MoeSchedule s = within_->smallest;
-  if (!contradictions(changed, s).empty()) s = that_keeps(s);
+  if (!contradictions(changed, s).empty()) s = keeping_schedule(s);
   return MemoryNeeds(changed, extensions_, world_).of(s);
 }
 

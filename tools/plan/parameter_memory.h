@@ -15,6 +15,6 @@ struct ParameterBytes {
 /// not shared. ZeRO-1 divides the optimizer's states by the replicas, ZeRO-2 also gradients, ZeRO-3 also weights
 /// (Rajbhandari et al. 2020). In bf16 with AdamW and f32 gradients `whole` is 2 + 4 + 12: 18 bytes, with ZeRO-1
 /// 6 + 12/d, ZeRO-2 2 + 16/d, ZeRO-3 18/d. Gathered weights and gradients in flight are not counted.
-ParameterBytes kept_of(const ParameterBytes& whole, int64_t zero, double replicas);
+ParameterBytes kept_bytes(const ParameterBytes& whole, int64_t zero, double replicas);
 
 }  // namespace hexad::plan

@@ -172,7 +172,7 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
       fmt::print(out, "they assume a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
     std::fflush(out);
   }
-  const bool measures = bench.rounds > 0 && may_start(recipe, extensions, world);
+  const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);
   if (measures) measure(candidates, recipe, extensions, world, bench.rounds);
   if (world.rank() == 0) {
     if (bench.json)

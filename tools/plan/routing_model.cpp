@@ -110,7 +110,7 @@ class Experts {
   static std::optional<int32_t> from(std::vector<Rounds>& experts, const std::vector<int32_t>& groups, size_t turn,
                                      std::span<const int32_t> taken) {
     for (size_t i = 0; i < groups.size(); ++i)
-      if (const auto id = experts[static_cast<size_t>(groups[(turn + i) % groups.size()])].draw(taken)) return id;
+      if (const auto id = experts[groups[(turn + i) % groups.size()]].draw(taken)) return id;
     return {};
   }
 
@@ -145,8 +145,7 @@ class Router {
     const int64_t most = even ? 0 : std::min(top_k, most_of_token(local, choice_));
     int64_t given = 0;  // to this rank
     for (int64_t t = 0; t < tokens; ++t) {
-      const std::span<int32_t> mine =
-          std::span(chosen_).subspan(static_cast<size_t>(t * top_k), static_cast<size_t>(top_k));
+      const std::span<int32_t> mine = std::span(chosen_).subspan(t * top_k, top_k);
       const int64_t wanted = std::llround(share * static_cast<double>((t + 1) * top_k)) - given;
       experts.draw(mine, std::clamp<int64_t>(wanted, 0, most), choice_.top_groups);
       given += std::ranges::count(mine, rank_, [&](int32_t e) { return e / local; });

@@ -49,7 +49,7 @@ ScheduleCandidate predicted(const Recipe& recipe, ModelInstance& instance, const
   base::require(collector.graphs.size() <= graphs_of_layer, "[schedule] a layer shows ", collector.graphs.size(),
                 " graphs");
   collector.graphs.resize(graphs_of_layer);  // a stage of dense layers has none
-  std::vector<double> seconds(static_cast<size_t>(world.size()));
+  std::vector<double> seconds(world.size());
   for (const schedule::TaskGraph& graph : collector.graphs) {
     const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, device);
     std::vector<const schedule::TaskGraph*> graphs;

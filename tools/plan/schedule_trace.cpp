@@ -151,7 +151,7 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
   for (const PassRecorder::Recording* const at : in_order(passes)) {
     const PassRecorder::Recording& pass = *at;
     const Timeline measured = schedule::measured(pass.graph, pass.times);
-    Timeline predicted = predictions[static_cast<size_t>(at - passes.data())];
+    Timeline predicted = predictions[at - passes.data()];
     trace.kinds[pass.name.substr(pass.name.find(' ') + 1)].add(
         sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
@@ -180,7 +180,7 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Recording>&
     const auto pass = std::find_if(passes.begin(), passes.end(), [&](const auto& p) { return p.name == name; });
     if (pass == passes.end()) continue;
     const Timeline measured = schedule::measured(pass->graph, pass->times);
-    const Timeline& predicted = predictions[static_cast<size_t>(pass - passes.begin())];
+    const Timeline& predicted = predictions[pass - passes.begin()];
     pictures.push_back(telemetry::timeline_svg(name + ", rank 0", {&measured, &predicted}));
   }
   return pictures;

@@ -71,7 +71,7 @@ class RunOnMeta {
     step_.run(source_, progress_, recipe_.optim.lr);
     StepOnMeta out{.memory = memory->stats(), .offloaded = offload->stats().peak_in(Category::offload)};
     for (int c = 0; c < comm::traffic_class_count; ++c)
-      out.sent[static_cast<size_t>(c)] = static_cast<double>(world_.take(static_cast<TrafficClass>(c)).bytes);
+      out.sent[c] = static_cast<double>(world_.take(static_cast<TrafficClass>(c)).bytes);
     return out;
   }
 
@@ -180,7 +180,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   // The next step's batch is loaded beside it where the host runs ahead.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
   const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
-  step.memory.peak[static_cast<size_t>(Category::activation)] += waiting * batch.total;
+  step.memory.peak[Category::activation] += waiting * batch.total;
   step.memory.peak_total += waiting * batch.total;
   step.memory.peak_held += waiting * batch.held;
   if (wanted == Wanted::memory) return step;
@@ -216,18 +216,17 @@ StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const
 
 }  // namespace
 
-std::vector<std::vector<int>> ranks_that_differ(const Recipe& r, const mesh::Layout& layout, RoutingLoad load) {
+std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout& layout, RoutingLoad load) {
   const moe::MoeConfig& moe = r.model.moe;
   const bool by_ep = load == RoutingLoad::even && moe.experts > 0 && moe.routing != moe::Routing::model;
   const size_t of_stage = by_ep ? static_cast<size_t>(layout.size(base::Axis::ep)) : 1;
-  std::vector<std::vector<int>> stages(static_cast<size_t>(layout.size(base::Axis::pp)),
-                                       std::vector<int>(of_stage, -1));
+  std::vector<std::vector<int>> stages(layout.size(base::Axis::pp), std::vector<int>(of_stage, -1));
   const auto lastness = [&](int rank) {
     return layout.coordinate(base::Axis::tp, rank) + layout.coordinate(base::Axis::etp, rank);
   };
   for (int rank = 0; rank < layout.world(); ++rank) {
     const int ep = by_ep ? layout.coordinate(base::Axis::ep, rank) : 0;
-    int& last = stages[static_cast<size_t>(layout.coordinate(base::Axis::pp, rank))][static_cast<size_t>(ep)];
+    int& last = stages[layout.coordinate(base::Axis::pp, rank)][ep];
     if (last < 0 || lastness(rank) > lastness(last)) last = rank;
   }
   return stages;

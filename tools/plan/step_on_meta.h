@@ -39,7 +39,6 @@ device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train:
 /// By pipeline stage, ranks of which one needs the most: of what is cut unevenly over tp or etp the last of the ranks
 /// that share it has the most, and others do alike. Where the recipe says what tokens choose, and no other load is
 /// asked for, one for each ep coordinate: nobody knows whose experts are loaded.
-std::vector<std::vector<int>> ranks_that_differ(const train::Recipe& recipe, const mesh::Layout& layout,
-                                                RoutingLoad load);
+std::vector<std::vector<int>> distinct_ranks(const train::Recipe& recipe, const mesh::Layout& layout, RoutingLoad load);
 
 }  // namespace hexad::plan

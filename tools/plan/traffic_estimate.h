@@ -12,8 +12,8 @@ namespace hexad::plan {
 /// Bytes that a rank sends to others in a training step, by class of traffic.
 struct TrafficEstimate {
   std::array<double, comm::traffic_class_count> bytes{};
-  double& operator[](comm::TrafficClass c) { return bytes[static_cast<size_t>(c)]; }
-  double operator[](comm::TrafficClass c) const { return bytes[static_cast<size_t>(c)]; }
+  double& operator[](comm::TrafficClass c) { return bytes[c]; }
+  double operator[](comm::TrafficClass c) const { return bytes[c]; }
   double total() const;
 };
 

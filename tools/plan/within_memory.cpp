@@ -36,7 +36,7 @@ bool limit_buffers(const Recipe& r, MoeSchedule& s, double left) {
 
 }  // namespace
 
-MoeSchedule that_keeps(MoeSchedule s) {
+MoeSchedule keeping_schedule(MoeSchedule s) {
   s.memory_reuse = ReuseStrategy::none;
   s.memory_limit.reset();
   return s;
@@ -76,7 +76,7 @@ WithinMemory MemoryNeeds::within(const std::vector<MoeSchedule>& schedules) {
     const bool fits = limit_buffers(recipe_, s, limit - need);
     (fits ? restoring : rest).push_back(s);
   }
-  if (out.kept == unlimited) out.kept = of(that_keeps(recipe_.schedule.moe.settled()));
+  if (out.kept == unlimited) out.kept = of(keeping_schedule(recipe_.schedule.moe.settled()));
   if (!keeping.empty())
     out.schedules = std::move(keeping);
   else if (!restoring.empty())

@@ -48,7 +48,7 @@ class MemoryNeeds {
 };
 
 /// The schedule with memory_reuse: none.
-moe::MoeSchedule that_keeps(moe::MoeSchedule schedule);
+moe::MoeSchedule keeping_schedule(moe::MoeSchedule schedule);
 
 /// The recipe with this schedule in the place of what it leaves open.
 train::Recipe with_schedule(const train::Recipe& recipe, const moe::MoeSchedule& schedule);

@@ -43,8 +43,8 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   m.grad_norm = result.grad_norm;
   m.tokens_per_second = static_cast<double>(result.tokens) / clock_.seconds();
   m.model_flops_per_second = m.tokens_per_second * flops_per_token_;
-  m.mfu = m.model_flops_per_second / peak_->of_all_ranks();
-  m.peak_flops_per_second = peak_->of_all_ranks();
+  m.mfu = m.model_flops_per_second / peak_->peak_of_all_ranks();
+  m.peak_flops_per_second = peak_->peak_of_all_ranks();
   m.skipped_steps = state_.progress.skipped;
   m.started_after = started_after_;
   m.time = telemetry::utc_time();
@@ -60,7 +60,7 @@ void StepMeter::add_memory(telemetry::StepMetrics& m) {
   device::MemoryStats memory = context.allocator()->stats();
   if (recipe_.offload.any()) {  // kept in a file, by an allocator of its own
     const auto& files = context.offload_allocator();
-    memory.peak[static_cast<size_t>(Category::offload)] = files->stats().peak_in(Category::offload);
+    memory.peak[Category::offload] = files->stats().peak_in(Category::offload);
     files->reset_peaks();
   }
   std::vector<double> peaks{memory.peak.begin(), memory.peak.end()};

@@ -33,7 +33,7 @@ Outcome ChildRuns::run(const Variant& variant) {
   const Isolated result = worker_.ask(request_of(variant), how_.seconds);
   Outcome outcome{.variant = variant, .error = result.failure};
   if (result.failure.empty()) {
-    outcome = outcome_from(result.text, variant);
+    outcome = outcome_from_json(result.text, variant);
   } else {
     std::filesystem::remove_all(subject_.folder() + "/run");  // it may have ended in the middle of a checkpoint
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -64,14 +64,14 @@ int order_of(const Finding& f) {
 
 }  // namespace
 
-WholeMap wholes_of(const TensorMap& tensors, const std::vector<std::string>& order) {
+WholeMap whole_tensors(const TensorMap& tensors, const std::vector<std::string>& order) {
   WholeMap out;
   double squares = 0;
   int64_t count = 0;
   for (const auto& [name, tensor] : tensors) {
     Whole& w = out[name];
     w.shape = tensor.shape();
-    w.values.resize(static_cast<size_t>(tensor.numel()));
+    w.values.resize(tensor.numel());
     base::with_dtype<float, double, int64_t>(
         "verify", tensor.dtype(), [&]<class T>() { std::copy_n(tensor.data<T>(), tensor.numel(), w.values.begin()); });
     double own = 0;
@@ -175,8 +175,7 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
       const T* values = piece.values.data<T>();
       for_each_run(piece, [&](int64_t global, int64_t local, int64_t count) {
         for (int64_t i = 0; i < count; ++i) {
-          const double actual = static_cast<double>(values[local + i]),
-                       want = whole.values[static_cast<size_t>(global + i)];
+          const double actual = static_cast<double>(values[local + i]), want = whole.values[global + i];
           const double relative = relative_to(unit, want, actual);
           if (relative > worst) worst = relative, at = global + i, got = actual;
           const double apart = relative > 0 ? (actual - want) / unit : 0;  // infinite where the unit is zero
@@ -185,7 +184,7 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
       });
     });
     if (measure_ != Measure::largest) continue;
-    const double want = whole.values[static_cast<size_t>(at)];
+    const double want = whole.values[at];
     add({step, what, worst,
          worst > 0 ? cat("at ", coordinate(whole.shape, at), ": expected ", text_of(want), ", got ", text_of(got)) : "",
          whole.place});
@@ -215,9 +214,9 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
   for (Tally& t : all) t.owned = t.held = 0, t.squares = 0;
   for (const std::string& text : comm::gather_texts(mine.dump(), group, device)) {
     const json rank = json::parse(text);
-    if (const Finding f = finding_from(rank["worst"]); f.relative > out.worst.relative) out.worst = f;
+    if (const Finding f = finding_from_json(rank["worst"]); f.relative > out.worst.relative) out.worst = f;
     for (const json& j : rank["mismatches"]) {
-      Finding f = finding_from(j);
+      Finding f = finding_from_json(j);
       const auto same = std::find_if(out.mismatches.begin(), out.mismatches.end(),
                                      [&](const Finding& o) { return o.step == f.step && o.what == f.what; });
       if (same == out.mismatches.end())

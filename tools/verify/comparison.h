@@ -26,7 +26,7 @@ struct Whole {
 };
 using WholeMap = std::map<std::string, Whole>;
 /// `order`: names of parameters, as forward uses them; states are called NAME/STATE.
-WholeMap wholes_of(const TensorMap& tensors, const std::vector<std::string>& order = {});
+WholeMap whole_tensors(const TensorMap& tensors, const std::vector<std::string>& order = {});
 
 /// State of the oracle after a step; step 0: before the first.
 struct Expected {

@@ -52,7 +52,7 @@ class Features {
   std::string name(int feature) const {
     if (is_axis(feature)) return std::string(mesh::name_of(static_cast<Axis>(feature))) + ">1";
     const auto [option, value] = choice(feature);
-    return options()[option].name + "=" + options()[option].values[static_cast<size_t>(value)];
+    return options()[option].name + "=" + options()[option].values[value];
   }
 
  private:

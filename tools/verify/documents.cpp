@@ -39,7 +39,7 @@ FixedSource documents(int64_t sequences, int64_t context, int64_t vocab, uint64_
   Random random(seed);
   std::vector<int32_t> left;  // of the vocabulary
   const auto refill = [&] {
-    left.resize(static_cast<size_t>(vocab));
+    left.resize(vocab);
     std::iota(left.begin(), left.end(), 0);
   };
   const auto next_id = [&] {

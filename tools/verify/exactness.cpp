@@ -34,9 +34,9 @@ constexpr double share_of_codes = 16 * double{base::e4m3::relative_error};
 
 bool sends_fp8(const Recipe& r) { return r.model.moe.experts > 0 && r.schedule.moe.wire == kernels::WireFormat::fp8; }
 
-bool may_round(const Recipe& r) { return r.train.precision != Precision::f64 || sends_fp8(r); }
+bool may_differ_by_rounding(const Recipe& r) { return r.train.precision != Precision::f64 || sends_fp8(r); }
 
-std::string_view rounds_besides(const Recipe& r) {
+std::string_view rounds_other_rows(const Recipe& r) {
   const moe::MoeSchedule s = r.schedule.moe.settled();
   const int64_t tp = r.parallel.tp, etp = r.parallel.etp.value_or(tp);
   if (s.rows == ep::RowOf::token) return "rows";
@@ -50,7 +50,7 @@ Exactness exactness_of(const Recipe& r) {
   const base::Dtype dtype = train::dtype_of(r.train.precision);
   const bool fp8 = sends_fp8(r), exact = r.train.precision == Precision::f64;
   if (exact && !fp8) return {"f64", base::step_tolerance(dtype, tokens_of(r), r.model.layers)};
-  if (exact && rounds_besides(r).empty()) return {"scales of fp8 rows", with_float_scales(r)};
+  if (exact && rounds_other_rows(r).empty()) return {"scales of fp8 rows", with_float_scales(r)};
   const double of_precision = exact ? 0 : base::rounded_step_tolerance(dtype, tokens_of(r), r.model.layers);
   return {fp8 ? "other rows in fp8" : base::name_of(dtype), std::max(of_precision, fp8 ? of_other_rows(r) : 0.0),
           Measure::root_mean_square, fp8 ? share_of_codes : base::rounded_share(dtype)};

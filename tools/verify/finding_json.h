@@ -15,7 +15,7 @@ inline nlohmann::json to_json(const Finding& f) {
           f.place};
 }
 
-inline Finding finding_from(const nlohmann::json& j) {
+inline Finding finding_from_json(const nlohmann::json& j) {
   return {j.at(0).get<int64_t>(), j.at(1).get<std::string>(),
           j.at(2).is_null() ? std::numeric_limits<double>::infinity() : j.at(2).get<double>(),
           j.at(3).get<std::string>(), j.at(4).get<int64_t>()};

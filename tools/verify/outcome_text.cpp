@@ -39,11 +39,11 @@ std::string text_of(const Outcome& o) {
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Outcome outcome_from(const std::string& text, const Variant& variant) {
+Outcome outcome_from_json(const std::string& text, const Variant& variant) {
   const json j = json::parse(text);
   Outcome o{.variant = variant};
-  o.comparison.worst = finding_from(j.at("worst"));
-  for (const json& f : j.at("mismatches")) o.comparison.mismatches.push_back(finding_from(f));
+  o.comparison.worst = finding_from_json(j.at("worst"));
+  for (const json& f : j.at("mismatches")) o.comparison.mismatches.push_back(finding_from_json(f));
   o.comparison.tolerance = j.at("tolerance").get<double>();
   const json& c = j.at("compared");
   o.comparison.compared = {c.at(0).get<int64_t>(), c.at(1).get<int64_t>(), c.at(2).get<int64_t>()};

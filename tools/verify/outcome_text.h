@@ -7,10 +7,10 @@
 
 namespace hexad::verify {
 
-/// One line of JSON, read by outcome_from().
+/// One line of JSON, read by outcome_from_json().
 std::string text_of(const Outcome& outcome);
 /// Throws std::exception for anything else.
-Outcome outcome_from(const std::string& text, const Variant& variant);
+Outcome outcome_from_json(const std::string& text, const Variant& variant);
 
 /// "mesh   options   worst   where   step"
 std::string table_head();

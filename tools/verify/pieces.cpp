@@ -40,7 +40,7 @@ class Reader {
     return v;
   }
   Shape shape() {
-    std::vector<int64_t> sizes(static_cast<size_t>(value<int>()));
+    std::vector<int64_t> sizes(value<int>());
     for (int64_t& n : sizes) n = value<int64_t>();
     return Shape(sizes);
   }

@@ -74,7 +74,7 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
     sabotage.before_step(run);
     StepResult result = run.step(source);
     sabotage.after_step(run, result);
-    const Expected& expected = oracle.steps[static_cast<size_t>(run.progress.step)];
+    const Expected& expected = oracle.steps[run.progress.step];
     comparer.result(run.progress.step, expected.result, result);
     comparer.tensors(run.progress.step, "gradient", expected.gradients, run.held_gradients());
     comparer.tensors(run.progress.step, "weight", expected.weights, run.held_weights());

@@ -88,7 +88,7 @@ Predicted predicted(const Subject& subject, int64_t sequences) {
   const std::vector<int32_t> bytes = subject.bytes_per_id();
   Predicted out;
   for (const int32_t target : batch.targets)
-    if (target >= 0) ++out.tokens, out.bytes += bytes[static_cast<size_t>(target)];
+    if (target >= 0) ++out.tokens, out.bytes += bytes[target];
   return out;
 }
 
@@ -101,7 +101,7 @@ std::vector<std::string> names_of(const TrainingRun& run) {
 
 Expected state_of(const TrainingRun& run) {
   const std::vector<std::string> names = names_of(run);
-  return {{}, {}, wholes_of(run.weights(), names), wholes_of(run.states(), names)};
+  return {{}, {}, whole_tensors(run.weights(), names), whole_tensors(run.states(), names)};
 }
 
 // Refuses an oracle beside which anything would agree. `ruined`: a tensor that is meant not to be finite.
@@ -208,7 +208,7 @@ std::string Subject::illegal(const Variant& variant) const {
 }
 
 std::vector<int32_t> Subject::bytes_per_id() const {
-  std::vector<int32_t> bytes(static_cast<size_t>(recipe_.model.vocab));
+  std::vector<int32_t> bytes(recipe_.model.vocab);
   for (size_t id = 0; id < bytes.size(); ++id) bytes[id] = static_cast<int32_t>(id % 5);
   return bytes;
 }
@@ -255,7 +255,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
     layer->send_rows_with(&kernels::reference_table.wire);
   Variant own;
   own.choose("subject", kind);
-  if (may_round(subject.recipe_for(own))) run.instance.routing_to = &oracle.routing;
+  if (may_differ_by_rounding(subject.recipe_for(own))) run.instance.routing_to = &oracle.routing;
   if (!oracle.start.empty()) oracle.ruined = names_of(run).back();  // the loss of every token depends on it
   begin_course(oracle, run);
   run.train.on_gradients([&] { ruin_gradient(oracle, run); });
@@ -267,7 +267,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
     for (auto& router : result.routers) router.aux_loss *= share, router.z_loss *= share;
     Expected step = state_of(run);
     step.result = std::move(result);
-    step.gradients = wholes_of(run.gradients(), names_of(run));
+    step.gradients = whole_tensors(run.gradients(), names_of(run));
     require_finite(step, s, s == 1 ? oracle.ruined : "");
     oracle.steps.push_back(std::move(step));
     if (s != 1) continue;

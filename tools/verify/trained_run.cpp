@@ -128,7 +128,7 @@ Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Var
 
   Comparer comparer(exactness.tolerance, exactness.measure, exactness.least_unit);
   for (const telemetry::StepMetrics& m : seen)
-    comparer.reported(oracle.steps[static_cast<size_t>(m.step)].result, m, !oracle.ruined.empty() && m.step == 1);
+    comparer.reported(oracle.steps[m.step].result, m, !oracle.ruined.empty() && m.step == 1);
   const WholeMap& expected = oracle.steps.back().states;
   std::vector<Piece> saved;
   if (world.rank() == 0) saved = saved_states(checkpoint_folder(recipe, subject.steps()), expected, host);

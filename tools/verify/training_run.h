@@ -79,6 +79,6 @@ struct Trajectory {
 };
 Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps);
 /// The same on one rank, alone.
-Trajectory trajectory_alone(const Recipe& recipe, const data::Source& source, int steps);
+Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps);
 
 }  // namespace hexad::verify

@@ -270,7 +270,7 @@ std::vector<MeshSizes> meshes_of(int world) {
 }
 
 std::vector<int> nodes_of_threads(int world) {
-  std::vector<int> nodes(static_cast<size_t>(world), 0);
+  std::vector<int> nodes(world, 0);
   if (std::has_single_bit(static_cast<unsigned>(world))) std::fill(nodes.begin() + (world + 1) / 2, nodes.end(), 1);
   return nodes;
 }
@@ -282,7 +282,7 @@ std::span<const Option> options() {
 
 const std::string& Variant::operator[](std::string_view option) const {
   for (size_t i = 0; i < choice.size(); ++i)
-    if (options()[i].name == option) return options()[i].values[static_cast<size_t>(choice[i])];
+    if (options()[i].name == option) return options()[i].values[choice[i]];
   base::fail_invariant(cat("[verify] no option ", option));
 }
 
@@ -323,8 +323,7 @@ std::string Variant::mesh_text() const {
 std::string Variant::options_text() const {
   std::string text;
   for (size_t i = 0; i < choice.size(); ++i)
-    if (choice[i] != 0)
-      text += cat(text.empty() ? "" : ",", options()[i].name, "=", options()[i].values[static_cast<size_t>(choice[i])]);
+    if (choice[i] != 0) text += cat(text.empty() ? "" : ",", options()[i].name, "=", options()[i].values[choice[i]]);
   return text;
 }
 

@@ -18,8 +18,8 @@ using base::Axis;
 struct MeshSizes {
   std::array<int, mesh::axis_count> sizes{1, 1, 1, 1, 1, 1, 1};
 
-  int operator[](Axis axis) const { return sizes[static_cast<size_t>(axis)]; }
-  int& operator[](Axis axis) { return sizes[static_cast<size_t>(axis)]; }
+  int operator[](Axis axis) const { return sizes[axis]; }
+  int& operator[](Axis axis) { return sizes[axis]; }
   int world() const { return (*this)[Axis::pp] * (*this)[Axis::dp] * (*this)[Axis::cp] * (*this)[Axis::tp]; }
   bool operator==(const MeshSizes&) const = default;
 };

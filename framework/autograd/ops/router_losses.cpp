@@ -7,7 +7,7 @@ namespace {
 
 // Tokens of each scope; `segment` is read by the host.
 std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t scopes) {
-  std::vector<int64_t> counts(static_cast<size_t>(scopes), 0);
+  std::vector<int64_t> counts(scopes, 0);
   if (!segment.defined()) {
     counts[0] = tokens;
     return counts;
@@ -16,7 +16,7 @@ std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t
   for (int64_t t = 0; t < tokens; ++t) {
     if (s[t] < 0) continue;
     require(s[t] < scopes, "[load_balancing_loss] token ", t, " has scope ", s[t], "; expected 0 .. ", scopes - 1);
-    ++counts[static_cast<size_t>(s[t])];
+    ++counts[s[t]];
   }
   return counts;
 }

@@ -72,7 +72,7 @@ class CudaBackend final : public Backend {
     std::shared_ptr<std::byte> staged;  // let go below: used again once the queue has come past the copy
     if (bytes <= most_staged && is_pageable(from)) {
       staged = buffers_->take(bytes);
-      std::memcpy(staged.get(), from, static_cast<size_t>(bytes));
+      std::memcpy(staged.get(), from, bytes);
       from = staged.get();
     }
     queue.touch(to);

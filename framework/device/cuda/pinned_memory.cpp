@@ -38,7 +38,7 @@ int64_t PinnedMemory::held() const {
   return held_;
 }
 
-std::string PinnedMemory::why_not() const {
+std::string PinnedMemory::unavailable_reason() const {
   if (limit_ == 0) return base::cat("the system gives no more than ", held(), " bytes");
   return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held(), " are taken");
 }

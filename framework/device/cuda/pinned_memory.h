@@ -17,7 +17,7 @@ class PinnedMemory final : public RawMemory {
   void free(std::byte* block, int64_t bytes) noexcept override;
   int64_t held() const;
   std::string_view name() const override { return "page-locked host memory"; }
-  std::string why_not() const override;
+  std::string unavailable_reason() const override;
 
  private:
   const int ordinal_;

@@ -19,7 +19,7 @@ std::byte* PlainMemory::allocate(int64_t bytes) {
 // Without a check: the process may be ending, and CUDA may be gone already.
 void PlainMemory::free(std::byte* block, int64_t) noexcept { static_cast<void>(cudaFree(block)); }
 
-std::string PlainMemory::why_not() const {
+std::string PlainMemory::unavailable_reason() const {
   return "the card has no more; set memory.limit_bytes so that room is left for the buffers of collectives";
 }
 

@@ -17,7 +17,7 @@ class RawMemory {
   virtual void free(std::byte* block, int64_t bytes) noexcept = 0;
   /// For messages: "page-locked host memory", and "memory.pinned_bytes allows 1024 bytes, of which 512 are taken".
   virtual std::string_view name() const = 0;
-  virtual std::string why_not() const = 0;
+  virtual std::string unavailable_reason() const = 0;
 };
 
 }  // namespace hexad::device::cuda

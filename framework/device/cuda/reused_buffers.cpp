@@ -63,7 +63,7 @@ std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   }
   if (!block)
     base::fail(base::ExitCode::resource, "out of ", memory_->name(), ": a buffer of ", size,
-               " bytes is needed for copies, and ", memory_->why_not());
+               " bytes is needed for copies, and ", memory_->unavailable_reason());
   blocks_->add(block, size, {});
   return {block, [self = shared_from_this(), size](std::byte* b) { self->give_back(b, size); }};
 }

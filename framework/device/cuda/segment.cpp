@@ -54,7 +54,7 @@ Marks Segment::cut_pieces(int64_t begin, int64_t bytes) {
 int64_t Segment::missing_in(int64_t begin, int64_t bytes) const {
   int64_t missing = 0;
   for (int64_t p = begin / page_; p * page_ < begin + bytes; ++p)
-    if (!pages_[static_cast<size_t>(p)]) missing += page_;
+    if (!pages_[p]) missing += page_;
   return missing;
 }
 
@@ -82,7 +82,7 @@ int64_t Segment::missing(int64_t bytes) const { return best_gap(bytes).missing; 
 bool Segment::grow(int64_t bytes) {
   const int64_t begin = best_gap(bytes).begin;
   for (int64_t p = begin / page_; p * page_ < begin + bytes; ++p) {
-    auto& page = pages_[static_cast<size_t>(p)];
+    auto& page = pages_[p];
     if (page) continue;
     Driver::Page fresh{};
     if (!driver_.map(base_ + static_cast<CUdeviceptr>(p * page_), page_, fresh)) return false;
@@ -113,7 +113,7 @@ void Segment::give_back_pages() {
     for (const auto& mark : cut_pieces(first * page_, (last - first) * page_)) mark->wait();
     free_.take(first * page_, (last - first) * page_);
     for (int64_t p = first; p < last; ++p) {
-      auto& page = pages_[static_cast<size_t>(p)];
+      auto& page = pages_[p];
       driver_.unmap(base_ + static_cast<CUdeviceptr>(p * page_), page_, *page);
       page.reset();
       held_ -= page_;

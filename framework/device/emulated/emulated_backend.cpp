@@ -56,20 +56,17 @@ class EmulatedBackend final : public Backend {
     std::shared_ptr<std::byte> held = pinned_->holder_of(from);
     if (!held && !heap_->memory().contains(from)) {
       held = pinned_->take(bytes);
-      std::memcpy(held.get(), from, static_cast<size_t>(bytes));
+      std::memcpy(held.get(), from, bytes);
       from = held.get();
     }
     const std::shared_ptr<std::byte> target = pinned_->holder_of(to);
     void* const blocks[] = {to, const_cast<void*>(from)};
-    queue.launch(blocks, [to = there(to), from = there(from), bytes, held, target] {
-      std::memcpy(to, from, static_cast<size_t>(bytes));
-    });
+    queue.launch(blocks, [to = there(to), from = there(from), bytes, held, target] { std::memcpy(to, from, bytes); });
     if (!target && !heap_->memory().contains(to)) queue.synchronize();
   }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
     if (bytes <= 0) return;
-    emulated_stream(stream).launch(
-        {&to, 1}, [to = there(to), byte, bytes] { std::memset(to, byte, static_cast<size_t>(bytes)); });
+    emulated_stream(stream).launch({&to, 1}, [to = there(to), byte, bytes] { std::memset(to, byte, bytes); });
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return pinned_->take(bytes); }
 

@@ -43,7 +43,7 @@ void* Heap::allocate(int64_t bytes) {
   if (end_ + size > memory_.bytes()) return nullptr;
   const int64_t offset = end_;
   end_ += size;
-  std::memset(memory_.device(memory_.host(offset)), nan_byte, static_cast<size_t>(size));
+  std::memset(memory_.device(memory_.host(offset)), nan_byte, size);
   live_[offset] = {size, {}, {}};
   return memory_.host(offset);
 }
@@ -60,13 +60,13 @@ void Heap::free(void* block) {
     if (auto use = queue->record(); !use->passed()) uses.push_back(std::move(use));
   if (uses.empty()) {
     lock.unlock();  // nobody can reach the block
-    std::memset(memory_.device(block), nan_byte, static_cast<size_t>(freed.size));
+    std::memset(memory_.device(block), nan_byte, freed.size);
     lock.lock();
     return cached_[freed.size].emplace_back(offset, freed.clean), void();
   }
   cleaner_->launch([uses, begin = memory_.device(block), size = freed.size] {
     for (const auto& use : uses) wait_quietly(*use);
-    std::memset(begin, nan_byte, static_cast<size_t>(size));
+    std::memset(begin, nan_byte, size);
   });
   cached_[freed.size].emplace_back(offset, Event::at(cleaner_->record()));
 }

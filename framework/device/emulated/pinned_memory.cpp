@@ -13,7 +13,7 @@ std::shared_ptr<std::byte> PinnedMemory::take(int64_t bytes) {
                  " are taken");
     held_ += bytes;
   }
-  auto* begin = new std::byte[static_cast<size_t>(bytes > 0 ? bytes : 1)];
+  auto* begin = new std::byte[bytes > 0 ? bytes : 1];
   const std::shared_ptr<std::byte> buffer(begin, [self = shared_from_this(), bytes](std::byte* p) {
     {
       std::lock_guard lock(self->mutex_);

@@ -42,7 +42,7 @@ class MetaBackend final : public Backend {
     if (bytes > 0) memory_.forget(to, bytes);
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override {
-    return {new std::byte[static_cast<size_t>(bytes)], std::default_delete<std::byte[]>()};
+    return {new std::byte[bytes], std::default_delete<std::byte[]>()};
   }
 
  private:

@@ -19,7 +19,7 @@ void drop_in(const std::vector<int64_t>& rows, const Tensor& ids, const Tensor& 
   const int64_t top_k = ids.dim(1), experts = scores.dim(1);
   auto* id = ids.data<int32_t>();
   const auto* score = scores.data<T>();
-  std::vector<std::vector<Slot>> queues(static_cast<size_t>(experts));
+  std::vector<std::vector<Slot>> queues(experts);
   int64_t valid = 0;
   for (const int64_t row : rows) {
     bool any = false;
@@ -28,8 +28,7 @@ void drop_in(const std::vector<int64_t>& rows, const Tensor& ids, const Tensor& 
       any = true;
       // A NaN would make the order meaningless; it goes last.
       const auto s = static_cast<double>(score[row * experts + *slot]);
-      queues[static_cast<size_t>(*slot)].push_back(
-          {slot, std::isnan(s) ? -std::numeric_limits<double>::infinity() : s});
+      queues[*slot].push_back({slot, std::isnan(s) ? -std::numeric_limits<double>::infinity() : s});
     }
     valid += any;
   }

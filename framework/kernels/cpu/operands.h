@@ -23,7 +23,7 @@ std::vector<A> accumulators(const Tensor& t) {
   std::vector<A> values;
   if (!t.defined()) return values;
   require(t.contiguous(), "[kernels] a gain or bias of shape ", t.shape(), " is not contiguous");
-  values.resize(static_cast<size_t>(t.numel()));
+  values.resize(t.numel());
   with_dtype<float, bf16, double>("kernels", t.dtype(), [&]<class X>() {
     const auto& loops = choose<A>(v3::pointwise_loops, v4::pointwise_loops);
     loops.convert.template from<X>()(values.data(), t.data<X>(), t.numel());
@@ -46,10 +46,10 @@ const I* checked_indices(std::string_view op, std::string_view name, const Tenso
 inline const int64_t* distinct_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest,
                                        int64_t limit) {
   const int64_t* p = checked_indices<int64_t>(op, name, t, lowest, limit);
-  std::vector<uint8_t> taken(static_cast<size_t>(limit));
+  std::vector<uint8_t> taken(limit);
   for (int64_t i = 0; i < t.numel(); ++i)
-    require(p[i] < 0 || !std::exchange(taken[static_cast<size_t>(p[i])], uint8_t{1}), "[", op, "] ", name, "[", i,
-            "] is ", p[i], " for the second time; expected distinct rows");
+    require(p[i] < 0 || !std::exchange(taken[p[i]], uint8_t{1}), "[", op, "] ", name, "[", i, "] is ", p[i],
+            " for the second time; expected distinct rows");
   return p;
 }
 
@@ -63,9 +63,9 @@ void parallel_elements(int64_t n, const F& f) {
 template <class F>
 double sum_of_blocks(int64_t n, const F& f) {
   const int64_t block = base::block_sizes().total_elements;
-  std::vector<double> sums(static_cast<size_t>((n + block - 1) / block));
+  std::vector<double> sums((n + block - 1) / block);
   parallel_for(static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) sums[static_cast<size_t>(b)] = f(b * block, std::min(n, (b + 1) * block));
+    for (int64_t b = begin; b < end; ++b) sums[b] = f(b * block, std::min(n, (b + 1) * block));
   });
   double total = 0;
   for (double s : sums) total += s;

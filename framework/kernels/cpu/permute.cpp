@@ -79,13 +79,13 @@ void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, 
       const A* w = weights.data<A>();
       A* dw = dweights.data<A>();
       std::fill_n(dw, rows.numel(), A(0));
-      std::vector<int64_t> slot_of(static_cast<size_t>(Y.count()), -1);
+      std::vector<int64_t> slot_of(Y.count(), -1);
       for (int64_t slot = 0; slot < rows.numel(); ++slot)
-        if (row[slot] >= 0) slot_of[static_cast<size_t>(row[slot])] = slot;
+        if (row[slot] >= 0) slot_of[row[slot]] = slot;
       const auto scale_and_dot = choose<T>(v3::pointwise_loops, v4::pointwise_loops).scale_and_dot;
       parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
-          const int64_t slot = slot_of[static_cast<size_t>(r)];
+          const int64_t slot = slot_of[r];
           if (slot < 0)
             std::fill_n(DY[r], DY.width(), T(0.0f));
           else

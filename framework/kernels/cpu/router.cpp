@@ -132,7 +132,7 @@ void forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tens
       parallel_for(tokens, row_grain(8 * experts), [&](int64_t begin, int64_t end) {
         score(s + begin * experts, x + begin * experts, end - begin, experts, rule.score);
         Chooser<A> chooser(rule, experts);
-        std::vector<A> selection(static_cast<size_t>(experts));
+        std::vector<A> selection(experts);
         for (int64_t t = begin; t < end; ++t) {
           const A* row = s + t * experts;
           std::copy_n(row, experts, selection.data());

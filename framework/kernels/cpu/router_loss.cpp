@@ -27,9 +27,9 @@ class Scopes {
 /// The sum of f(token) over [0, tokens), in order.
 template <class F>
 double sum_over_tokens(int64_t tokens, int64_t experts, const F& f) {
-  std::vector<double> addends(static_cast<size_t>(tokens));
+  std::vector<double> addends(tokens);
   parallel_for(tokens, row_grain(4 * experts), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) addends[static_cast<size_t>(t)] = f(t);
+    for (int64_t t = begin; t < end; ++t) addends[t] = f(t);
   });
   return std::accumulate(addends.begin(), addends.end(), 0.0);
 }

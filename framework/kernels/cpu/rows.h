@@ -23,8 +23,8 @@ class Rows {
       if (levels_ > 0 && t.strides()[d] == size_[last] * stride_[last]) {
         size_[last] *= t.dim(d);  // continues the dimension inside it
       } else {
-        size_[static_cast<size_t>(levels_)] = t.dim(d);
-        stride_[static_cast<size_t>(levels_++)] = t.strides()[d];
+        size_[levels_] = t.dim(d);
+        stride_[levels_++] = t.strides()[d];
       }
     }
   }

@@ -34,7 +34,7 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
     std::vector<int64_t> next(offset, offset + experts);
     auto *row = rows.data<int64_t>(), *token = tokens.data<int64_t>();
     for (int64_t slot = 0; slot < slots; ++slot) {
-      row[slot] = id[slot] < 0 ? -1 : next[static_cast<size_t>(id[slot])]++;
+      row[slot] = id[slot] < 0 ? -1 : next[id[slot]]++;
       if (row[slot] >= 0) token[row[slot]] = slot / top_k;
     }
     std::fill(token + offset[experts], token + slots, -1);

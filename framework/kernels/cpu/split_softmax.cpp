@@ -21,7 +21,7 @@ A fold(const A* x, int64_t n, A start, const F& f) {
   lane.fill(start);
   const int64_t whole = n / lanes * lanes;
   for (int64_t i = 0; i < whole; i += lanes)
-    for (int64_t j = 0; j < lanes; ++j) lane[static_cast<size_t>(j)] = f(lane[static_cast<size_t>(j)], x[i + j]);
+    for (int64_t j = 0; j < lanes; ++j) lane[j] = f(lane[j], x[i + j]);
   A result = start;
   for (const A value : lane) result = f(result, value);
   for (int64_t i = whole; i < n; ++i) result = f(result, x[i]);

@@ -15,7 +15,7 @@ namespace {
 
 template <class To, class From>
 void copy_bytes(To* to, const From* from, int64_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+  if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 template <class T>
@@ -36,7 +36,7 @@ template <class T>
 void encode_row(uint8_t* row, const T* x, int64_t width, const WireLayout& layout) {
   const float scale = scale_of(loops<T>().largest_bits(x, width));
   if (std::isnan(scale))
-    std::memset(row, e4m3::nan, static_cast<size_t>(width));
+    std::memset(row, e4m3::nan, width);
   else
     loops<T>().encode(row, x, scale > 0 ? scale : 1, width);
   copy_bytes(row + layout.scale, &scale, sizeof(scale));
@@ -75,7 +75,7 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
         for (int64_t r = begin; r < end; ++r) {
           uint8_t* row = to + r * layout.bytes;
           const T* in = X[from ? from[r] : r];
-          std::memset(row + layout.values, 0, static_cast<size_t>(layout.bytes - layout.values));
+          std::memset(row + layout.values, 0, layout.bytes - layout.values);
           if (format == WireFormat::fp8)
             encode_row(row, in, width, layout);
           else

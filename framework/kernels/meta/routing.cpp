@@ -33,13 +33,13 @@ Tensor result(const Tensor& t) {
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor&, const RouterRule& rule) {
   for (const Tensor* out : {&scores, &ids, &weights}) forget(*out);
-  ask_routing_model(ids, rule, logits.dim(1), false);
+  apply_routing_model(ids, rule, logits.dim(1), false);
 }
 
 // Scores are not known, so all count as equal: the earliest tokens stay.
 const CapacityKernels capacity{.drop = [](Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows,
                                           const Capacity& limits) {
-  std::vector<std::byte> alike(static_cast<size_t>(scores.bytes()));
+  std::vector<std::byte> alike(scores.bytes());
   const Tensor of_tokens = scores.numel() == 0 ? at(scores, nullptr) : at(scores, alike.data());
   cpu_table.capacity.drop(stream, known("capacity", "ids", ids), of_tokens, known("capacity", "rows", rows), limits);
 }};
@@ -67,7 +67,7 @@ const SlotKernels slots{
 
 namespace hexad::kernels {
 
-void ask_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
+void apply_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
   const device::MetaRun* run = ids.device().context().meta();
   if (!run || !run->choose || ids.numel() == 0) return;
   const bool was_known =

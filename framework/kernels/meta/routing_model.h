@@ -8,6 +8,6 @@ namespace hexad::kernels {
 /// `ids` [T, K], which a router of any kind chose of `experts`, become what the routing model of their device's run
 /// says. `given`: the recipe chose them, and not a router. Does nothing where there is no such model: on every device
 /// but meta.
-void ask_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given);
+void apply_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given);
 
 }  // namespace hexad::kernels

@@ -34,7 +34,7 @@ HostMemory::HostMemory(const Tensor& t) : tensor_(t) {
   if (t.device().on_host() || t.numel() == 0) return;
   int64_t last = 0;
   for (int d = 0; d < t.rank(); ++d) last += (t.dim(d) - 1) * t.strides()[d];
-  copy_.resize(static_cast<size_t>((last + 1) * size_of(t.dtype())));
+  copy_.resize((last + 1) * size_of(t.dtype()));
   move(copy_.data(), device_raw(t));
 }
 
@@ -51,7 +51,7 @@ void HostMemory::move(void* to, const void* from) {
 Array zeros(const Tensor& t) {
   Array a{1, t.rank() ? t.dim(-1) : 1, {}};
   for (int d = 0; d + 1 < t.rank(); ++d) a.rows *= t.dim(d);
-  a.values.resize(static_cast<size_t>(a.size()));
+  a.values.resize(a.size());
   return a;
 }
 

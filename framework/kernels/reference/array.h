@@ -18,8 +18,8 @@ struct Array {
   std::vector<double> values;
 
   int64_t size() const { return rows * columns; }
-  double& operator[](int64_t i) { return values[static_cast<size_t>(i)]; }
-  double operator[](int64_t i) const { return values[static_cast<size_t>(i)]; }
+  double& operator[](int64_t i) { return values[i]; }
+  double operator[](int64_t i) const { return values[i]; }
   double& operator()(int64_t r, int64_t c) { return (*this)[r * columns + c]; }
   double operator()(int64_t r, int64_t c) const { return (*this)[r * columns + c]; }
 };

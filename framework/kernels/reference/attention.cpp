@@ -47,12 +47,12 @@ struct Problem {
 
   Attended attend(int64_t b, int64_t i, int64_t h) const {
     constexpr double inf = std::numeric_limits<double>::infinity();
-    Attended a{std::vector<double>(static_cast<size_t>(shape.keys), -inf), -inf};
+    Attended a{std::vector<double>(shape.keys, -inf), -inf};
     double largest = -inf, sum = 0;
     for (int64_t j = 0; j < shape.keys; ++j) {
       if (!sees(b, i, j)) continue;
       const double s = score(query_row(b, i, h), key_row(b, j, h));
-      a.p[static_cast<size_t>(j)] = s;
+      a.p[j] = s;
       largest = std::max(largest, s);
     }
     if (largest > -inf) {
@@ -83,7 +83,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
       for (int64_t j = 0; j < shape.keys; ++j) {
         if (!problem.sees(b, i, j)) continue;
         const int64_t key = problem.key_row(b, j, h);
-        for (int64_t c = 0; c < problem.size; ++c) O(row, c) += a.p[static_cast<size_t>(j)] * problem.V(key, c);
+        for (int64_t c = 0; c < problem.size; ++c) O(row, c) += a.p[j] * problem.V(key, c);
       }
     });
     store(out, O);

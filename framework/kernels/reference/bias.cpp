@@ -32,7 +32,7 @@ void grouped_forward(Stream& stream, const Tensor& x, const Tensor& bias, const 
   stream.run([=, groups = Groups(offsets)] {
     const std::vector<int64_t> o = groups.offsets();
     for (int64_t e = 0; e < bias.dim(0); ++e)
-      add_row(x.slice(0, o[static_cast<size_t>(e)], o[static_cast<size_t>(e) + 1]), bias.slice(0, e, e + 1));
+      add_row(x.slice(0, o[e], o[static_cast<size_t>(e) + 1]), bias.slice(0, e, e + 1));
   });
 }
 
@@ -40,7 +40,7 @@ void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, con
   stream.run([=, groups = Groups(offsets)] {
     const std::vector<int64_t> o = groups.offsets();
     for (int64_t e = 0; e < dbias.dim(0); ++e)
-      add_column_sums(dbias.slice(0, e, e + 1), dy.slice(0, o[static_cast<size_t>(e)], o[static_cast<size_t>(e) + 1]));
+      add_column_sums(dbias.slice(0, e, e + 1), dy.slice(0, o[e], o[static_cast<size_t>(e) + 1]));
   });
 }
 

@@ -34,7 +34,7 @@ void score(double* row, int64_t experts, RouterScore kind) {
 std::vector<int64_t> ranking(const std::vector<double>& values) {
   std::vector<int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
-  auto at = [&](int64_t i) { return values[static_cast<size_t>(i)]; };
+  auto at = [&](int64_t i) { return values[i]; };
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return at(a) > at(b) || (std::isnan(at(b)) && !std::isnan(at(a))); });
   return order;
@@ -51,12 +51,12 @@ std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRu
     std::sort(members.rbegin(), members.rend());
     group_scores.push_back(size > 1 ? members[0] + members[1] : members[0]);
   }
-  std::vector<bool> open(static_cast<size_t>(rule.groups));
+  std::vector<bool> open(rule.groups);
   const auto best = ranking(group_scores);
-  for (int64_t i = 0; i < rule.top_groups; ++i) open[static_cast<size_t>(best[static_cast<size_t>(i)])] = true;
+  for (int64_t i = 0; i < rule.top_groups; ++i) open[best[i]] = true;
   std::vector<int64_t> chosen;
   for (int64_t e : ranking(selection))
-    if (open[static_cast<size_t>(e / size)] && static_cast<int64_t>(chosen.size()) < rule.top_k) chosen.push_back(e);
+    if (open[e / size] && static_cast<int64_t>(chosen.size()) < rule.top_k) chosen.push_back(e);
   return chosen;
 }
 
@@ -74,14 +74,13 @@ void forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tens
   check(rule, logits.dim(1));
   stream.run([=] {
     Array S = load(logits), Ids = zeros(ids), W = zeros(weights);
-    const Array B =
-        bias.defined() ? load(bias) : Array{1, S.columns, std::vector<double>(static_cast<size_t>(S.columns))};
+    const Array B = bias.defined() ? load(bias) : Array{1, S.columns, std::vector<double>(S.columns)};
     for (int64_t t = 0; t < S.rows; ++t) {
       score(&S(t, 0), S.columns, rule.score);
       std::vector<double> selection;
       for (int64_t e = 0; e < S.columns; ++e) selection.push_back(S(t, e) + B[e]);
       const auto chosen = choose(selection, rule);
-      for (int64_t k = 0; k < rule.top_k; ++k) Ids(t, k) = static_cast<double>(chosen[static_cast<size_t>(k)]);
+      for (int64_t k = 0; k < rule.top_k; ++k) Ids(t, k) = static_cast<double>(chosen[k]);
     }
     weigh_rows(W, Ids, S, rule);
     store(scores, S);

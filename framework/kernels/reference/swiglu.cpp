@@ -29,13 +29,13 @@ void backward(Stream& stream, const SwigluGradients& gradients, const Tensor& do
     const auto& [dgate, dup, product, dweights] = gradients;
     const Array DY = load(dout), G = load(saved.gate), U = load(saved.up), W = weights_of(saved.weights, dout);
     Array DG = zeros(dgate), DU = zeros(dup), P = zeros(dout);
-    std::vector<double> DW(static_cast<size_t>(DY.rows));
+    std::vector<double> DW(DY.rows);
     for (int64_t i = 0; i < DY.size(); ++i) {
       const double s = sigmoid(G[i]), dp = W[i] * DY[i];
       DG[i] = dp * U[i] * s * (1 + G[i] * (1 - s));
       DU[i] = dp * G[i] * s;
       P[i] = G[i] * s * U[i] * W[i];
-      DW[static_cast<size_t>(i / DY.columns)] += DY[i] * G[i] * s * U[i];
+      DW[i / DY.columns] += DY[i] * G[i] * s * U[i];
     }
     store(dgate, DG);
     store(dup, DU);

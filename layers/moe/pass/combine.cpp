@@ -180,7 +180,7 @@ void Combine::add_all_gather(size_t chunk) {
   int64_t begin = 0;
   for (size_t before = 0; before < chunk; ++before) begin += ep::sum_of(collection.counts[before]);
   const std::vector<int64_t>& counts = collection.counts[chunk];
-  const int64_t all = ep::sum_of(counts), mine = counts[static_cast<size_t>(group.rank())];
+  const int64_t all = ep::sum_of(counts), mine = counts[group.rank()];
   const Tensor out = collected_.slice(0, begin, begin + all);
   append(chunk, Lane::intra, TaskKind::all_gather, "all_gather",
          PassGraph::transfer(group, "tp", (group.size() - 1) * mine * g_.row_bytes(), (all - mine) * g_.row_bytes()),

@@ -90,9 +90,9 @@ void add_token_gather(PassGraph& g, Tensor& tokens) {
   const comm::ProcessGroup* group = g.routes.gatherers;
   if (!group) return;
   const int64_t sent = (group->size() - 1) * (g.routes.end - g.routes.begin) * g.row_bytes();
-  g.begin_with(g.add({}, Lane::intra, TaskKind::all_gather, "dispatch.tokens",
-                     PassGraph::transfer(*group, "etp", sent, sent),
-                     on_lane([&tokens, group](Stream& s) { tokens = comm::all_gather_rows(tokens, *group, s); })));
+  g.run_first(g.add({}, Lane::intra, TaskKind::all_gather, "dispatch.tokens",
+                    PassGraph::transfer(*group, "etp", sent, sent),
+                    on_lane([&tokens, group](Stream& s) { tokens = comm::all_gather_rows(tokens, *group, s); })));
 }
 
 }  // namespace hexad::moe

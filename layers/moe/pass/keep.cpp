@@ -29,7 +29,7 @@ std::vector<Tensor> tensors_of(KeptTensors kept) {
   return tensors;
 }
 
-KeptTensors kept_of(const Saved& saved, size_t computations) {
+KeptTensors kept_bytes(const Saved& saved, size_t computations) {
   KeptTensors kept;
   kept.experts.resize(computations);
   std::vector<Tensor> tensors = saved.all();
@@ -161,7 +161,7 @@ void backward(const PassCall& call, Backward& b, const Tensor& dout, const KeptT
     };
   g.add_steps(steps);
   const auto finish_weights = [&](Stream& s) {
-    if (of_tokens) put_by_slot(s, dweights, combine.slot_rows().row_weights, routes.plan.indices.row_slots);
+    if (of_tokens) scatter_by_slot(s, dweights, combine.slot_rows().row_weights, routes.plan.indices.row_slots);
   };
   // Tensor ranks that hold the inputs alike gather their gradients, by chunk or at the end.
   const bool at_end = routes.inputs_alike && !routes.collection;
@@ -198,7 +198,7 @@ void backward(const PassCall& call, Backward& b, const Tensor& dout, const KeptT
 }
 
 void backward(const PassCall& call, Backward& b, const Tensor& dout, const Saved& saved) {
-  KeptTensors kept = kept_of(saved, call.routes->computations());
+  KeptTensors kept = kept_bytes(saved, call.routes->computations());
   std::vector<WeightWork> work;
   for (ChunkActivations& made : kept.experts) work.push_back({.made = std::move(made), .gradients = {}, .doutput = {}});
   backward(call, b, dout, kept, work);
@@ -211,7 +211,7 @@ void backward(const PassCall& call, Backward& b, const Tensor& dout, const Saved
 
 }  // namespace
 
-Value pass_and_keep(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
+Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
   KeptTensors kept;
   kept.experts.resize(call.routes->computations());
   ForwardResult result = forward(*call.routes, *call.experts, x.data, weights.data,

@@ -16,8 +16,8 @@ Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& i
                       .first_shared_op = tape.size()};
   // Evaluation keeps nothing, and a block that is computed again restores everything already.
   const bool keeps = tape.mode() != Tape::Mode::record || settings.schedule.memory_reuse == ReuseStrategy::none;
-  return keeps ? pass_and_keep(tape, x, weights, call, std::move(shared))
-               : pass_and_restore(tape, x, weights, call, std::move(shared));
+  return keeps ? keeping_pass(tape, x, weights, call, std::move(shared))
+               : restoring_pass(tape, x, weights, call, std::move(shared));
 }
 
 Value take_share(Tape& tape, const Value& x, const PassSettings& settings) {

@@ -72,7 +72,7 @@ class PassGraph {
 
   // Dependencies of chunks beside their own rows.
   /// Makes `task` precede every dispatch.
-  void begin_with(TaskId task) { first_ = task; }
+  void run_first(TaskId task) { first_ = task; }
   /// Returns the task that frees buffers for the next chunk to dispatch. Call it once a chunk.
   TaskId room_to_dispatch();
   /// Returns the tasks that free buffers for the next chunk to compute.

@@ -37,8 +37,8 @@ void backward(RestoringCall& restoring, Backward& b, const Tensor& all_dout, con
     const ChunkTokens& t = restoring.tokens[c];
     k.combine(s, dx.slice(0, t.begin, t.end), slots.values, t.rows, {}, {});
     const ep::ChunkCounts& counts = routes.counts(c);
-    put_by_slot(s, dweights, slots.row_weights,
-                routes.plan.indices.row_slots.slice(0, counts.slots_begin, counts.slots_end));
+    scatter_by_slot(s, dweights, slots.row_weights,
+                    routes.plan.indices.row_slots.slice(0, counts.slots_begin, counts.slots_end));
   };
   Combine combine(g, {.row_weights = 1, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = 1});
@@ -79,7 +79,7 @@ void backward(RestoringCall& restoring, Backward& b, const Tensor& all_dout, con
 
 }  // namespace
 
-Value pass_and_restore(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
+Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
   const Routes& routes = *call.routes;
   require(!routes.gatherers && !routes.inputs_alike && routes.copies == 1,
           "[moe] activations cannot be restored of tokens that several ranks hold");

@@ -42,13 +42,12 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
                      .counts = {},
                      .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
   // By rank, for each chunk: where its rows end among its rank's, and what to add to find them among all.
-  std::vector<int64_t> parts(static_cast<size_t>(ranks * 2 * chunks)), end(orders.size(), 0);
+  std::vector<int64_t> parts(ranks * 2 * chunks), end(orders.size(), 0);
   int64_t all = 0;
   for (int64_t c = 0; c < chunks; ++c) {
     rows.counts.emplace_back();
     for (size_t q = 0; q < orders.size(); ++q) {
-      const auto to =
-          std::span(orders[q].rows_to).subspan(static_cast<size_t>(c * ep_ranks), static_cast<size_t>(ep_ranks));
+      const auto to = std::span(orders[q].rows_to).subspan(c * ep_ranks, ep_ranks);
       const size_t part = 2 * q * static_cast<size_t>(chunks) + static_cast<size_t>(c);
       parts[part + static_cast<size_t>(chunks)] = all - end[q];
       rows.counts.back().push_back(ep::sum_of(to));
@@ -59,10 +58,10 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
   const Tensor table = Tensor::from<int64_t>(parts, {ranks, 2, chunks}, ids.device(), Category::communication);
   for (int q = 0; q < ranks; ++q)
     kernels::kernels(ids.device())
-        .index.shift_parts(stream, rows.rows.slice(0, q * share, (q + 1) * share), orders[static_cast<size_t>(q)].rows,
+        .index.shift_parts(stream, rows.rows.slice(0, q * share, (q + 1) * share), orders[q].rows,
                            table.slice(0, q, q + 1).reshape({2, chunks}));
   routes.collection = std::move(rows);
-  return std::move(orders[static_cast<size_t>(settings.tensor->rank())]);
+  return std::move(orders[settings.tensor->rank()]);
 }
 
 // True if the plan can be made on the ids' device.

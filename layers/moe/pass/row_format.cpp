@@ -108,7 +108,7 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
   return wire;
 }
 
-void put_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots) {
+void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots) {
   const auto& k = kernels::kernels(out.device()).permute;
   // Rows of one element; where a row has no more slots they go nowhere.
   k.scatter(s, out.reshape({out.numel(), 1}), row_weights.reshape({row_weights.numel(), 1}),

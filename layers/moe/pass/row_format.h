@@ -62,6 +62,6 @@ Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk
 Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights);
 /// out[row_slots[r, m]] = row_weights[r, m] for the slots [R, M] of slot rows (PlanIndices::row_slots, or a part of
 /// them): what came back beside rows, to out [T, K].
-void put_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots);
+void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots);
 
 }  // namespace hexad::moe

@@ -24,8 +24,8 @@ struct PassCall {
 };
 
 /// keep.cpp: memory_reuse: none. Runs forward and records the op; `shared` is computed meanwhile.
-Value pass_and_keep(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
+Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
 /// restore.cpp: S1 to S4.
-Value pass_and_restore(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
+Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
 
 }  // namespace hexad::moe

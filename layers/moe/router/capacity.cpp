@@ -14,10 +14,10 @@ namespace {
 Tensor rows_of_tokens(const layers::MicroBatch& batch, Device device) {
   const cp::ContextSplit split = batch.split();
   if (split.ranks == 1) return {};
-  std::vector<int64_t> rows(static_cast<size_t>(batch.tokens()));
+  std::vector<int64_t> rows(batch.tokens());
   int64_t row = 0;
   for (int c = 0; c < split.ranks; ++c)
-    for (const int64_t token : split.tokens(c)) rows[static_cast<size_t>(token)] = row++;
+    for (const int64_t token : split.tokens(c)) rows[token] = row++;
   return Tensor::from<int64_t>(rows, {row}, device, Category::communication);
 }
 

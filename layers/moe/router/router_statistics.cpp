@@ -26,7 +26,7 @@ void RouterStatistics::add_choices(const Tensor& ids, Stream& stream) {
   if (!ids.device().on_host()) return count(0, ids, stream);
   const int32_t* id = ids.data<int32_t>();
   for (int64_t i = 0; i < ids.numel(); ++i)
-    if (id[i] >= 0) ++counts[static_cast<size_t>(id[i])], ++assignments;
+    if (id[i] >= 0) ++counts[id[i]], ++assignments;
 }
 
 void RouterStatistics::add_kept(const Tensor& ids, Stream& stream) {
@@ -63,8 +63,7 @@ ModelStatistics::ModelStatistics(int64_t moe_layers, int64_t experts, Device dev
   counts_ = Tensor::zeros({moe_layers, 2, experts}, Dtype::i64, device);
   losses_ = Tensor::zeros({moe_layers, 2}, Dtype::f64, device);
   for (int64_t l = 0; l < moe_layers; ++l)
-    layers[static_cast<size_t>(l)].add_up_in(
-        {counts_.slice(0, l, l + 1).reshape({2, experts}), losses_.slice(0, l, l + 1).reshape({2})});
+    layers[l].add_up_in({counts_.slice(0, l, l + 1).reshape({2, experts}), losses_.slice(0, l, l + 1).reshape({2})});
 }
 
 void ModelStatistics::reset(Stream& stream) {

@@ -16,7 +16,7 @@ using namespace base;
 namespace {
 
 std::vector<int32_t> read_trace(const MoeConfig& c) {
-  if (const std::string problem = why_no_file(c.trace); !problem.empty())
+  if (const std::string problem = file_problem(c.trace); !problem.empty())
     fail(ExitCode::data, "model.moe.trace: cannot read '", c.trace, "': ", problem);
   std::ifstream in(c.trace);
   std::vector<int32_t> ids;
@@ -65,7 +65,7 @@ void RoutingOverride::zipf(int32_t* ids, const ForwardContext& pass, int64_t tok
 
 Tensor RoutingOverride::choose(const ForwardContext& pass, int64_t begin, int64_t count, Device device) const {
   const int64_t top_k = config_.top_k;
-  std::vector<int32_t> chosen(static_cast<size_t>(count * top_k));
+  std::vector<int32_t> chosen(count * top_k);
   int32_t* ids = chosen.data();
   for (int64_t r = begin; r < begin + count; ++r, ids += top_k) {
     const int64_t token = pass.batch.first_token + pass.batch.token(r);

@@ -15,7 +15,7 @@ constexpr size_t buffers = 2;
 
 std::string name_of(IssueStep step) {
   constexpr std::string_view names[stage_count] = {"dispatch", "experts", "combine", "weight_gradients"};
-  return cat(names[static_cast<size_t>(step.stage)], "[", step.chunk, "]");
+  return cat(names[step.stage], "[", step.chunk, "]");
 }
 
 // Stages of every chunk that are done so far.
@@ -23,9 +23,9 @@ class Done {
  public:
   explicit Done(size_t chunks) : chunks_(chunks) {}
 
-  bool has(IssueStep s) const { return chunks_[s.chunk][static_cast<size_t>(s.stage)]; }
+  bool has(IssueStep s) const { return chunks_[s.chunk][s.stage]; }
   void add(IssueStep s) {
-    chunks_[s.chunk][static_cast<size_t>(s.stage)] = true;
+    chunks_[s.chunk][s.stage] = true;
     under_way_ += s.stage == dispatch ? 1 : 0;
     under_way_ -= s.stage == combine ? 1 : 0;
   }
@@ -80,7 +80,7 @@ std::string to_string(std::span<const IssueStep> steps) {
   return text;
 }
 
-std::string why_illegal(std::span<const IssueStep> steps, size_t chunks, bool bounded) {
+std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded) {
   Done done(chunks);
   for (size_t i = 0; i < steps.size(); ++i) {
     const IssueStep s = steps[i];
@@ -102,7 +102,7 @@ std::string why_illegal(std::span<const IssueStep> steps, size_t chunks, bool bo
 
 std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded) {
   std::vector<IssueStep> steps = order.steps(chunks);
-  if (const std::string why = why_illegal(steps, chunks, bounded); !why.empty())
+  if (const std::string why = issue_order_problem(steps, chunks, bounded); !why.empty())
     base::fail(base::ExitCode::usage, "schedule.moe.order (", order.name, "), of ", chunks, " chunks: ", why);
   return steps;
 }

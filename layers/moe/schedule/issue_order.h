@@ -28,7 +28,7 @@ std::string to_string(std::span<const IssueStep> steps);
 ///   - every stage of every chunk occurs once, dispatch before compute, and that before combine and before weights;
 ///   - weights come in the order of chunks: gradients are summed in that order, so all legal orders give the same bits;
 ///   - `bounded`: at any time at most two chunks are dispatched and not yet combined, since there are buffers for two.
-std::string why_illegal(std::span<const IssueStep> steps, size_t chunks, bool bounded);
+std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
 /// An order by name. Dispatch and combine run on one lane, compute and weights on another. Each lane takes its steps in
 /// the listed order, and begins one when the chunk's steps before it are done. So an order decides which steps wait for

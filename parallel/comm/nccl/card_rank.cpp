@@ -39,7 +39,7 @@ CardRank::CardRank(const Library& library, const CudaStream& compute, int world_
 CommunicatorConfig CardRank::config(StreamKind kind, std::string name) const {
   CommunicatorConfig config = config_of(kind);
   config.name = std::move(name);
-  config.network_class = options_.network_class[static_cast<size_t>(kind.traffic)];
+  config.network_class = options_.network_class[kind.traffic];
   return config;
 }
 

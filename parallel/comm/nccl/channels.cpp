@@ -40,7 +40,7 @@ Channels::Channels(CardRank& card, const Communicator& group, const std::string&
       all_.push_back(
           {.communicator = std::move(communicator), .peer = rank == lower ? 1 : 0, .stream = card.make_stream(kind)});
       const bool sends = upwards == (rank == lower);
-      (sends ? to_ : from_)[static_cast<size_t>(*peer)] = &all_.back();
+      (sends ? to_ : from_)[*peer] = &all_.back();
       connect(card, all_.back(), sends);
     }
 }

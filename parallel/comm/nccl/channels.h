@@ -23,8 +23,8 @@ class Channels {
   /// Makes channels to and from every other rank. Collective over the ranks of `group`, in which nothing is in flight.
   Channels(CardRank& card, const Communicator& group, const std::string& name, TrafficClass traffic, int rank,
            int size);
-  const Channel& to(int peer) const { return *to_[static_cast<size_t>(peer)]; }
-  const Channel& from(int peer) const { return *from_[static_cast<size_t>(peer)]; }
+  const Channel& to(int peer) const { return *to_[peer]; }
+  const Channel& from(int peer) const { return *from_[peer]; }
 
  private:
   std::vector<Channel> all_;  // in the order in which they are made and destroyed

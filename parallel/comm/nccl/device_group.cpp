@@ -31,10 +31,7 @@ std::array<int64_t, 2> card_of(DeviceContext& context) {
 // Two ranks with one card; none.
 std::optional<std::pair<int, int>> sharers(const ProcessGroup& world, DeviceContext& context) {
   const std::vector<int64_t> cards = world.all_gather_values(card_of(context), context);
-  const auto same = [&](int a, int b) {
-    return cards[static_cast<size_t>(2 * a)] == cards[static_cast<size_t>(2 * b)] &&
-           cards[static_cast<size_t>(2 * a + 1)] == cards[static_cast<size_t>(2 * b + 1)];
-  };
+  const auto same = [&](int a, int b) { return cards[2 * a] == cards[2 * b] && cards[2 * a + 1] == cards[2 * b + 1]; };
   for (int a = 0; a < world.size(); ++a)
     for (int b = a + 1; b < world.size(); ++b)
       if (same(a, b)) return std::pair(a, b);

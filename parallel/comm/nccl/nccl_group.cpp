@@ -36,7 +36,7 @@ ncclDataType_t type_of(Dtype dtype) {
 
 ncclRedOp_t reduction_of(Reduce reduce) {
   constexpr ncclRedOp_t operations[] = {ncclSum, ncclMax, ncclMin};
-  return operations[static_cast<size_t>(reduce)];
+  return operations[reduce];
 }
 
 std::byte* element(const Tensor& t, int64_t index) {
@@ -295,7 +295,7 @@ void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
   const Dtype dtype = in.dtype();
   std::vector<Piece> parts, rows;
   for (int r = 0; r < size(); ++r) parts.push_back(share_of(in.numel(), r, size()));
-  const Piece mine = parts[static_cast<size_t>(rank())];
+  const Piece mine = parts[rank()];
   for (int r = 0; r < size(); ++r) rows.push_back({r * mine.count, mine.count});
   const Tensor addends = Tensor::empty({size(), mine.count}, dtype, in.device(), Category::communication);
   stream_->touch(addends, caller);
@@ -311,7 +311,7 @@ void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
            {.in = element(op.out, 0),
             .out = element(op.out, 0),
             .dtype = dtype,
-            .send = std::vector<Piece>(static_cast<size_t>(size()), mine),
+            .send = std::vector<Piece>(size(), mine),
             .receive = parts},
            piece(dtype));
 }

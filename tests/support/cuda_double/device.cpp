@@ -38,12 +38,10 @@ cudaError_t set_last_error(cudaError_t error) {
 
 void break_device(int device, const std::string& why) {
   std::fprintf(stderr, "CUDA double: device %d: %s\n", device, why.c_str());
-  broken[static_cast<size_t>(device)] = true;
+  broken[device] = true;
 }
 
-cudaError_t state_of(int device) {
-  return broken[static_cast<size_t>(device)] ? set_last_error(cudaErrorLaunchFailure) : cudaSuccess;
-}
+cudaError_t state_of(int device) { return broken[device] ? set_last_error(cudaErrorLaunchFailure) : cudaSuccess; }
 
 void mend_devices() {
   for (auto& b : broken) b = false;

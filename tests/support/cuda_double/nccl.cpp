@@ -338,7 +338,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     auto& clique = here.made[color];
     if (!clique) clique = std::make_shared<Clique>(static_cast<int>(members.size()));
     side->clique = clique;
-    while (members[static_cast<size_t>(side->rank)].second != parent->rank) ++side->rank;
+    while (members[side->rank].second != parent->rank) ++side->rank;
     registry().sides.push_back(side);
     *made = new ncclComm{side};
     return ncclSuccess;

@@ -82,7 +82,7 @@ void Clique::perform(const std::map<int, NcclCall>& calls) const {
         for (size_t r = 0; r < ranks; ++r) move(at(call.out, r * bytes), in[r], bytes);
       return;
     default:
-      for (const auto& [rank, call] : calls) move(call.out, in[static_cast<size_t>(first.peer)], bytes);
+      for (const auto& [rank, call] : calls) move(call.out, in[first.peer], bytes);
   }
 }
 

@@ -56,12 +56,12 @@ TEST(Evaluation, IsTheMeanOfTheLossesOfAllTargets) {
   const Tensor logits = instance.model.logits(tape, {.batch = micro});
   double sum = 0;
   for (int64_t t = 0; t < 40; ++t) {
-    const auto target = batch.targets[static_cast<size_t>(t)];
+    const auto target = batch.targets[t];
     if (target < 0) continue;
     const auto row = values_of(logits.slice(0, t, t + 1));
     double total = 0;
     for (double l : row) total += std::exp(l);
-    sum += std::log(total) - row[static_cast<size_t>(target)];
+    sum += std::log(total) - row[target];
   }
   std::vector<int32_t> bytes(31);
   double text = 0;

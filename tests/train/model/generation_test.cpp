@@ -90,7 +90,7 @@ TEST(Sample, R8_ANanLogitIsNeverChosen) {
 }
 
 std::vector<int32_t> prompt(int64_t n) {
-  std::vector<int32_t> ids(static_cast<size_t>(n));
+  std::vector<int32_t> ids(n);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>((i * 7 + 3) % 31);
   return ids;
 }
@@ -104,12 +104,11 @@ Tensor logits_in_passes(ModelInstance& instance, const std::vector<int64_t>& pas
   const auto policy = keep_policy();
   int64_t begin = 0;
   for (int64_t n : passes) {
-    std::vector<int32_t> positions(static_cast<size_t>(n));
+    std::vector<int32_t> positions(n);
     std::iota(positions.begin(), positions.end(), static_cast<int32_t>(begin));
     MicroBatch batch;
     batch.sequences = 1, batch.length = n, batch.first_token = begin;
-    batch.ids = Tensor::from<int32_t>(std::span(ids).subspan(static_cast<size_t>(begin), static_cast<size_t>(n)), {n},
-                                      instance.context);
+    batch.ids = Tensor::from<int32_t>(std::span(ids).subspan(begin, n), {n}, instance.context);
     batch.positions = Tensor::from<int32_t>(positions, {n}, instance.context);
     Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
     const Tensor part = instance.model.logits(tape, {.batch = batch, .cache = cached ? &cache : nullptr});

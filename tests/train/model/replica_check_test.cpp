@@ -35,7 +35,7 @@ std::string check(const std::function<void(int rank, ParameterSet&)>& damage) {
       check_replicas(parameters, world);
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), base::ExitCode::numeric);
-      texts[static_cast<size_t>(world.rank())] = e.what();
+      texts[world.rank()] = e.what();
     }
   });
   for (const std::string& text : texts) EXPECT_EQ(text, texts[0]) << "the same on all ranks";

@@ -228,7 +228,7 @@ TEST(Recipe, SharedExpertsBesideTheAllToAllMustBeThere) {
   const std::string open = problem({"schedule.moe.shared=beside", "schedule.moe.chunk_by=auto"});
   EXPECT_NE(open.find("model.moe.shared_experts is 0"), std::string::npos) << open;
   const Recipe r = recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.shared_experts=1"});
-  EXPECT_TRUE(r.schedule.lanes_run_by_themselves(r.schedule.moe.settled()));
+  EXPECT_TRUE(r.schedule.lanes_have_threads(r.schedule.moe.settled()));
 }
 
 TEST(Recipe, ObjectiveAndModelMustFit) {

@@ -17,9 +17,9 @@ TEST(PeakMeter, TheRecipesPeakCountsForEachRankAndStays) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     const Recipe recipe = small_recipe({"train.peak_flops=3e9"});
     PeakMeter peak(recipe, world);
-    EXPECT_EQ(peak.of_all_ranks(), 6e9);
+    EXPECT_EQ(peak.peak_of_all_ranks(), 6e9);
     peak.after_step(long_step, 1e30);
-    EXPECT_EQ(peak.of_all_ranks(), 6e9);
+    EXPECT_EQ(peak.peak_of_all_ranks(), 6e9);
   });
 }
 
@@ -28,9 +28,9 @@ TEST(PeakMeter, EveryRankKnowsTheSumOfTheRanksBestSamples) {
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     const Recipe recipe = small_recipe({"train.peak_flops=auto"});
     PeakMeter peak(recipe, world);
-    auto& mine = peaks[static_cast<size_t>(world.rank())];
+    auto& mine = peaks[world.rank()];
     for (int step = 0; step < 3; ++step) {
-      mine.push_back(peak.of_all_ranks());
+      mine.push_back(peak.peak_of_all_ranks());
       peak.after_step(long_step, 1);
     }
   });
@@ -43,9 +43,9 @@ TEST(PeakMeter, ShortStepsAreNotInterrupted) {
   const comm::SelfGroup self;
   const Recipe recipe = small_recipe({"train.peak_flops=auto"});
   PeakMeter peak(recipe, self);
-  const double before = peak.of_all_ranks();
+  const double before = peak.peak_of_all_ranks();
   for (int step = 0; step < 100; ++step) peak.after_step(1e-9, 1);
-  EXPECT_EQ(peak.of_all_ranks(), before);
+  EXPECT_EQ(peak.peak_of_all_ranks(), before);
 }
 
 }  // namespace

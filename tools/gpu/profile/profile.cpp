@@ -58,9 +58,9 @@ int64_t Profile::step_of(const Gap& gap) const {
   return step;
 }
 
-int64_t Profile::into_step_ns(const Gap& gap) const {
+int64_t Profile::ns_into_step(const Gap& gap) const {
   int64_t begin = window.begin;
-  for (int64_t s = first_step; s < step_of(gap); ++s) begin += steps[static_cast<size_t>(s - first_step)].total;
+  for (int64_t s = first_step; s < step_of(gap); ++s) begin += steps[s - first_step].total;
   return gap.time.begin - begin;
 }
 
@@ -77,7 +77,7 @@ std::optional<Profile> profile(std::span<const Activity> activities, std::string
   p.streams = stream_times(activities, p.window);
   p.gaps = find_gaps(activities, p.window);
   // A step ends with an activity: no gap reaches from one step into the next.
-  for (const Gap& g : p.gaps) p.steps[static_cast<size_t>(p.step_of(g) - p.first_step)].idle += g.time.length();
+  for (const Gap& g : p.gaps) p.steps[p.step_of(g) - p.first_step].idle += g.time.length();
   p.places = places_of(p.gaps);
   std::stable_sort(p.gaps.begin(), p.gaps.end(),
                    [](const Gap& a, const Gap& b) { return a.time.length() > b.time.length(); });

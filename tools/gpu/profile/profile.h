@@ -41,7 +41,7 @@ struct Profile {
 
   int64_t idle() const;
   int64_t step_of(const Gap& gap) const;       // counts from 1
-  int64_t into_step_ns(const Gap& gap) const;  // from the step's begin to the gap's
+  int64_t ns_into_step(const Gap& gap) const;  // from the step's begin to the gap's
 };
 
 /// A step lasts from the end of the step before it to its own (step_ends()). The first `skipped` steps, at least one,

@@ -106,7 +106,7 @@ void Report::longest_gaps() {
   for (size_t i = 0; i < std::min<size_t>(p_.gaps.size(), 10); ++i) {
     const Gap& g = p_.gaps[i];
     line("{:>10.1f} {:>6} {:>10.3f}  {} | {}", static_cast<double>(g.time.length()) * 1e-3, p_.step_of(g),
-         static_cast<double>(p_.into_step_ns(g)) * 1e-6, name(g.before), name(g.after));
+         static_cast<double>(p_.ns_into_step(g)) * 1e-6, name(g.before), name(g.after));
   }
 }
 
@@ -143,7 +143,7 @@ std::string Report::json() const {
     const Gap& g = p_.gaps[i];
     out["gaps"].push_back({{"us", us(g.time.length())},
                            {"step", p_.step_of(g)},
-                           {"at_us", us(p_.into_step_ns(g))},
+                           {"at_us", us(p_.ns_into_step(g))},
                            {"before", name(g.before)},
                            {"after", name(g.after)}});
   }

@@ -49,7 +49,7 @@ void print_json(const Options& options, int64_t step, const Evaluation& e, bool 
 
 ExitCode run_eval(const Options& options, const Extensions& extensions, comm::World& world) {
   // Alone, one rank holds the whole model, however the run was laid out.
-  std::vector<std::string> overrides = world.size() == 1 ? alone_overrides() : std::vector<std::string>{};
+  std::vector<std::string> overrides = world.size() == 1 ? one_rank_overrides() : std::vector<std::string>{};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, extensions, world.file_work());
@@ -64,7 +64,7 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
                                               .work = world.file_work()},
                                              extensions.sources);
   if (!data.heldout) fail(ExitCode::usage, "the recipe's data have no held-out part");
-  if (!plan::may_start(recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
+  if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
   ModelInstance instance(recipe, extensions, world.group());
   Checkpointer::load_weights(checkpoint, instance);
   phase.reset();

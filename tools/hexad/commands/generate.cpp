@@ -33,7 +33,7 @@ struct Options {
 };
 
 ExitCode run_generate(Options options, const Extensions& extensions) {
-  const auto one_rank = alone_overrides();
+  const auto one_rank = one_rank_overrides();
   options.overrides.insert(options.overrides.end(), one_rank.begin(), one_rank.end());
   auto [recipe, checkpoint] = open_run(options.run, options.overrides, options.step, extensions);
   if (recipe.model.kind == ModelKind::encoder)
@@ -46,7 +46,7 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
   const auto tokenizer = data::load_tokenizer(folder + "/" + std::string(data::tokenizer_file_name));
 
-  const plan::MemoryFit fit = plan::memory_fit_here(recipe, extensions, 1, plan::ModelUse::generation);
+  const plan::MemoryFit fit = plan::memory_fit_on_this_machine(recipe, extensions, 1, plan::ModelUse::generation);
   if (fit.verdict == plan::MemoryFit::Verdict::too_much) fail(ExitCode::resource, "the model does not fit: ", fit.text);
   const comm::SelfGroup alone;
   ModelInstance instance(recipe, extensions, alone);

@@ -75,8 +75,8 @@ void require_checkpoint(const std::string& path) {
   constexpr size_t most_named = 5;
   if (has(path, "manifest.json")) return;
   if (has(path, "recipe.yaml")) base::fail(base::ExitCode::data, "'", path, "' has no checkpoint yet");
-  const bool is_file = base::why_no_file(path).empty();
-  if (const std::string problem = base::why_no_folder(path); !is_file && !problem.empty())
+  const bool is_file = base::file_problem(path).empty();
+  if (const std::string problem = base::folder_problem(path); !is_file && !problem.empty())
     base::fail(base::ExitCode::usage, path, ": ", problem);
   std::vector<std::string> below;
   if (!is_file)

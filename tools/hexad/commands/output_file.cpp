@@ -13,7 +13,7 @@ void require_replaceable(const std::string& path, std::string_view beginning, st
   std::string found(beginning.size(), '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(found.data(), static_cast<std::streamsize>(found.size()));
-  found.resize(static_cast<size_t>(file.gcount()));
+  found.resize(file.gcount());
   if (found.empty() || found == beginning) return;
   base::fail(base::ExitCode::usage, path, ": exists and is not a ", kind, ": it does not begin with '", beginning,
              "'; choose another file, or remove it");

@@ -26,7 +26,7 @@ ExitCode run(const Options& options, const Extensions& extensions) {
   save_and_end_on_signals();
   const auto body = [&](comm::World& world) {
     const Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
-    if (!plan::may_start(recipe, extensions, world)) return ExitCode::resource;
+    if (!plan::fits_in_memory(recipe, extensions, world)) return ExitCode::resource;
     Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
     if (world.rank() == 0 && mpirun_patience()) {
       const auto phase = world.file_work().announce("measuring the write speed of " + recipe.run.dir);

@@ -70,7 +70,7 @@ std::string start_line(const Options& options, int64_t ranks, double save_second
 // A recipe may be meant for another machine: what only this one lacks is no error.
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
-    const MemoryFit fit = memory_fit_here(recipe, extensions, ranks);
+    const MemoryFit fit = memory_fit_on_this_machine(recipe, extensions, ranks);
     return fit.verdict == MemoryFit::Verdict::too_much ? "the model does not fit on this machine: " + fit.text
                                                        : fit.text;
   } catch (const base::Error& e) {

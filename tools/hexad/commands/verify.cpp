@@ -60,7 +60,7 @@ struct Loaded {
 
 Loaded load(const Options& o, const Extensions& extensions) {
   std::vector<std::string> overrides = o.overrides;
-  const auto alone = alone_overrides();  // the layout is what varies
+  const auto alone = one_rank_overrides();  // the layout is what varies
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
   Recipe recipe = load_recipe(config::load(o.recipe, overrides, o.include_root), extensions, 0, say);
   complete(recipe, 1);

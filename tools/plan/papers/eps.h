@@ -27,7 +27,7 @@ enum class Mode { tp_tp, dp_ep, tp_ep };
 inline constexpr std::array all_modes{Mode::tp_tp, Mode::dp_ep, Mode::tp_ep};
 constexpr std::string_view name_of(Mode m) {
   constexpr std::array<std::string_view, 3> names{"TP+TP", "DP+EP", "TP+EP"};
-  return names[static_cast<size_t>(m)];
+  return names[m];
 }
 
 /// Section 4.2: bytes a device sends in one stage (dispatch; combine is the same). P: activations of all devices'

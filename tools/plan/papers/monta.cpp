@@ -95,8 +95,8 @@ StepEstimate estimate(const Step& step, double before, double after) {
 }
 
 StateBytes state_bytes(double p1, double p2, const Shards& s, int64_t zero, const ParameterBytes& each) {
-  return {kept_of(each, zero, s.d).total() * p1 / (s.p * s.t),
-          kept_of(each, zero, s.d_experts).total() * p2 / (s.p * s.t * s.e)};
+  return {kept_bytes(each, zero, s.d).total() * p1 / (s.p * s.t),
+          kept_bytes(each, zero, s.d_experts).total() * p2 / (s.p * s.t * s.e)};
 }
 
 ActivationBytes activation_bytes(const Activations& model) { return activations(model, model.k / model.e, 1); }

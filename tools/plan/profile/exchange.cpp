@@ -21,7 +21,7 @@ Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, in
   const int64_t wire_bytes = 4 * piece * sent_pieces;
   switch (operation) {
     case Collective::all_to_all: {
-      const std::vector<int64_t> rows(static_cast<size_t>(n), piece);
+      const std::vector<int64_t> rows(n, piece);
       return {wire_bytes, [=, out = zeros(n * piece), in = zeros(n * piece), splits = Splits{rows, rows}] {
                 return g->all_to_all(out, in, splits, *stream);
               }};

@@ -21,7 +21,7 @@ std::vector<int64_t> parts_of(int64_t n) {
 Machine machine_of(const comm::ProcessGroup& world) {
   const std::vector<int>& nodes = world.node_of_rank();
   std::vector<int64_t> ranks(static_cast<size_t>(*std::max_element(nodes.begin(), nodes.end())) + 1);
-  for (int node : nodes) ++ranks[static_cast<size_t>(node)];
+  for (int node : nodes) ++ranks[node];
   const auto [fewest, most] = std::minmax_element(ranks.begin(), ranks.end());
   if (*fewest != *most)
     base::fail(base::ExitCode::usage, "nodes have ", *fewest, " to ", *most,
@@ -32,7 +32,7 @@ Machine machine_of(const comm::ProcessGroup& world) {
 std::vector<MeasuredGroup> measured_groups(const comm::ProcessGroup& world) {
   const auto [nodes, ranks_per_node] = machine_of(world);
   const std::vector<int>& node_of_rank = world.node_of_rank();
-  const int node = node_of_rank[static_cast<size_t>(world.rank())];
+  const int node = node_of_rank[world.rank()];
   const int64_t place = std::count(node_of_rank.begin(), node_of_rank.begin() + world.rank(), node);
   std::vector<MeasuredGroup> groups;
   const auto add = [&](GroupKind kind, int64_t ranks, int64_t spread, int64_t color, const std::string& name) {

@@ -30,9 +30,8 @@ void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, c
       const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
       cluster.links.push_back({operation, g.kind, g.ranks, g.nodes, curve});
       const Curve::Point& last = curve.points.back();
-      progress(fmt::format("{} of {} ranks, {}: up to {} at {}", name, g.ranks,
-                           enum_names(g.kind)[static_cast<size_t>(g.kind)].second, telemetry::human_bytes(last.x),
-                           telemetry::human_quantity(last.x / last.y, "B/s")));
+      progress(fmt::format("{} of {} ranks, {}: up to {} at {}", name, g.ranks, enum_names(g.kind)[g.kind].second,
+                           telemetry::human_bytes(last.x), telemetry::human_quantity(last.x / last.y, "B/s")));
     }
 }
 

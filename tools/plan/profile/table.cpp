@@ -13,7 +13,7 @@ using telemetry::human_quantity;
 
 template <class E>
 std::string_view word(E value) {
-  return enum_names(E{})[static_cast<size_t>(value)].second;
+  return enum_names(E{})[value].second;
 }
 
 // The speed at a measured size, `per_size` units for each; "-" where nothing was measured.

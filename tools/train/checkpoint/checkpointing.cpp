@@ -60,7 +60,7 @@ void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
 std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
   std::vector<io::ShardItem> items;
   for (const auto& s : optimizer.states())
-    if (dp::speaks_for_owned(*s.parameter, instance.mesh))
+    if (dp::is_first_holder(*s.parameter, instance.mesh))
       for_each_rectangle(*s.parameter, s.tensor, [&](const io::Region& region, const Tensor& part) {
         const auto [name, kind] = stored_as(s);
         items.push_back({name, kind, s.parameter->global_shape(), region, part});
@@ -112,7 +112,7 @@ void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind,
   const io::Region inside{without(region.begin, stack.dim), without(region.size, stack.dim)};
   Tensor all;
   for (int64_t i = 0; i < region.size[stack.dim]; ++i) {
-    const std::string& name = stack.names[static_cast<size_t>(region.begin[stack.dim] + i)];
+    const std::string& name = stack.names[region.begin[stack.dim] + i];
     const Tensor part = read_checked(checkpoint, name, kind, without(p.global_shape(), stack.dim), inside, host);
     if (!all.defined()) all = Tensor::empty(region.size, part.dtype(), host);
     require(part.dtype() == all.dtype(), "[checkpoint] ", name, " is ", part.dtype(), " but its neighbour ",
@@ -183,7 +183,7 @@ void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
   if (first == texts.end()) return;
   const int64_t code[] = {static_cast<int64_t>(mine.code)};
   const auto codes = world.all_gather_values(code, host);
-  fail(static_cast<ExitCode>(codes[static_cast<size_t>(first - texts.begin())]), *first);
+  fail(static_cast<ExitCode>(codes[first - texts.begin()]), *first);
 }
 
 // Collective: every rank checks its share of the shards.

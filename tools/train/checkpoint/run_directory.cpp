@@ -60,7 +60,7 @@ SavedRun open_run(const std::string& path, const std::vector<std::string>& overr
   std::error_code error;
   const bool is_checkpoint = has_file(path, "manifest.json");
   if (!is_checkpoint && !fs::is_directory(path + "/checkpoints", error)) {
-    if (!base::why_no_folder(path).empty()) require_run_directory(path);
+    if (!base::folder_problem(path).empty()) require_run_directory(path);
     base::fail(
         base::ExitCode::usage, "'", path,
         "' is no run directory: it has no recipe.yaml and no checkpoints; nor is it a checkpoint's folder, which "
@@ -74,7 +74,7 @@ SavedRun open_run(const std::string& path, const std::vector<std::string>& overr
 bool is_run_directory(const fs::path& dir) { return has_file(dir, "recipe.yaml"); }
 
 void require_run_directory(const std::string& dir) {
-  const std::string path = dir + "/recipe.yaml", problem = base::why_no_file(path);
+  const std::string path = dir + "/recipe.yaml", problem = base::file_problem(path);
   if (problem.empty()) return;
   base::fail(base::ExitCode::usage, "'", dir,
              "' is no run directory: ", problem == "no such file" ? "it has no recipe.yaml" : path + ": " + problem);

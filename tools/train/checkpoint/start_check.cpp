@@ -95,7 +95,7 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
 
 // People name a run, too, whose checkpoint they have to choose.
 void require_checkpoint(const std::string& folder) {
-  const std::string problem = base::why_no_file(folder + "/manifest.json");
+  const std::string problem = base::file_problem(folder + "/manifest.json");
   if (problem.empty()) return;
   std::error_code error;
   std::string newest;

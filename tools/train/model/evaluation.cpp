@@ -44,16 +44,15 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
       for (int64_t s = 0; s < micro; ++s) {
         source.fill(s < valid ? place_of(begin + s, total, source) : 0, batch.row(s));
         for (int64_t t = s * source.context(); t < (s + 1) * source.context(); ++t)
-          batch.positions[static_cast<size_t>(t)] =
-              static_cast<int32_t>(t % source.context()) - batch.first[static_cast<size_t>(t)];
+          batch.positions[t] = static_cast<int32_t>(t % source.context()) - batch.first[t];
       }
       batches.push_back(
           make_micro_batch(batch, begin, valid, instance.context, {mesh.size(Axis::cp), mesh.coordinate(Axis::cp)}));
       for (int64_t t = 0; counts && t < valid * source.context(); ++t) {
-        const int32_t target = batch.targets[static_cast<size_t>(t)];
+        const int32_t target = batch.targets[t];
         if (target < 0) continue;
         targets += 1;
-        if (!bytes_per_id.empty()) bytes += bytes_per_id[static_cast<size_t>(target)];
+        if (!bytes_per_id.empty()) bytes += bytes_per_id[target];
       }
     }
     loss += pipeline.evaluate(batches);

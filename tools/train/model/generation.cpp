@@ -35,14 +35,13 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, do
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   const auto logit = [&](int32_t id) {
-    const float l = logits[static_cast<size_t>(id)];
+    const float l = logits[id];
     return std::isnan(l) ? -std::numeric_limits<float>::infinity() : l;  // a NaN would make the order meaningless
   };
   // Ties go to the lower id, so that the choice is the same everywhere.
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logit(a) > logit(b); });
   if (options.temperature <= 0) return order.front();
-  if (options.top_k > 0 && options.top_k < static_cast<int64_t>(order.size()))
-    order.resize(static_cast<size_t>(options.top_k));
+  if (options.top_k > 0 && options.top_k < static_cast<int64_t>(order.size())) order.resize(options.top_k);
 
   std::vector<double> weights;
   for (int32_t id : order)
@@ -79,7 +78,7 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
   const std::span<const int32_t> text = prompt.subspan(1);
   const int64_t tokens = std::ssize(text), cut = tokens - longest_prompt(context);
   if (cut <= 0) return {};
-  const size_t bytes = tokenizer.decode(text.first(static_cast<size_t>(cut))).size();
+  const size_t bytes = tokenizer.decode(text.first(cut)).size();
   return cat("the prompt has ", tokens, " tokens, and the model's context (model.context: ", context, ") takes ",
              tokens - cut, " of them: the first ", cut, ", ", bytes, " bytes of text, are cut off");
 }
@@ -88,7 +87,7 @@ std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> 
                               const std::function<void(int32_t)>& on_token) {
   const int64_t context = instance.model.config().context;
   require(!prompt.empty(), "[generate] the prompt is empty");
-  prompt = prompt.last(static_cast<size_t>(std::min(std::ssize(prompt), longest_prompt(context))));
+  prompt = prompt.last(std::min(std::ssize(prompt), longest_prompt(context)));
   KeyValueCache cache = instance.model.make_cache(context, instance.context);
   const Philox random(options.seed, Purpose::sample);
   const auto policy = keep_policy();
@@ -100,7 +99,7 @@ std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> 
     const Tensor logits = instance.model.logits(tape, {.batch = batch, .cache = &cache});
     cache.length += batch.length;
     const Tensor last = logits.slice(0, batch.length - 1, batch.length);
-    std::vector<float> row(static_cast<size_t>(last.dim(1)));
+    std::vector<float> row(last.dim(1));
     with_dtype<float, double>("generate", last.dtype(), [&]<class T>() {
       const HostRead read = read_to_host("generation: logits", last, instance.context.compute());
       const auto values = read.wait<T>();

@@ -55,7 +55,7 @@ int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   if (recipe.device == device::DeviceKind::cpu) return 0;
   if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;
   const std::vector<int>& nodes = world.node_of_rank();
-  const auto ranks = std::count(nodes.begin(), nodes.end(), nodes[static_cast<size_t>(world.rank())]);
+  const auto ranks = std::count(nodes.begin(), nodes.end(), nodes[world.rank()]);
   return available_memory_bytes() / 2 / ranks;
 }
 
@@ -66,7 +66,7 @@ device::ContextOptions context_options(const Recipe& recipe, const comm::Process
           .place = place_of(world),
           .memory_limit = recipe.memory.limit(),
           .pinned_limit = pinned_limit(recipe, world),
-          .worker_lanes = recipe.schedule.lanes_run_by_themselves(recipe.schedule.moe.settled()),
+          .worker_lanes = recipe.schedule.lanes_have_threads(recipe.schedule.moe.settled()),
           .offload_folder = recipe.offload.folder};
 }
 
@@ -112,7 +112,7 @@ void PassesAsFibers::run(const std::string& name, const schedule::TaskGraph& gra
 }
 
 void ModelInstance::reschedule(const moe::MoeSchedule& s) {
-  context.run_lanes_by_themselves(!context.meta() && schedule_config.lanes_run_by_themselves(s));
+  context.run_lanes_on_threads(!context.meta() && schedule_config.lanes_have_threads(s));
   for (const auto& place : model.moe_layers()) place.layer->reschedule(s, extensions.moe_order_of(s));
 }
 
@@ -141,7 +141,7 @@ MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, in
   for (int64_t r = 0; r < out.rows(); ++r) {
     const int64_t token = out.token(r);
     valid.push_back(token < valid_tokens);
-    targets.push_back(valid.back() ? batch.targets[static_cast<size_t>(token)] : data::ignored);
+    targets.push_back(valid.back() ? batch.targets[token] : data::ignored);
   }
   out.predicted = out.rows() - std::count(targets.begin(), targets.end(), data::ignored);
   out.targets = Tensor::from<int32_t>(targets, {out.rows()}, device, Category::activation);

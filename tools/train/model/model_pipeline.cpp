@@ -38,10 +38,10 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
                                   recipe_.recompute == Recompute::norms);
   };
   functions.forward = [&](Tape& tape, int chunk, int micro, const Value& input) -> pp::TapeStages::Output {
-    ForwardContext pass{.batch = batches[static_cast<size_t>(micro)],
-              .seed = recipe_.train.seed,
-              .routing_to = instance_.routing_to,
-              .routing_from = instance_.routing_from};
+    ForwardContext pass{.batch = batches[micro],
+                        .seed = recipe_.train.seed,
+                        .routing_to = instance_.routing_to,
+                        .routing_from = instance_.routing_from};
     Transformer::TrainOptions options;
     if (training) {
       pass.step = static_cast<uint64_t>(training->step);
@@ -67,7 +67,7 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
   pp::TapeStages stages(
       schedule, pp.rank(),
       [&](int micro) {
-        return pp::StageWork::Boundary{model.activation_shape(batches[static_cast<size_t>(micro)]), model.dtype()};
+        return pp::StageWork::Boundary{model.activation_shape(batches[micro]), model.dtype()};
       },
       std::move(functions));
   const bool as_fibers = recipe_.schedule.pipeline.overlap == pp::Overlap::micro_batches;

@@ -37,11 +37,11 @@ std::vector<std::vector<Piece>> all_pieces(const autograd::ParameterSet& paramet
   const auto most = static_cast<int64_t>(
       world.all_reduce_value(static_cast<double>(parameters.size()), comm::Reduce::max, parameters.device()));
   std::vector<int64_t> mine;
-  mine.reserve(static_cast<size_t>(2 * most + 1));
+  mine.reserve(2 * most + 1);
   mine.push_back(static_cast<int64_t>(parameters.size()));
   for (const auto& p : parameters)
     mine.insert(mine.end(), {static_cast<int64_t>(key_of(*p)), static_cast<int64_t>(content_of(*p))});
-  mine.resize(static_cast<size_t>(2 * most + 1));
+  mine.resize(2 * most + 1);
   const std::vector<int64_t> all = world.all_gather_values(mine, parameters.device());
   std::vector<std::vector<Piece>> pieces;
   for (auto at = all.begin(); at != all.end(); at += 2 * most + 1) {

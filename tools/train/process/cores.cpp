@@ -65,7 +65,7 @@ Cores share_cores(const std::vector<CoreMask>& ranks, size_t mine, std::optional
 Cores find_cores(const comm::World& world) {
   const auto masks = gather_masks(world.group());
   const auto& nodes = world.topology().node_of_rank;
-  const int node = nodes[static_cast<size_t>(world.rank())];
+  const int node = nodes[world.rank()];
   std::vector<CoreMask> here;
   size_t mine = 0;
   for (size_t r = 0; r < masks.size(); ++r) {

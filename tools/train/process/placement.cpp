@@ -11,7 +11,7 @@ namespace {
 bool crosses_nodes(const mesh::Layout& layout, base::Axis axis, std::span<const int> node_of_rank) {
   for (int rank = 0; rank < layout.world(); ++rank)
     for (const int other : layout.members(axis, rank))
-      if (node_of_rank[static_cast<size_t>(other)] != node_of_rank[static_cast<size_t>(rank)]) return true;
+      if (node_of_rank[other] != node_of_rank[rank]) return true;
   return false;
 }
 

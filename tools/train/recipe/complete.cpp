@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
   const auto require_one = [&](const std::string& key, const std::string& path) {
-    const std::string problem = base::why_no_folder(path);
+    const std::string problem = base::folder_problem(path);
     if (problem.empty()) return;
     if (problem != "no such folder")
       base::fail(base::ExitCode::data, key, " (", path, "): ", problem, "; `hexad prepare` makes a dataset");

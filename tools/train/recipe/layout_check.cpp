@@ -63,7 +63,7 @@ void check_stages(const Recipe& r, Problems& problems) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   try {
     pp::StageSplit(pp::stage_map(pipeline, static_cast<int>(r.parallel.pp)), pipeline.split,
-                   {.layers = std::vector<double>(static_cast<size_t>(r.model.layers), 1.0)});
+                   {.layers = std::vector<double>(r.model.layers, 1.0)});
   } catch (const base::Error& e) {
     problems.add("schedule.pipeline", cat("does not fit the model: ", e.what()));
   }

@@ -61,7 +61,7 @@ struct ParallelConfig {
 };
 
 /// Overrides that put a model of any layout on one rank.
-inline std::vector<std::string> alone_overrides() {
+inline std::vector<std::string> one_rank_overrides() {
   return {"parallel.pp=1", "parallel.tp=1",     "parallel.sp=false", "parallel.cp=1",
           "parallel.ep=1", "parallel.etp=auto", "parallel.zero=0",   "parallel.cp_expansion=auto"};
 }

@@ -137,7 +137,7 @@ struct ScheduleConfig {
   int64_t trace = 0;
   std::string profile;
 
-  bool lanes_run_by_themselves(const moe::MoeSchedule& s) const { return worker_lanes.value_or(s.uses_lanes()); }
+  bool lanes_have_threads(const moe::MoeSchedule& s) const { return worker_lanes.value_or(s.uses_lanes()); }
 
   template <class V>
   void fields(V& v) {

@@ -20,7 +20,8 @@ std::string order_problem(const MoeSchedule& s, const layers::Registry& registry
   // Under a memory limit there may be more; what is wrong with an order shows in few.
   const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)
-    if (const std::string why = why_illegal(order.steps(chunks), chunks, s.memory_reuse != moe::ReuseStrategy::none);
+    if (const std::string why =
+            issue_order_problem(order.steps(chunks), chunks, s.memory_reuse != moe::ReuseStrategy::none);
         !why.empty())
       return cat("is illegal for ", chunks, " chunks: ", why);
   return {};

@@ -9,7 +9,7 @@ namespace hexad::train {
 pp::StageSplit stage_split(const Recipe& r, const layers::Registry& registry) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   // Costs of layers decide nothing if the recipe has decided, or if all are on one rank.
-  pp::ModelCosts costs{.layers = std::vector<double>(static_cast<size_t>(r.model.layers))};
+  pp::ModelCosts costs{.layers = std::vector<double>(r.model.layers)};
   if (r.parallel.pp > 1 && pipeline.split.empty()) {
     auto flops = layers::flops_by_part(r.model, registry);
     costs.layers = std::move(flops.layers), costs.head = flops.head;

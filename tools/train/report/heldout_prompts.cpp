@@ -35,7 +35,7 @@ std::string first_words(const Piece& piece) {
 // First words of `ids` up to the end of their document.
 std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::Tokenizer& tokenizer) {
   const auto end = std::ranges::find(ids, tokenizer.end_of_document());
-  const auto document = ids.first(static_cast<size_t>(end - ids.begin()));
+  const auto document = ids.first(end - ids.begin());
   const auto some = document.first(std::min(document.size(), 4 * most_bytes));
   return first_words({tokenizer.decode(some), begins, end != ids.end() && some.size() == document.size()});
 }

@@ -15,7 +15,7 @@ class PeakMeter {
   /// Collective. Takes the first samples: a fraction of a second, two seconds at most.
   PeakMeter(const Recipe& recipe, const comm::ProcessGroup& world);
 
-  double of_all_ranks() const { return peak_; }
+  double peak_of_all_ranks() const { return peak_; }
   /// Collective, between steps. Takes another sample when that costs little beside the steps since the last one, sooner
   /// if a step was faster than the peak. `seconds` and `flops` of the step, of all ranks, are equal on all ranks.
   void after_step(double seconds, double flops);

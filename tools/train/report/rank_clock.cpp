@@ -119,7 +119,7 @@ std::vector<std::string> RankClock::report(telemetry::StepMetrics& metrics, devi
   for (const auto& rank : ranks) times.push_back({seconds_of(rank[0]), seconds_of(rank[1])});
   metrics.ranks = telemetry::rank_times(times);
   for (size_t r = 0; r < times.size(); ++r) totals_[r].own_seconds += times[r].own_seconds();
-  ++totals_[static_cast<size_t>(metrics.ranks->slowest.front().rank)].slowest;
+  ++totals_[metrics.ranks->slowest.front().rank].slowest;
   ++steps_;
   return warnings(times);
 }

@@ -67,7 +67,7 @@ void cut(const GemmTile& t, const Loops& loops, double limit, std::vector<GemmTi
 void fill_zero(const GemmTile& t) {
   const int64_t size = base::size_of(t.c.dtype);
   for (int64_t i = 0; i < t.m; ++i)
-    std::memset(static_cast<std::byte*>(t.c.data) + i * t.c.stride * size, 0, static_cast<size_t>(t.n * size));
+    std::memset(static_cast<std::byte*>(t.c.data) + i * t.c.stride * size, 0, t.n * size);
 }
 
 }  // namespace

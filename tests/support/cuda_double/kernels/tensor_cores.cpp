@@ -37,16 +37,16 @@ struct Strides {
 template <class Out>
 void multiply(const GroupProblem& p, const __nv_bfloat16* a, Strides sa, const __nv_bfloat16* b, Strides sb, Out* d,
               bool add) {
-  std::vector<float> sums(static_cast<size_t>(p.n));
+  std::vector<float> sums(p.n);
   for (int64_t i = 0; i < p.m; ++i) {
     std::fill(sums.begin(), sums.end(), 0.0f);
     for (int64_t k = 0; k < p.k; ++k) {
       const float left = value(a[i * sa.row + k * sa.column]);
-      for (int64_t j = 0; j < p.n; ++j) sums[static_cast<size_t>(j)] += left * value(b[k * sb.row + j * sb.column]);
+      for (int64_t j = 0; j < p.n; ++j) sums[j] += left * value(b[k * sb.row + j * sb.column]);
     }
     for (int64_t j = 0; j < p.n; ++j) {
       Out& to = d[i * p.n + j];
-      const float sum = sums[static_cast<size_t>(j)];
+      const float sum = sums[j];
       put(to, add ? value(to) + sum : sum);
     }
   }
