@@ -77,10 +77,10 @@ PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
     auto& of_block = known[c.is_moe(l)];
-    if (!of_block) of_block = model.flops(static_cast<size_t>(l)) / tokens;
+    if (!of_block) of_block = model.flops(l) / tokens;
     flops.layers.push_back(*of_block);
   }
-  flops.head = model.flops(static_cast<size_t>(c.layers)) / tokens;
+  flops.head = model.flops(c.layers) / tokens;
   return flops;
 }
 

@@ -121,7 +121,7 @@ Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::fu
     : tape_(tape),
       weights_(weights),
       gradient_ready_(std::move(gradient_ready)),
-      gradients_(static_cast<size_t>(tape.values_)),
+      gradients_(tape.values_),
       next_(tape.nodes_.size()) {
   for (const auto& node : tape.nodes_)
     for (Parameter* p : node.weight_pullback.parameters) ++remaining_[p];
@@ -176,7 +176,7 @@ void Replay::run_node(size_t index) {
   std::vector<Tensor> douts(node.outputs);
   bool any = false;
   for (size_t o = 0; o < douts.size(); ++o) {
-    douts[o] = std::move(gradients_[static_cast<size_t>(node.first_output) + o]);
+    douts[o] = std::move(gradients_[node.first_output + o]);
     any |= douts[o].defined();
   }
   if (!any) {  // nothing depended on this op: it contributes zero

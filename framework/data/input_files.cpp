@@ -201,7 +201,7 @@ class Finder {
   void take_text(const Entry& file) {
     try {
       const ReadFile opened(file.path);
-      std::string head(static_cast<size_t>(std::min<int64_t>(opened.size(), binary_head_bytes)), '\0');
+      std::string head(std::min<int64_t>(opened.size(), binary_head_bytes), '\0');
       opened.read_at(0, head.data(), static_cast<int64_t>(head.size()));
       const BinaryKind kind = rules_.binary ? BinaryKind{} : binary_kind(head);
       if (!kind) return taken_.push_back({file.input, {file.path, opened.size()}});

@@ -54,7 +54,7 @@ std::vector<Sample> samples_of(const Part& part) {
   std::vector<Sample> samples;
   for (const int64_t d : chosen) {
     const auto offsets = part.tokens->offsets();
-    const int64_t begin = offsets[d], length = offsets[static_cast<size_t>(d) + 1] - begin;
+    const int64_t begin = offsets[d], length = offsets[d + 1] - begin;
     std::vector<int32_t> ids(std::min(length, sample_tokens));
     part.tokens->read_ids(begin, ids);
     samples.push_back({&part, d, length, std::move(ids)});

@@ -39,7 +39,7 @@ std::string_view first_line(std::string_view contents) {
 
 TextForm form_of_json(std::string_view contents, std::string_view key) {
   const std::string_view line = first_line(contents);
-  contents.remove_prefix(static_cast<size_t>(line.data() - contents.data()));
+  contents.remove_prefix(line.data() - contents.data());
   const Json first = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (first.is_object())
     return !is_blank(contents.substr(line.size())) || has_text(first, key) ? TextForm::json_lines : TextForm::text;

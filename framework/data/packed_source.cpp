@@ -131,7 +131,7 @@ ShuffledDocuments::Order ShuffledDocuments::draw(int64_t epoch) const {
   int64_t start = 0;
   for (int64_t d : order.documents) {
     order.starts.push_back(start);
-    start += offsets[static_cast<size_t>(d) + 1] - offsets[d];
+    start += offsets[d + 1] - offsets[d];
   }
   return order;
 }

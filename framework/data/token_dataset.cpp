@@ -98,7 +98,7 @@ void TokenDataset::check_contents(const FileWork& work) const {
   for (int64_t at = 0; at < total;) {
     const int64_t n = std::min<int64_t>(static_cast<int64_t>(block.size()), (at < id_bytes ? id_bytes : total) - at);
     file_.read_at(int64_t{sizeof header_} + at, block.data(), n);
-    digest.add(block.data(), static_cast<size_t>(n));
+    digest.add(block.data(), n);
     if (at < id_bytes) {
       for (int64_t i = 0; i < n / header_.bytes_per_id; ++i) {
         check_id(id_at(block.data(), header_.bytes_per_id, i), at / header_.bytes_per_id + i);

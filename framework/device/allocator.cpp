@@ -128,9 +128,7 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
       it->second.pop_back();
     } else {
       if (limit_ && held_ + size > limit_) trim_locked();
-      const auto take = [&] {
-        return std::aligned_alloc(alignment, static_cast<size_t>((size + slack + 63) / 64 * 64));
-      };
+      const auto take = [&] { return std::aligned_alloc(alignment, (size + slack + 63) / 64 * 64); };
       if (!limit_ || held_ + size <= limit_) {
         block = take();
         if (!block && !cached_.empty()) {

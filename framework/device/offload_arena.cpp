@@ -27,7 +27,7 @@ OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
 }
 
 OffloadArena::~OffloadArena() {
-  for (auto& [block, range] : live_) munmap(block, static_cast<size_t>(range.size));
+  for (auto& [block, range] : live_) munmap(block, range.size);
   close(file_);
 }
 
@@ -38,7 +38,7 @@ void* OffloadArena::allocate(int64_t bytes, Category category) {
   {
     std::lock_guard lock(mutex_);
     const int64_t offset = place(size);
-    block = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED, file_, offset);
+    block = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, offset);
     if (block == MAP_FAILED) {
       const int error = errno;
       free_.give(offset, size);
@@ -74,7 +74,7 @@ void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
   std::lock_guard lock(mutex_);
   const auto it = live_.find(block);
   base::require(it != live_.end(), "[offload] freed a block that is not of this arena");
-  munmap(block, static_cast<size_t>(it->second.size));
+  munmap(block, it->second.size);
   free_.give(it->second.offset, it->second.size);
   live_.erase(it);
 }

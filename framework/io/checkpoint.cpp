@@ -24,7 +24,7 @@ std::string digest_of_file(const std::string& path, const FileWork& work) {
   for (int64_t at = 0; at < file.size();) {
     const int64_t count = std::min<int64_t>(static_cast<int64_t>(window.size()), file.size() - at);
     file.read_at(at, window.data(), count);
-    digest.add(window.data(), static_cast<size_t>(count));
+    digest.add(window.data(), count);
     at += count;
     work.moved(path, count);
   }

@@ -41,8 +41,7 @@ ShardPart part_from_json(const std::string& text) {
                  static_cast<int>(root["count"].integer(1, INT32_MAX)),
                  shard_from(root["shard"]),
                  {}};
-  root["tensors"].each(
-      [&](const JsonNode& node) { part.tensors.push_back(tensor_from(node, static_cast<size_t>(part.count))); });
+  root["tensors"].each([&](const JsonNode& node) { part.tensors.push_back(tensor_from(node, part.count)); });
   return part;
 }
 

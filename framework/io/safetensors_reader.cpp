@@ -129,7 +129,7 @@ std::string SafetensorsFile::digest(std::string_view name) const {
   for (int64_t at = t.begin; at < t.end;) {
     const int64_t count = std::min<int64_t>(window_bytes, t.end - at);
     file.read_at(at, window.data(), count);
-    digest.add(window.data(), static_cast<size_t>(count));
+    digest.add(window.data(), count);
     at += count;
     work_.moved(path_, count);
   }

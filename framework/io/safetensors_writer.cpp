@@ -42,7 +42,7 @@ std::string append_tensor(OutputFile& file, const Tensor& given) {
   for_each_run(tensor.shape(), tensor.shape().row_major_strides(), tensor.strides(),
                [&](int64_t, int64_t from, int64_t count) {
                  const auto* bytes = static_cast<const std::byte*>(tensor.raw()) + from * element;
-                 digest.add(bytes, static_cast<size_t>(count * element));
+                 digest.add(bytes, count * element);
                  file.append(bytes, count * element);
                });
   return digest.value().to_string();

@@ -11,7 +11,7 @@ namespace {
 class Run {
  public:
   Run(std::span<const Job> jobs, const QueueSets& sets)
-      : jobs_(jobs), sets_(sets), states_(jobs.size()), queues_(static_cast<size_t>(sets.sets * sets.beside)) {
+      : jobs_(jobs), sets_(sets), states_(jobs.size()), queues_(sets.sets * sets.beside) {
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Job& job = jobs[i];
       base::require(job.queue >= 0 && job.queue < static_cast<int>(queues_.size()), "[schedule] job ", i,
@@ -96,8 +96,7 @@ class Run {
     ++queues_[queue].at;
     begin_head(queue);
     for (size_t next : states_[job].waiting)
-      if (--states_[next].waits_for == 0 && *queues_[jobs_[next].queue].head() == next)
-        begin_head(static_cast<size_t>(jobs_[next].queue));
+      if (--states_[next].waits_for == 0 && *queues_[jobs_[next].queue].head() == next) begin_head(jobs_[next].queue);
   }
 
   bool at_work(size_t queue) const {
@@ -138,7 +137,7 @@ class Run {
       s.left = 0;
       ++s.version;
       moved_.push_back(e.job);
-      changed_.push_back(set_of(static_cast<size_t>(jobs_[e.job].queue)));
+      changed_.push_back(set_of(jobs_[e.job].queue));
     }
   }
 

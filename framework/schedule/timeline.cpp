@@ -83,7 +83,7 @@ double Timeline::exposed(Lane lane) const {
 }
 
 std::vector<Interval> Timeline::exposed_parts(TaskId task) const {
-  const Span& span = spans.at(static_cast<size_t>(task));
+  const Span& span = spans.at(task);
   return without({{span.begin, span.end}}, on_lane(*this, Lane::compute));
 }
 

@@ -207,8 +207,8 @@ std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit) {
       if (!low->loss || lower(*s, *low)) low = s;
       if (!high->loss || !lower(*s, *high)) high = s;
     }
-    chosen.insert(static_cast<size_t>(low - steps.begin()));
-    chosen.insert(static_cast<size_t>(high - steps.begin()));
+    chosen.insert(low - steps.begin());
+    chosen.insert(high - steps.begin());
   }
   return {chosen.begin(), chosen.end()};
 }

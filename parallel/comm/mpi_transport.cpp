@@ -23,7 +23,7 @@ std::string text_of(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  return std::string(text.data(), static_cast<size_t>(length));
+  return std::string(text.data(), length);
 }
 
 void check(int code, const char* call) {
@@ -47,7 +47,7 @@ Location my_location(int rank) {
   std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
   int length = 0;
   check(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
-  location.set(std::string_view(name.data(), static_cast<size_t>(length)));
+  location.set(std::string_view(name.data(), length));
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   location.leader = rank;
@@ -216,7 +216,7 @@ class MpiTransport final : public Transport {
       check(MPI_Iprobe(MPI_ANY_SOURCE, note_tag(), MPI_COMM_WORLD, &there, &status), "MPI_Iprobe");
       if (!there) return;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
-      Note note{status.MPI_SOURCE, std::string(static_cast<size_t>(bytes), ' ')};
+      Note note{status.MPI_SOURCE, std::string(bytes, ' ')};
       // Short enough to have come with its announcement: this does not wait.
       check(MPI_Recv(note.text.data(), bytes, MPI_BYTE, note.from, note_tag(), MPI_COMM_WORLD, MPI_STATUS_IGNORE),
             "MPI_Recv");

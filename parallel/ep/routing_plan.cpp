@@ -91,7 +91,7 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
           const int64_t of_message = of_pair ? 0 : c;
           const auto of_rank = slots + of_message * order.experts + to * local;
           if (to == counts.here && sent) counts.slots.insert(counts.slots.end(), of_rank, of_rank + local);
-          if (to == counts.here && !sent) counts.slots.insert(counts.slots.end(), static_cast<size_t>(local), 0);
+          if (to == counts.here && !sent) counts.slots.insert(counts.slots.end(), local, 0);
           const int64_t n =
               of_tokens ? rows[of_message * ep + to] : std::accumulate(of_rank, of_rank + local, int64_t{0});
           counts.rows.push_back(sent ? n : 0);
@@ -179,7 +179,7 @@ class RowExperts {
         }
         splits.send.push_back(static_cast<int64_t>(out.size() - before) / width_);
       }
-    first_.assign(static_cast<size_t>(n.etp * n.ep * n.chunks), 0);
+    first_.assign(n.etp * n.ep * n.chunks, 0);
     int64_t rows = 0;
     for (int64_t p = 0; p < n.ep; ++p)
       for (int64_t j = 0; j < n.etp; ++j) {
@@ -254,7 +254,7 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
 // every etp rank of its expert's ep rank.
 std::vector<int64_t> rows_to(const SlotOrder& order, int64_t c, int64_t ranks, int64_t fan_out) {
   std::vector<int64_t> to;
-  for (int64_t p = 0; p < ranks; ++p) to.insert(to.end(), static_cast<size_t>(fan_out), order.rows_to[c * ranks + p]);
+  for (int64_t p = 0; p < ranks; ++p) to.insert(to.end(), fan_out, order.rows_to[c * ranks + p]);
   return to;
 }
 
@@ -298,7 +298,7 @@ Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
 void lay_out(PlanIndices& plan, const SlotOrder& order, const std::vector<std::vector<int64_t>>& slots_to,
              const std::vector<int>& destinations, int64_t etp, Stream& stream) {
   const Device device = order.tokens.device();
-  std::vector<int64_t> wire_slots, copies(static_cast<size_t>(order.size() * etp));
+  std::vector<int64_t> wire_slots, copies(order.size() * etp);
   int64_t chunk_slot = 0;
   for (const auto& to : slots_to) {  // of a chunk, by ep rank
     const auto chunk_begin = static_cast<int64_t>(wire_slots.size());

@@ -62,7 +62,7 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
   const int64_t groups = o.chunking.chunks * o.experts, local = o.experts / o.ranks;
   SlotOrder order;
   order.experts = o.experts;
-  order.rows_to.assign(static_cast<size_t>(groups / local), 0);
+  order.rows_to.assign(groups / local, 0);
   for (int64_t g = 0; g < groups; ++g) {
     const auto i = static_cast<size_t>(g);
     order.counts.push_back(offsets[i + 1] - offsets[i]);

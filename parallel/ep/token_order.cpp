@@ -22,8 +22,8 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   };
   SlotOrder order;
   order.experts = o.experts;
-  order.counts.assign(static_cast<size_t>(o.chunking.chunks * o.experts), 0);
-  order.rows_to.assign(static_cast<size_t>(o.chunking.chunks * o.ranks), 0);
+  order.counts.assign(o.chunking.chunks * o.experts, 0);
+  order.rows_to.assign(o.chunking.chunks * o.ranks, 0);
   for (int64_t i = 0; i < slots; ++i) {
     if (id[i] < 0) continue;
     const int64_t c = o.chunking.chunk(i / top_k, tokens, id[i], local, rank, o.ranks);

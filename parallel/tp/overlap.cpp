@@ -67,7 +67,7 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
 }  // namespace
 
 RowGather::RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream)
-    : first_(group.rank()), arrived_(static_cast<size_t>(group.size())) {
+    : first_(group.rank()), arrived_(group.size()) {
   const int size = group.size();
   const int64_t share = mine.dim(0);
   rows_ = Tensor::empty({size * share, mine.dim(1)}, mine.dtype(), mine.device(), Category::communication);

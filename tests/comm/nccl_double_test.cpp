@@ -132,7 +132,7 @@ void expect_hang(const std::function<void(Rank&, ncclComm_t)>& launch) {
 
 TEST(NcclDouble, HangsWhereCountsDiffer) {
   expect_hang([](Rank& r, ncclComm_t comm) {
-    ncclAllReduce(r.memory, r.memory, static_cast<size_t>(2 + r.rank), ncclFloat32, ncclSum, comm, r.stream);
+    ncclAllReduce(r.memory, r.memory, 2 + r.rank, ncclFloat32, ncclSum, comm, r.stream);
   });
 }
 

@@ -8,7 +8,7 @@ namespace hexad::comm {
 namespace {
 
 // Lengths 0, 1, 2 on ranks 0, 1, 2.
-std::string text_of(int rank) { return std::string(static_cast<size_t>(rank), static_cast<char>('a' + rank)); }
+std::string text_of(int rank) { return std::string(rank, static_cast<char>('a' + rank)); }
 
 TEST(TextCollectives, GatherTextsReturnsEveryTextOnEveryRank) {
   with_ranks(3, [](const ProcessGroup& world) {

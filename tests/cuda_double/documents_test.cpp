@@ -20,8 +20,8 @@ Found find(const std::vector<std::vector<int32_t>>& sequences, int64_t most) {
   std::vector<int32_t> begins, ends;
   for (const auto& documents : sequences)
     for (int32_t begin = 0; const int32_t length : documents) {
-      begins.insert(begins.end(), static_cast<size_t>(length), begin);
-      ends.insert(ends.end(), static_cast<size_t>(length), begin += length);
+      begins.insert(begins.end(), length, begin);
+      ends.insert(ends.end(), length, begin += length);
     }
   const auto tokens = std::ssize(begins), count = std::ssize(sequences);
   const Tensor first = Tensor::from<int32_t>(begins, {tokens}, context),

@@ -50,7 +50,7 @@ TYPED_TEST_SUITE(Shuffled, Sources);
 // Returns how often each token is an input in sequences [begin, end).
 std::vector<int> visits(const Source& source, int tokens, int64_t begin, int64_t end) {
   std::vector<int> seen(tokens, 0);
-  for (int32_t id : source.batch(begin, end - begin).ids) ++seen.at(static_cast<size_t>(id));
+  for (int32_t id : source.batch(begin, end - begin).ids) ++seen.at(id);
   return seen;
 }
 

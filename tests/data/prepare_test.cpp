@@ -307,7 +307,7 @@ Texts documents_of(std::string_view name, std::string_view contents) {
   const auto tokenizer = load_tokenizer(f.folder / "out/tokenizer.json");
   Texts texts;
   for (int64_t d = 0; d < train.documents(); ++d) {
-    const auto begin = train.offsets()[d], end = train.offsets()[static_cast<size_t>(d) + 1];
+    const auto begin = train.offsets()[d], end = train.offsets()[d + 1];
     std::vector<int32_t> ids(end - begin);
     train.read_ids(begin, ids);
     texts.push_back(tokenizer->decode(ids));

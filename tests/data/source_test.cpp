@@ -129,7 +129,7 @@ TEST(Synthetic, TokensAreUniformAndTargetsTheNextInput) {
   const SyntheticSource source(10, 100, 3);
   const Batch batch = source.batch(0, 100);
   std::vector<int> counts(10, 0);
-  for (int32_t id : batch.ids) ++counts.at(static_cast<size_t>(id));
+  for (int32_t id : batch.ids) ++counts.at(id);
   for (int count : counts) EXPECT_NEAR(count, 1000, 5 * std::sqrt(900.0));
   for (size_t t = 0; t + 1 < batch.ids.size(); ++t) EXPECT_EQ(batch.targets[t], batch.ids[t + 1]);
   EXPECT_EQ(source.batch(42, 1).ids, Ids(batch.ids.begin() + 4200, batch.ids.begin() + 4300));

@@ -204,7 +204,7 @@ TEST_F(CheckpointFaults, AnUnreadableManifestIsNotWritten) {
 TEST_F(CheckpointFaults, AScanNamesEveryBadCheckpointAndTheOneToContinueFrom) {
   for (int64_t step : {100, 200, 300}) save(store, step, 2, device);
   const TensorInfo info = SafetensorsFile::open(shard(300)).info("experts.up[0:2,0:6,0:8]");
-  flip_bit(shard(300), static_cast<size_t>(info.begin));
+  flip_bit(shard(300), info.begin);
   fs::remove(shard(100));
   EXPECT_EQ(store.scan(Check::quick).problems.size(), 1);
   const auto scan = store.scan(Check::full);
@@ -280,7 +280,7 @@ TEST_F(CheckpointFaults, Fault11EveryFlippedByteOfAShardIsFoundAndTheTensorNamed
 TEST_F(CheckpointFaults, Fault11DamageIsAlsoFoundWhenOnlyThePartThatIsNeededIsRead) {
   save(store, 200, 2, device);
   const TensorInfo info = SafetensorsFile::open(shard(200)).info("experts.up[0:2,0:6,0:8]");
-  flip_bit(shard(200), static_cast<size_t>(info.begin));
+  flip_bit(shard(200), info.begin);
   Checkpoint checkpoint = store.open(200, Check::quick);
   const Region last{{3, 5, 7}, {1, 1, 1}};  // in the other shard
   checkpoint.read("experts.up", Kind::parameter, last, device);

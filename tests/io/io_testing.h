@@ -92,7 +92,7 @@ inline std::string bytes_of(const Tensor& t) {
   std::string bytes;
   const int64_t element = size_of(t.dtype());
   for_each_run(t.shape(), t.shape().row_major_strides(), t.strides(), [&](int64_t, int64_t from, int64_t count) {
-    bytes.append(static_cast<const char*>(t.raw()) + from * element, static_cast<size_t>(count * element));
+    bytes.append(static_cast<const char*>(t.raw()) + from * element, count * element);
   });
   return bytes;
 }

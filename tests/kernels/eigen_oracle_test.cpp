@@ -113,7 +113,7 @@ TEST_P(EigenOracle, AgreesWithEveryPassOfAGroupedProduct) {
   k_.grouped_matmul.input_gradient(stream_, dx, dy, w, groups, Write::replace);
   k_.grouped_matmul.weight_gradient(stream_, dw, dy, x, groups, Write::replace);
   for (int64_t e = 0; e < experts; ++e) {
-    const int64_t begin = offsets[e], end = offsets[static_cast<size_t>(e) + 1];
+    const int64_t begin = offsets[e], end = offsets[e + 1];
     const Matrix x_e = X.middleRows(begin, end - begin), dy_e = dY.middleRows(begin, end - begin),
                  w_e = W.middleRows(e * outputs, outputs);
     if (begin < end) {

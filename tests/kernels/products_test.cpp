@@ -116,7 +116,7 @@ TEST_P(Products, GroupedForwardAndInputGradientUseEachExpertsWeight) {
     grouped_matmul_forward(stream_, out.tensor(), x, w, on_host(offsets), Write::replace);
     grouped_matmul_input_gradient(stream_, dx.tensor(), dy, w, on_host(offsets), Write::replace);
     for (int64_t e = 0; e < 4; ++e) {
-      const int64_t begin = offsets[e], end = offsets[static_cast<size_t>(e) + 1];
+      const int64_t begin = offsets[e], end = offsets[e + 1];
       expect_product(out.tensor().slice(0, begin, end), inputs, plain(x.slice(0, begin, end)),
                      transposed(flat.slice(0, e * outputs, (e + 1) * outputs)));
       expect_product(dx.tensor().slice(0, begin, end), outputs, plain(dy.slice(0, begin, end)),
@@ -142,7 +142,7 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
       grouped_matmul_weight_gradient(stream_, dw.tensor().reshape({4, outputs, inputs}), dy, x, on_host(offsets),
                                      write);
       for (int64_t e = 0; e < 4; ++e) {
-        const int64_t begin = offsets[e], end = offsets[static_cast<size_t>(e) + 1];
+        const int64_t begin = offsets[e], end = offsets[e + 1];
         expect_product(dw.tensor().slice(0, e * outputs, (e + 1) * outputs), end - begin,
                        transposed(dy.slice(0, begin, end)), plain(x.slice(0, begin, end)),
                        write == Write::add ? before.slice(0, e * outputs, (e + 1) * outputs) : Tensor());
@@ -174,7 +174,7 @@ TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
       const Tensor stack[2] = {dw[0].reshape({4, outputs, inputs}), dw[1].reshape({4, outputs, inputs})};
       grouped_matmul_weight_gradient(stream_, stack[0], dy, x, on_host(offsets), write);
       for (int64_t e = 0; e < 4; ++e) {
-        const int64_t begin = offsets[e], end = offsets[static_cast<size_t>(e) + 1];
+        const int64_t begin = offsets[e], end = offsets[e + 1];
         const Tensor in = x.slice(0, begin, end), gradient = dy.slice(0, begin, end);
         matmul_weight_gradient(stream_, expert_matrix(stack[1], e), gradient, in, write);
         if (begin == end || write == Write::add) continue;

@@ -50,7 +50,7 @@ class Wire : public ::testing::TestWithParam<const KernelTable*> {
   Tensor tensor(const std::vector<T>& values, Shape shape) {
     return Tensor::from<T>(values, shape, device);
   }
-  Tensor filled(Shape shape, float value) { return tensor(Floats(static_cast<size_t>(shape.numel()), value), shape); }
+  Tensor filled(Shape shape, float value) { return tensor(Floats(shape.numel(), value), shape); }
 
   Tensor packed(const Tensor& x, WireFormat format, const Tensor& index = {}, const Tensor& row_weights = {}) {
     const int64_t rows = index.defined() ? index.numel() : x.dim(0);

@@ -28,7 +28,7 @@ struct Weights {
   std::vector<double> values;
   int64_t rows, columns;
   Row times(const Row& x, int64_t expert = 0) const {
-    Row y(static_cast<size_t>(rows), 0.0);
+    Row y(rows, 0.0);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; ++c) y[r] += values[(expert * rows + r) * columns + c] * x[c];
     return y;
@@ -60,7 +60,7 @@ class Naive {
     }
     std::vector<double> y;
     for (int64_t t = 0; t < tokens; ++t) {
-      Row sum(static_cast<size_t>(lab_.config.hidden), 0.0);
+      Row sum(lab_.config.hidden, 0.0);
       const auto ti = static_cast<size_t>(t);
       double total = 0;
       for (int64_t e : chosen[ti]) total += scores[ti][e];
@@ -97,7 +97,7 @@ class Naive {
     Row y = weights(name).times(x, expert);
     if (!lab_.config.bias) return y;
     const auto bias = values_of(tensor(name + ".bias"));
-    for (size_t i = 0; i < y.size(); ++i) y[i] += bias[static_cast<size_t>(expert) * y.size() + i];
+    for (size_t i = 0; i < y.size(); ++i) y[i] += bias[expert * y.size() + i];
     return y;
   }
   Row score(Row logits) const {
@@ -227,7 +227,7 @@ TEST(MoeLayer, R5_TheSecondBiasIsWeightedByTheRouterProbability) {
     double sum = 0, top = 0;
     for (double l : logits) sum += std::exp(l), top = std::max(top, std::exp(l));
     for (int64_t i = 0; i < lab.config.hidden; ++i)
-      EXPECT_NEAR(values_of(y)[t * rows[t].size() + static_cast<size_t>(i)], top / sum, tolerance(Dtype::f64, 16));
+      EXPECT_NEAR(values_of(y)[t * rows[t].size() + i], top / sum, tolerance(Dtype::f64, 16));
   }
 }
 

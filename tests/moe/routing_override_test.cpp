@@ -68,7 +68,7 @@ TEST(RoutingOverride, ZipfChoosesDistinctExpertsTheFirstOnesMostOften) {
   std::vector<int64_t> counts(6, 0);
   for (size_t t = 0; t < ids.size(); t += 2) {
     ASSERT_NE(ids[t], ids[t + 1]);
-    ++counts.at(static_cast<size_t>(ids[t])), ++counts.at(static_cast<size_t>(ids[t + 1]));
+    ++counts.at(ids[t]), ++counts.at(ids[t + 1]);
   }
   for (size_t e = 1; e < counts.size(); ++e) EXPECT_GT(counts[e - 1], counts[e]) << "expert " << e;
 }

@@ -103,8 +103,7 @@ class FactorPass {
     const int64_t local = experts / ep_group->size();
     std::vector<double> all;
     for (int64_t e = 0; e < local; ++e)
-      all.insert(all.end(), static_cast<size_t>(offsets[static_cast<size_t>(e) + 1] - offsets[e]),
-                 factor(ep_group->rank() * local + e, etp->rank()));
+      all.insert(all.end(), offsets[e + 1] - offsets[e], factor(ep_group->rank() * local + e, etp->rank()));
     return lab.values(all);
   }
   static double factor(int64_t expert, int etp_rank) { return static_cast<double>(1 + expert + 10 * etp_rank); }

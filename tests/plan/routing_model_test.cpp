@@ -27,7 +27,7 @@ std::vector<int64_t> rows(RoutingLoad load, int rank, int ranks, int64_t tokens,
   for (int64_t t = 0; t < tokens; ++t) {
     const auto first = ids.begin() + t * top_k;
     EXPECT_EQ(std::set<int32_t>(first, first + top_k).size(), static_cast<size_t>(top_k)) << "token " << t;
-    for (auto id = first; id != first + top_k; ++id) ++counts.at(static_cast<size_t>(*id));
+    for (auto id = first; id != first + top_k; ++id) ++counts.at(*id);
   }
   return counts;
 }
@@ -92,7 +92,7 @@ TEST(RoutingModel, ATokenChoosesOnlyExpertsOfItsGroups) {
         std::set<int32_t> groups, experts;
         for (size_t k = 0; k < 6; ++k) {
           experts.insert(ids[t * 6 + k]), groups.insert(ids[t * 6 + k] / 8);
-          ++counts.at(static_cast<size_t>(ids[t * 6 + k]));
+          ++counts.at(ids[t * 6 + k]);
         }
         EXPECT_EQ(experts.size(), 6u) << "token " << t;
         EXPECT_LE(groups.size(), static_cast<size_t>(top_groups)) << "token " << t;

@@ -14,7 +14,7 @@ std::vector<Timeline> simulate_all(const std::vector<TaskGraph>& graphs, const R
 }
 
 void expect_span(const Timeline& timeline, TaskId task, double begin, double end) {
-  const auto& span = timeline.spans.at(static_cast<size_t>(task));
+  const auto& span = timeline.spans.at(task);
   EXPECT_NEAR(span.begin, begin, rounding(end)) << span.task.name;
   EXPECT_NEAR(span.end, end, rounding(end)) << span.task.name;
 }

@@ -21,7 +21,7 @@ void for_each_block(const Tensor& stack, int dim, int64_t index, const F& f) {
   for (int d = 0; d < dim; ++d) outer *= stack.dim(d);
   for (int d = dim + 1; d < stack.shape().rank(); ++d) inner *= stack.dim(d);
   for (int64_t o = 0; o < outer; ++o)
-    f(static_cast<char*>(stack.raw()) + (o * stack.dim(dim) + index) * inner, o * inner, static_cast<size_t>(inner));
+    f(static_cast<char*>(stack.raw()) + (o * stack.dim(dim) + index) * inner, o * inner, inner);
 }
 
 }  // namespace detail

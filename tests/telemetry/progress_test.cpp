@@ -144,7 +144,7 @@ TEST(ProgressSink, ATerminalGetsOneLineRenewedInPlace) {
   for (ssize_t n = 1; n > 0 && text.size() < expected.size();) {
     std::string piece(4096, '\0');
     n = read(controller, piece.data(), piece.size());
-    text.append(piece, 0, static_cast<size_t>(std::max<ssize_t>(n, 0)));
+    text.append(piece, 0, std::max<ssize_t>(n, 0));
   }
   EXPECT_EQ(text, expected);
   setenv("TERM", "dumb", 1);

@@ -109,7 +109,7 @@ class Bench {
     if (collector) {
       routes.collection = RowCollection{.group = collector, .counts = {}, .rows = {}};
       for (const ep::ChunkCounts& c : routes.plan.counts.chunks)
-        routes.collection->counts.emplace_back(static_cast<size_t>(collector->size()), c.slots());
+        routes.collection->counts.emplace_back(collector->size(), c.slots());
     }
     // Tokens are sent as they are; experts return what they get.
     const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);

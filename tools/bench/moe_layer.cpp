@@ -145,7 +145,7 @@ class Contestant final : public schedule::GraphRunner {
                                                builder / "moe");
     for (const auto& p : parameters_) p->initialize(recipe.train.seed);
     statistics_.resize(1);
-    statistics_[0].counts.assign(static_cast<size_t>(recipe.model.moe.experts), 0);
+    statistics_[0].counts.assign(recipe.model.moe.experts, 0);
     batch_.sequences = 1, batch_.length = recipe.model.context;
     const int64_t rows = batch_.length / (recipe.parallel.sp ? recipe.parallel.tp : 1);
     x_ = normals({rows, recipe.model.hidden}, "x"), dy_ = normals(x_.shape(), "dy");
@@ -278,9 +278,7 @@ class Contestant final : public schedule::GraphRunner {
     std::array<int64_t, mine.size()> bits{};
     std::transform(mine.begin(), mine.end(), bits.begin(), [](double v) { return std::bit_cast<int64_t>(v); });
     const std::vector<int64_t> all = world.all_gather_values(bits, context_);
-    const auto value = [&](int rank, size_t field) {
-      return std::bit_cast<double>(all[static_cast<size_t>(rank) * mine.size() + field]);
-    };
+    const auto value = [&](int rank, size_t field) { return std::bit_cast<double>(all[rank * mine.size() + field]); };
     Measurement m;
     for (int r = 0; r < world.size(); ++r) {
       size_t field = 0;

@@ -72,7 +72,7 @@ class Cover {
   Cover(const Illegal& illegal, uint64_t seed)
       : illegal_(illegal),
         random_(seed, base::Purpose::shuffle, "verify"),
-        states_(static_cast<size_t>(features_.count() * features_.count()), State::none),
+        states_(features_.count() * features_.count(), State::none),
         together_(states_.size(), Together::unknown) {}
 
   /// Examines the meshes. The first mesh that allows two values shows if they exclude each other.

@@ -56,7 +56,7 @@ Received receive_bytes(int socket, Clock::time_point end, std::string& bytes, si
     const ssize_t n = ::recv(socket, buffer.data(), std::min(buffer.size(), size - bytes.size()), 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return Received::closed;
-    bytes.append(buffer.data(), static_cast<size_t>(n));
+    bytes.append(buffer.data(), n);
   }
   return Received::all;
 }

@@ -62,7 +62,7 @@ std::string packed(const std::vector<Piece>& pieces) {
     out.value(p.name.size()), out.raw(p.name.data(), p.name.size());
     out.shape(p.global), out.shape(p.region.begin), out.shape(p.region.size);
     out.value(p.begin), out.value(p.values.dtype()), out.value(p.values.numel());
-    if (p.values.numel() > 0) out.raw(p.values.raw(), static_cast<size_t>(p.values.bytes()));
+    if (p.values.numel() > 0) out.raw(p.values.raw(), p.values.bytes());
   }
   return out.take();
 }
@@ -99,7 +99,7 @@ TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& gro
       const auto dtype = in.value<Dtype>();
       const auto count = in.value<int64_t>();
       p.values = Tensor::empty({count}, dtype, host);
-      if (count > 0) std::memcpy(p.values.raw(), in.raw(static_cast<size_t>(p.values.bytes())), p.values.bytes());
+      if (count > 0) std::memcpy(p.values.raw(), in.raw(p.values.bytes()), p.values.bytes());
 
       auto [entry, fresh] = whole.try_emplace(p.name);
       if (fresh) entry->second = Tensor::empty(p.global, dtype, host);

@@ -78,7 +78,7 @@ void* CardAllocator::allocate(int64_t bytes, Category category) {
 // All ones is a NaN in every float type.
 Marks CardAllocator::poison(void* block, int64_t size, const Marks& former) {
   for (const auto& mark : former) cleaner_->wait(*mark);
-  check(cudaMemsetAsync(block, 0xff, static_cast<size_t>(size), cleaner_->handle()), "poisoning memory");
+  check(cudaMemsetAsync(block, 0xff, size, cleaner_->handle()), "poisoning memory");
   return {cleaner_->record()};
 }
 

@@ -77,13 +77,13 @@ class CudaBackend final : public Backend {
     }
     queue.touch(to);
     queue.touch(from);
-    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, queue.handle()), "copying");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue.handle()), "copying");
   }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
     if (bytes <= 0) return;
     cuda::CudaStream& queue = cuda::cuda_stream(stream);
     queue.touch(to);
-    check(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), queue.handle()), "filling memory");
+    check(cudaMemsetAsync(to, byte, bytes, queue.handle()), "filling memory");
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return buffers_->take(bytes); }
 

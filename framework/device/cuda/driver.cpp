@@ -62,12 +62,12 @@ Driver::Driver(int ordinal) {
 
 CUdeviceptr Driver::reserve(int64_t bytes) const {
   CUdeviceptr begin = 0;
-  require_success(address_reserve_(&begin, static_cast<size_t>(bytes), 0, 0, 0), "reserving addresses");
+  require_success(address_reserve_(&begin, bytes, 0, 0, 0), "reserving addresses");
   return begin;
 }
 
 void Driver::give_back_addresses(CUdeviceptr begin, int64_t bytes) const noexcept {
-  static_cast<void>(address_free_(begin, static_cast<size_t>(bytes)));
+  static_cast<void>(address_free_(begin, bytes));
 }
 
 bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
@@ -81,12 +81,12 @@ bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
 }
 
 void Driver::unmap(CUdeviceptr where, int64_t bytes, Page page) const {
-  require_success(unmap_(where, static_cast<size_t>(bytes)), "unmapping pages");
+  require_success(unmap_(where, bytes), "unmapping pages");
   require_success(release_(page), "giving pages back");
 }
 
 void Driver::drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept {
-  static_cast<void>(unmap_(where, static_cast<size_t>(bytes)));
+  static_cast<void>(unmap_(where, bytes));
   static_cast<void>(release_(page));
 }
 

@@ -15,7 +15,7 @@ std::byte* PinnedMemory::allocate(int64_t bytes) {
   }
   check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may be one that never did
   void* block = nullptr;
-  const cudaError_t result = cudaHostAlloc(&block, static_cast<size_t>(bytes), cudaHostAllocDefault);
+  const cudaError_t result = cudaHostAlloc(&block, bytes, cudaHostAllocDefault);
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
   {
     std::lock_guard lock(mutex_);

@@ -9,7 +9,7 @@ namespace hexad::device::cuda {
 std::byte* PlainMemory::allocate(int64_t bytes) {
   check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may be one that never did
   void* block = nullptr;
-  const cudaError_t result = cudaMalloc(&block, static_cast<size_t>(bytes));
+  const cudaError_t result = cudaMalloc(&block, bytes);
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
   static_cast<void>(cudaGetLastError());  // answered by the caller, or below
   if (result != cudaErrorMemoryAllocation) check(result, "taking memory of the card");

@@ -8,11 +8,7 @@
 namespace hexad::device::cuda {
 
 Segment::Segment(const Driver& driver, int64_t addresses, int64_t page)
-    : driver_(driver),
-      addresses_(addresses),
-      page_(page),
-      base_(driver.reserve(addresses)),
-      pages_(static_cast<size_t>(addresses / page)) {}
+    : driver_(driver), addresses_(addresses), page_(page), base_(driver.reserve(addresses)), pages_(addresses / page) {}
 
 Segment::~Segment() {
   try {

@@ -22,7 +22,7 @@ void check(const RouterRule& rule, int64_t experts) {
 template <class A>
 class Best {
  public:
-  explicit Best(int64_t capacity) : keys_(static_cast<size_t>(capacity)), ids_(static_cast<size_t>(capacity)) {}
+  explicit Best(int64_t capacity) : keys_(capacity), ids_(capacity) {}
 
   void clear() { size_ = 0; }
   void offer(A key, int32_t id) {

@@ -338,8 +338,7 @@ void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, 
   require_flat("combine", "dweights", dweights, rows.numel());
   const Tensor named = Tensor::empty({y.dim(0)}, Dtype::u8, y.device());
   if (named.numel() > 0)
-    check(cudaMemsetAsync(pointer<uint8_t>(named), 0, static_cast<size_t>(named.numel()), cuda_stream(stream).handle()),
-          "combine");
+    check(cudaMemsetAsync(pointer<uint8_t>(named), 0, named.numel(), cuda_stream(stream).handle()), "combine");
   launch("combine", name_kernel, blocks_of(rows.numel(), threads), threads, stream, pointer<uint8_t>(named),
          pointer<int64_t>(rows), rows.numel());
   with_dtype<float, bf16, double>("combine", y.dtype(), [&]<class T>() {

@@ -89,7 +89,7 @@ void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, c
   const Tensor dw = joined(memory, 3);
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
   for (int64_t e = 0; e < dw.dim(0); ++e) {  // also of those without rows, which may have to become zero
-    const auto begin = groups.rows.host[e], end = groups.rows.host[static_cast<size_t>(e) + 1];
+    const auto begin = groups.rows.host[e], end = groups.rows.host[e + 1];
     table(x).matmul.weight_gradient(s, kernels::expert_matrix(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end),
                                     write);
   }

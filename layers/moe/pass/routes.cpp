@@ -49,7 +49,7 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
     for (size_t q = 0; q < orders.size(); ++q) {
       const auto to = std::span(orders[q].rows_to).subspan(c * ep_ranks, ep_ranks);
       const size_t part = 2 * q * static_cast<size_t>(chunks) + static_cast<size_t>(c);
-      parts[part + static_cast<size_t>(chunks)] = all - end[q];
+      parts[part + chunks] = all - end[q];
       rows.counts.back().push_back(ep::sum_of(to));
       end[q] += rows.counts.back().back(), all += rows.counts.back().back();
       parts[part] = end[q];
@@ -119,7 +119,7 @@ std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
     int64_t to = from;
     while (to < tokens && chunking.chunk(to, tokens, 0, 1, 0, 1) == c) ++to;
     const Tensor of_all = plan.indices.rows.slice(0, from, to), rows = Tensor::like(of_all);
-    kernels::kernels(rows.device()).index.shift(stream, rows, of_all, -counts(static_cast<size_t>(c)).slots_begin);
+    kernels::kernels(rows.device()).index.shift(stream, rows, of_all, -counts(c).slots_begin);
     all.push_back({from, to, rows});
     from = to;
   }

@@ -57,8 +57,8 @@ void RouterStatistics::take(std::span<const int64_t> read_counts, std::span<cons
 
 ModelStatistics::ModelStatistics(int64_t moe_layers, int64_t experts, Device device) {
   RouterStatistics empty;
-  empty.counts.assign(static_cast<size_t>(experts), 0);
-  layers.assign(static_cast<size_t>(moe_layers), empty);
+  empty.counts.assign(experts, 0);
+  layers.assign(moe_layers, empty);
   if (device.on_host() || moe_layers == 0) return;
   counts_ = Tensor::zeros({moe_layers, 2, experts}, Dtype::i64, device);
   losses_ = Tensor::zeros({moe_layers, 2}, Dtype::f64, device);

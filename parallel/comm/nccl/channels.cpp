@@ -27,7 +27,7 @@ void connect(CardRank& card, const Channel& channel, bool sends) {
 
 Channels::Channels(CardRank& card, const Communicator& group, const std::string& name, TrafficClass traffic, int rank,
                    int size)
-    : to_(static_cast<size_t>(size)), from_(static_cast<size_t>(size)) {
+    : to_(size), from_(size) {
   const StreamKind kind{.traffic = traffic, .messages = true};
   all_.reserve(2 * static_cast<size_t>(size));  // others point into it
   for (int round = 0; round < rounds_of(size); ++round)

@@ -70,21 +70,21 @@ void exchange(const Library& nccl, const Communicator& communicator, cudaStream_
   const std::byte* const own = at(e.in, e.send[me], {});
   std::byte* const place = at(e.out, e.receive[me], {});
   if (e.send[me].count > 0 && own != place)
-    device::cuda::check(cudaMemcpyAsync(place, own, static_cast<size_t>(e.send[me].count * size_of(e.dtype)),
-                                        cudaMemcpyDeviceToDevice, stream),
-                        "copying what a rank sends itself");
+    device::cuda::check(
+        cudaMemcpyAsync(place, own, e.send[me].count * size_of(e.dtype), cudaMemcpyDeviceToDevice, stream),
+        "copying what a rank sends itself");
   for (size_t l = 0; l < launches; ++l) {
     GroupedCalls calls(nccl);
     for (size_t r = 0; r < ranks; ++r) {
       if (l < send[r].size())
         check(nccl,
-              nccl.send(at(e.in, e.send[r], send[r][l]), static_cast<size_t>(send[r][l].count), type,
-                        static_cast<int>(r), communicator.handle(), stream),
+              nccl.send(at(e.in, e.send[r], send[r][l]), send[r][l].count, type, static_cast<int>(r),
+                        communicator.handle(), stream),
               "sending");
       if (l < receive[r].size())
         check(nccl,
-              nccl.receive(at(e.out, e.receive[r], receive[r][l]), static_cast<size_t>(receive[r][l].count), type,
-                           static_cast<int>(r), communicator.handle(), stream),
+              nccl.receive(at(e.out, e.receive[r], receive[r][l]), receive[r][l].count, type, static_cast<int>(r),
+                           communicator.handle(), stream),
               "receiving");
     }
     calls.end();
@@ -243,29 +243,25 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
     case Kind::all_reduce:
       for (const Piece& p : pieces_of(op.out.numel(), piece(op.out.dtype()))) {
         void* const x = element(op.out, p.begin);
-        check(nccl,
-              nccl.all_reduce(x, x, static_cast<size_t>(p.count), type, reduction_of(op.reduce), communicator, stream),
-              "all_reduce");
+        check(nccl, nccl.all_reduce(x, x, p.count, type, reduction_of(op.reduce), communicator, stream), "all_reduce");
       }
       return;
     case Kind::broadcast:
       for (const Piece& p : pieces_of(op.out.numel(), piece(op.out.dtype()))) {
         void* const x = element(op.out, p.begin);
-        check(nccl, nccl.broadcast(x, x, static_cast<size_t>(p.count), type, op.peer, communicator, stream),
-              "broadcast");
+        check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream), "broadcast");
       }
       return;
     // Parts of these two do not lie side by side, so they are launched whole; they are as long as a bucket of gradients
     // or weights.
     case Kind::reduce_scatter:
       return check(nccl,
-                   nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), static_cast<size_t>(op.out.numel()), type,
-                                       ncclSum, communicator, stream),
+                   nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,
+                                       communicator, stream),
                    "reduce_scatter");
     case Kind::all_gather:
       return check(nccl,
-                   nccl.all_gather(device_raw(op.in), device_raw(op.out), static_cast<size_t>(op.in.numel()), type,
-                                   communicator, stream),
+                   nccl.all_gather(device_raw(op.in), device_raw(op.out), op.in.numel(), type, communicator, stream),
                    "all_gather");
     case Kind::all_to_all:
       return all_to_all(op);

@@ -38,7 +38,7 @@ std::unique_lock<std::mutex> Registered::use(std::span<const Tensor* const> tens
 void Registered::add(Blocks& blocks, const Blocks::Extent& block) {
   const Library& nccl = card_.library();
   void* handle = nullptr;
-  const ncclResult_t result = nccl.comm_register(communicator_, block.begin, static_cast<size_t>(block.bytes), &handle);
+  const ncclResult_t result = nccl.comm_register(communicator_, block.begin, block.bytes, &handle);
   check(nccl, result,
         cat("registering a buffer of ", block.bytes, " bytes with communicator ", name_,
             "; distributed.register_buffers: false trains without"));

@@ -103,7 +103,7 @@ TEST(Mpmoe, PhasesAreExactWhereOneStreamIsTheBottleneck) {
     for (Operations o : {communication, computation})
       for (const int64_t n : {1, 2, 3, 8}) {
         if (paradigm != Paradigm::no_copies) o.M = 1;
-        EXPECT_DOUBLE_EQ(phases(paradigm, o, n, {}).seconds(), free_flow(paradigm, o, static_cast<size_t>(n)))
+        EXPECT_DOUBLE_EQ(phases(paradigm, o, n, {}).seconds(), free_flow(paradigm, o, n))
             << "n = " << n << ", C = " << o.C;
       }
 }
@@ -114,7 +114,7 @@ TEST(Mpmoe, PhasesNeverPromiseMoreThanTheStreamsCanDo) {
       for (const double M : {0.5, 2.0, 8.0})
         for (const int64_t n : {1, 2, 5}) {
           const Operations o{.S = 2, .C = C, .R = 1, .M = paradigm == Paradigm::no_copies ? 0 : M};
-          const double flow = free_flow(paradigm, o, static_cast<size_t>(n));
+          const double flow = free_flow(paradigm, o, n);
           EXPECT_GE(phases(paradigm, o, n, {}).seconds(), flow * (1 - rounding));
           EXPECT_LE(phases(paradigm, o, n, {}).seconds(), 1.25 * flow) << C << " " << M << " " << n;
         }

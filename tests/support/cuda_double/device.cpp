@@ -112,7 +112,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   if (device < 0 || device >= device_count()) return set_last_error(cudaErrorInvalidDevice);
-  std::snprintf(text, static_cast<size_t>(length), "0000:%02x:00.0", device + 1);
+  std::snprintf(text, length, "0000:%02x:00.0", device + 1);
   return cudaSuccess;
 }
 

@@ -45,7 +45,7 @@ std::vector<std::vector<Piece>> all_pieces(const autograd::ParameterSet& paramet
   const std::vector<int64_t> all = world.all_gather_values(mine, parameters.device());
   std::vector<std::vector<Piece>> pieces;
   for (auto at = all.begin(); at != all.end(); at += 2 * most + 1) {
-    auto& list = pieces.emplace_back(static_cast<size_t>(*at));
+    auto& list = pieces.emplace_back(*at);
     for (size_t i = 0; i < list.size(); ++i) {
       const auto pair = at + 1 + 2 * static_cast<int64_t>(i);
       list[i] = {static_cast<uint64_t>(pair[0]), static_cast<uint64_t>(pair[1])};

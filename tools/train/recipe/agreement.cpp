@@ -31,7 +31,7 @@ std::string program(const base::FileWork& work) {
   data::StreamingDigest digest;
   std::vector<char> part(1 << 20);
   while (file.read(part.data(), static_cast<std::streamsize>(part.size())), file.gcount() > 0) {
-    digest.add(part.data(), static_cast<size_t>(file.gcount()));
+    digest.add(part.data(), file.gcount());
     work.moved(path, file.gcount());
   }
   return cat("hexad ", version, " for ", architecture, ", digest ", digest.value());

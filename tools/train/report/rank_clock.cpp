@@ -47,7 +47,7 @@ telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, d
 }  // namespace
 
 RankClock::RankClock(const comm::World& world, const mesh::Mesh& mesh)
-    : world_(world), slow_ranks_(kinds_of(mesh)), totals_(static_cast<size_t>(world.size())) {}
+    : world_(world), slow_ranks_(kinds_of(mesh)), totals_(world.size()) {}
 
 RankClock::Traffic RankClock::take() const {
   Traffic traffic;

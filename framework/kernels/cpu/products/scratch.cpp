@@ -20,7 +20,7 @@ void* scratch(int64_t bytes) {
   if (bytes > size) {
     size = 0;
     block.reset();  // before the new one is taken
-    block.reset(::operator new(static_cast<size_t>(bytes), alignment));
+    block.reset(::operator new(bytes, alignment));
     size = bytes;
   }
   return block.get();

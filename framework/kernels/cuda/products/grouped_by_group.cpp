@@ -16,7 +16,7 @@ void for_each_group(Stream& stream, const Tensor& x, const Tensor& y, const Tens
   const HostRead read = read_to_host("grouped products: offsets", offsets, stream);
   const std::span<const int64_t> rows = read.wait<int64_t>();
   for (int64_t e = 0; e < w.dim(0); ++e) {
-    const int64_t begin = rows[e], end = rows[static_cast<size_t>(e) + 1];
+    const int64_t begin = rows[e], end = rows[e + 1];
     if (begin < end) f(expert_matrix(w, e), x.slice(0, begin, end), y.slice(0, begin, end));
   }
 }
