@@ -121,7 +121,7 @@ void Parameter::initialize(uint64_t seed) {
       kernels::cpu::parallel_for((count + piece - 1) / piece, 16, [&](int64_t begin, int64_t end) {
         std::array<float, BlockSizes::most_drawn_elements> values;
         for (int64_t at = begin * piece; at < std::min(count, end * piece); at += piece) {
-          const auto n = static_cast<size_t>(std::min(piece, count - at));
+          const size_t n = std::min(piece, count - at);
           source.normals({values.data(), n}, global + at);
           for (size_t i = 0; i < n; ++i)
             out[local + at + static_cast<int64_t>(i)] =

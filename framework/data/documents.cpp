@@ -22,7 +22,7 @@ size_t cut_position(std::string_view text, size_t limit) {
 
 void pass_pieces(std::string_view document, int64_t longest_bytes, const std::function<void(std::string_view)>& f) {
   if (is_blank(document)) return f({});
-  const auto limit = static_cast<size_t>(longest_bytes);
+  const size_t limit = longest_bytes;
   while (limit != 0 && document.size() > limit) {
     const size_t n = cut_position(document, limit);
     f(document.substr(0, n));

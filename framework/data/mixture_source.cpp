@@ -53,7 +53,7 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
   std::vector<int64_t> credit(parts_.size(), 0), drawn(parts_.size(), 0);
   for (int64_t slot = 0; slot < block_size; ++slot) {
     for (size_t p = 0; p < credit.size(); ++p) credit[p] += quotas_[p];
-    const auto p = static_cast<size_t>(std::max_element(credit.begin(), credit.end()) - credit.begin());
+    const size_t p = std::max_element(credit.begin(), credit.end()) - credit.begin();
     credit[p] -= block_size;
     block_.push_back({static_cast<uint32_t>(p), static_cast<uint32_t>(drawn[p]++)});
   }

@@ -105,7 +105,7 @@ void ShuffledSequences::fill(int64_t index, const Row& row) const {
   for (int64_t at = piece(index) * context_; builder.missing() > 0;) {  // in the stream
     // An epoch begins and so ends between documents: what is left of this one is all of this epoch.
     const int64_t token = (first_token(at / tokens) + at % tokens) % tokens;
-    const auto document = static_cast<size_t>(document_at(offsets, token));
+    const size_t document = document_at(offsets, token);
     at += builder.append(token, offsets[document + 1] - token);
   }
   builder.write(row);
@@ -150,9 +150,9 @@ void ShuffledDocuments::fill(int64_t index, const Row& row) const {
   int64_t at = index * context_ % dataset_->tokens();  // within the epoch
   while (builder.missing() > 0) {
     const auto order = this->order(epoch);
-    for (auto slot = static_cast<size_t>(document_at(order->starts, at));
-         slot < order->documents.size() && builder.missing() > 0; ++slot) {
-      const auto document = static_cast<size_t>(order->documents[slot]);
+    for (size_t slot = document_at(order->starts, at); slot < order->documents.size() && builder.missing() > 0;
+         ++slot) {
+      const size_t document = order->documents[slot];
       const int64_t skipped = at - order->starts[slot];
       const int64_t count = offsets[document + 1] - offsets[document] - skipped;
       if (count > 0) at += builder.append(offsets[document] + skipped, count);
@@ -174,7 +174,7 @@ void SequentialSource::fill(int64_t index, const Row& row) const {
   const auto offsets = dataset_->offsets();
   RowBuilder builder(*dataset_, context_, packing_);
   int64_t at = index * context_;
-  for (auto d = static_cast<size_t>(document_at(offsets, at)); d + 1 < offsets.size() && builder.missing() > 0; ++d) {
+  for (size_t d = document_at(offsets, at); d + 1 < offsets.size() && builder.missing() > 0; ++d) {
     if (offsets[d + 1] > at) at += builder.append(at, offsets[d + 1] - at);
   }
   builder.write(row);

@@ -26,7 +26,7 @@ int64_t Batch::document_count() const {
   int64_t documents = 0;
   for (int64_t t = 0; t < count * context; ++t) {
     const int64_t position = t % context;
-    const auto i = static_cast<size_t>(t);
+    const size_t i = t;
     if (first[i] == position) {
       const bool follows = position == 0 || last[i - 1] == position;
       if (!follows || last[i] <= position || last[i] > context) return 0;
@@ -54,7 +54,7 @@ Batch Source::batch(int64_t begin, int64_t count) const {
   for (int64_t s = 0; s < count; ++s) {
     fill(begin + s, batch.row(s));
     for (int64_t t = s * context(); t < (s + 1) * context(); ++t) {
-      const auto i = static_cast<size_t>(t);
+      const size_t i = t;
       batch.positions[i] = static_cast<int32_t>(t - s * context()) - batch.first[i];
     }
   }

@@ -63,7 +63,7 @@ void Allocator::hold(int64_t bytes) {
 }
 
 void Allocator::count_locked(int64_t bytes, Category category) {
-  const size_t c = static_cast<size_t>(category);
+  const size_t c = category;
   const auto live = live_.try_emplace({std::abs(bytes), category}).first;
   live->second += bytes < 0 ? -1 : 1;
   if (live->second == 0) live_.erase(live);

@@ -28,7 +28,7 @@ OutputFile::~OutputFile() {
 
 void OutputFile::append(const void* bytes, int64_t count) {
   const auto* from = static_cast<const char*>(bytes);
-  const auto size = static_cast<size_t>(count);
+  const size_t size = count;
   digest_.add(from, size);
   if (buffer_.size() + size > buffer_bytes) flush();
   if (size > buffer_bytes) return write(from, size);

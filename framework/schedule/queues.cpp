@@ -92,7 +92,7 @@ class Run {
 
   void end(size_t job) {
     times_.jobs[job].end = now_;
-    const auto queue = static_cast<size_t>(jobs_[job].queue);
+    const size_t queue = jobs_[job].queue;
     ++queues_[queue].at;
     begin_head(queue);
     for (size_t next : states_[job].waiting)
@@ -105,7 +105,7 @@ class Run {
   }
 
   void set_speeds(size_t set) {
-    const auto lanes = static_cast<size_t>(sets_.beside);
+    const size_t lanes = sets_.beside;
     size_t active = 0;
     for (size_t lane = 0; lane < lanes; ++lane)
       if (at_work(set * lanes + lane)) active |= size_t{1} << lane;

@@ -40,7 +40,7 @@ std::string bar(double share, size_t columns) {
 }  // namespace
 
 std::string progress_line(const RunInfo& run, const StepMetrics& s, double seconds_left, int width) {
-  const auto columns = static_cast<size_t>(std::max(width, 1));
+  const size_t columns = std::max(width, 1);
   const std::vector<std::string> fields = short_fields(run, s, seconds_left);
   size_t count = fields.size();
   while (count > 1 && join(fields, count).size() > columns) --count;

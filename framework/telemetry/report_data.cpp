@@ -167,7 +167,7 @@ Json columns_of(const HeldoutCurve& curve, const MetricsHistory& history, const 
   for (const auto& e : curve.points) {
     const auto after = std::upper_bound(history.steps.begin(), history.steps.end(), e.step,
                                         [](int64_t at, const StepMetrics& s) { return at < s.step; });
-    const auto row = static_cast<size_t>(after - history.steps.begin());
+    const size_t row = after - history.steps.begin();
     step.push_back(e.step);
     tokens.push_back(row == 0 ? 0 : history.steps[row - 1].tokens);
     time.push_back(row == 0 ? Json(0) : rounded(seconds[row - 1]));

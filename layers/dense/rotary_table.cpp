@@ -37,7 +37,7 @@ RotaryTable::RotaryTable(int64_t positions, int64_t head_size, double theta, con
     for (int64_t i = 0; i < half; ++i) {
       const double f = frequency(i, head_size, theta, yarn);
       for (int64_t p = 0; p < positions; ++p) {
-        const auto at = static_cast<size_t>(p * half + i);
+        const size_t at = p * half + i;
         c[at] = static_cast<T>(magnitude * std::cos(static_cast<double>(p) * f));
         s[at] = static_cast<T>(magnitude * std::sin(static_cast<double>(p) * f));
       }

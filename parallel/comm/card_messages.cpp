@@ -28,7 +28,7 @@ Tensor in_buffer(const Tensor& t, std::byte* buffer) {
 
 // Copies what the rank sends itself, from its place on the card to where it is to arrive.
 void copy_own(const Operation& op, const Tensor& arriving, int rank, Stream& stream) {
-  const auto me = static_cast<size_t>(rank);
+  const size_t me = rank;
   if (op.kind == Kind::all_gather) {
     const int64_t n = op.in.numel();
     arriving.reshape({-1}).slice(0, rank * n, (rank + 1) * n).copy_from(op.in, stream);

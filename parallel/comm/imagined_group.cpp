@@ -31,7 +31,7 @@ void add_up(const Operation& op, int size) {
 // Every rank sends this rank what it sends itself.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
-  const auto me = static_cast<size_t>(rank);
+  const size_t me = rank;
   const Tensor own = op.in.slice(0, std::accumulate(send.begin(), send.begin() + rank, int64_t{0}),
                                  std::accumulate(send.begin(), send.begin() + rank + 1, int64_t{0}));
   int64_t begin = 0;

@@ -70,7 +70,7 @@ void Operation::check(const std::string& group, int rank, int size) const {
               " but in ", in.dtype(), " ", in.shape());
       for (int d = 1; d < in.rank(); ++d)
         require(in.dim(d) == out.dim(d), label, "rows of out ", out.shape(), " and in ", in.shape(), " differ");
-      const size_t me = static_cast<size_t>(rank);
+      const size_t me = rank;
       require(splits.send[me] == splits.receive[me], label, "rank ", rank, " sends itself ", splits.send[me],
               " rows and receives ", splits.receive[me]);
       break;

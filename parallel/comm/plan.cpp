@@ -113,7 +113,7 @@ class Planner {
       to[r + 1] = to[r] + op_.splits.receive[r] * row;
     }
     const auto transfer = [](const Tensor& t, const std::vector<int64_t>& offsets, int peer) {
-      const size_t p = static_cast<size_t>(peer);
+      const size_t p = peer;
       return Transfer{peer, byte_at(t, offsets[p]), offsets[p + 1] - offsets[p]};
     };
     const Transfer mine = transfer(op_.in, from, rank_);

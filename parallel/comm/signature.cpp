@@ -76,7 +76,7 @@ void check_first(Plan& plan, const Operation& op, const std::string& group, int6
   }
   round.finish = [headers, peers = round.receives, call, group, number, rank] {
     for (const Transfer& t : peers) {
-      const auto peer = static_cast<size_t>(t.peer);
+      const size_t peer = t.peer;
       const Header& theirs = headers->received[peer];
       if (headers->sent[peer].signature != theirs.signature.mirrored())
         fail(ExitCode::communication, disagreement(group, number, rank, call, t.peer, theirs.call.data()));

@@ -173,7 +173,7 @@ class RowExperts {
       for (int64_t j = 0; j < n.etp; ++j) {
         const size_t before = out.size();
         for (int64_t c = 0; c < n.chunks; ++c) {
-          const auto part = static_cast<size_t>(c * n.ep + p);
+          const size_t part = c * n.ep + p;
           const int32_t* from = order.row_experts.data<int32_t>();
           out.insert(out.end(), from + first[part] * width_, from + first[part + 1] * width_);
         }
@@ -304,7 +304,7 @@ void lay_out(PlanIndices& plan, const SlotOrder& order, const std::vector<std::v
     const auto chunk_begin = static_cast<int64_t>(wire_slots.size());
     const std::vector<int64_t> first = offsets_of(to);
     for (const int destination : destinations) {
-      const auto p = static_cast<size_t>(destination / etp);
+      const size_t p = destination / etp;
       const int64_t j = destination % etp;
       for (int64_t slot = chunk_slot + first[p]; slot < chunk_slot + first[p + 1]; ++slot) {
         copies[slot * etp + j] = static_cast<int64_t>(wire_slots.size()) - chunk_begin;

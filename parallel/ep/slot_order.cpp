@@ -64,7 +64,7 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
   order.experts = o.experts;
   order.rows_to.assign(groups / local, 0);
   for (int64_t g = 0; g < groups; ++g) {
-    const auto i = static_cast<size_t>(g);
+    const size_t i = g;
     order.counts.push_back(offsets[i + 1] - offsets[i]);
     order.rows_to[g / local] += order.counts.back();
   }
@@ -116,7 +116,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
   }
   const SortedSlots sorted = sort_slots(ids, o, of, stream);
   const Tensor known = copy_to_host("routing: counts", sorted.offsets, stream);
-  const auto width = static_cast<size_t>(known.dim(1));
+  const size_t width = known.dim(1);
   const std::span offsets(known.data<int64_t>(), width * of.size());
   for (size_t q = 0; q < of.size(); ++q) {
     const auto own = offsets.subspan(q * width, width);

@@ -49,7 +49,7 @@ class Jobs {
     price.busy.resize(schedule_.ranks.size());
     std::string waiting;
     for (const Piece& piece : pieces_) {
-      const auto rank = static_cast<size_t>(piece.rank);
+      const size_t rank = piece.rank;
       if (std::ranges::find(times.stuck, piece.job) != times.stuck.end())
         waiting += cat(waiting.empty() ? "" : ", ", "rank ", rank, " waits at ", to_string(piece.actions.front()));
       const schedule::Interval& at = times.jobs[piece.job];

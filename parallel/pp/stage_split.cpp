@@ -109,7 +109,7 @@ StageSplit::StageSplit(const StageMap& stages, const std::vector<int64_t>& split
 }
 
 StageSplit::Layers StageSplit::layers(int rank, int chunk) const {
-  const auto stage = static_cast<size_t>(stages_.stage(rank, chunk));
+  const size_t stage = stages_.stage(rank, chunk);
   return {begins_[stage], begins_[stage] + counts_[stage]};
 }
 

@@ -44,7 +44,7 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
   std::vector<Event> arrived(size);
   for (int k = 1; k < size; ++k) {
     const int from = (me + size - k) % size;
-    const auto f = static_cast<size_t>(from);
+    const size_t f = from;
     addends[f] = buffer();
     arrived[f] = group.receive(addends[f], from, stream);
   }

@@ -20,7 +20,7 @@ Bounds bounds_of(const Case& c) {
   Bounds b;
   if (c.documents.empty()) return b;
   for (int64_t s = 0; s < c.sequences; ++s) {
-    size_t document = static_cast<size_t>(s);
+    size_t document = s;
     for (int64_t begin = 0; begin < c.length;) {
       const int64_t end = std::min(begin + c.documents[document++ % c.documents.size()], c.length);
       for (int64_t i = begin; i < end; ++i) {

@@ -134,7 +134,7 @@ TEST(CudaDoubleKernels, WarpsExchangeTheValuesOfTheirLanes) {
     least[threadIdx.x] = __reduce_min_sync(whole_warp, i) + __reduce_max_sync(whole_warp, -i);
   });
   for (int i = 0; i < 64; ++i) {
-    const auto at = static_cast<size_t>(i);
+    const size_t at = i;
     const int first = i / 32 * 32;
     EXPECT_EQ(before[at], i == first ? 10 * i : 10 * (i - 1));
     EXPECT_EQ(after[at], 10 * (first + 31));

@@ -119,7 +119,7 @@ TYPED_TEST(Shuffled, DocumentsInASequenceDoNotSeeEachOther) {
   const Batch batch = source.batch(0, 30);
   for (int64_t s = 0; s < 30; ++s) {
     for (int t = 0; t < 16; ++t) {
-      const auto i = static_cast<size_t>(s * 16 + t);
+      const size_t i = s * 16 + t;
       EXPECT_EQ(batch.positions[i], t - batch.first[i]);
       EXPECT_LE(batch.first[i], t);
       EXPECT_GT(batch.last[i], t);

@@ -91,7 +91,7 @@ struct Naive {
     for (int64_t b = 0; b < s.sequences; ++b)
       for (int64_t i = 0; i < s.queries; ++i)
         for (int64_t h = 0; h < q.heads; ++h) {
-          const auto row = static_cast<size_t>(b * s.queries + i);
+          const size_t row = b * s.queries + i;
           const int64_t begin = first.empty() ? 0 : first[row], until = last.empty() ? s.keys : last[row];
           query(b, i, h, begin, s.causal ? std::min(until, i + s.query_offset + 1) : until, s);
         }

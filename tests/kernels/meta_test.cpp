@@ -110,7 +110,7 @@ TEST(MetaKernels, ForgetValuesThatTheyOverwrite) {
 TEST(MetaKernels, ForgetEveryResult) {
   Meta m;
   const auto known = [&](Shape shape) {
-    const auto n = static_cast<size_t>(shape.numel());
+    const size_t n = shape.numel();
     return Tensor::from<float>(std::vector<float>(n, 1), shape, m.context);
   };
   const auto forgotten = [](const Tensor& t) { return t.to_vector<float>() == std::vector<float>(t.bytes() / 4, 0); };

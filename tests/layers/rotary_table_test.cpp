@@ -41,7 +41,7 @@ TEST(RotaryTable, HoldsCosineAndSineOfPositionTimesFrequency) {
   for (int64_t p = 0; p < positions; ++p)
     for (int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(p) * std::pow(theta, -static_cast<double>(i) / half);
-      const auto e = static_cast<size_t>(p * half + i);
+      const size_t e = p * half + i;
       EXPECT_NEAR(cosines[e], std::cos(angle), 1e-13);
       EXPECT_NEAR(sines[e], std::sin(angle), 1e-13);
     }

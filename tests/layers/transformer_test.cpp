@@ -35,7 +35,7 @@ Overrides dense_with(const Overrides& more) {
 data::Batch sequence(bool two_documents) {
   data::Batch b(1, 8);
   for (int32_t t = 0; t < 8; ++t) {
-    const auto i = static_cast<size_t>(t);
+    const size_t i = t;
     b.ids[i] = (5 * t + 2) % 31, b.targets[i] = (3 * t + 1) % 31;
     b.first[i] = two_documents && t >= 3 ? 3 : 0;
     b.last[i] = two_documents && t < 3 ? 3 : 8;

@@ -61,7 +61,7 @@ class Naive {
     std::vector<double> y;
     for (int64_t t = 0; t < tokens; ++t) {
       Row sum(lab_.config.hidden, 0.0);
-      const auto ti = static_cast<size_t>(t);
+      const size_t ti = t;
       double total = 0;
       for (int64_t e : chosen[ti]) total += scores[ti][e];
       for (int64_t e : chosen[ti]) {
@@ -285,7 +285,7 @@ TEST(MoeLayer, A5_TheRouterResolvesWeightsFinerThanBf16) {
   const Tensor& router = lab.parameter("router.weight").local();
   EXPECT_EQ(router.dtype(), Dtype::f32);
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), router, 0.0);
-  const auto hidden = static_cast<size_t>(lab.config.hidden);
+  const size_t hidden = lab.config.hidden;
   change<float>(router, [&](std::span<float> values) {
     for (size_t e = 0; e < 4; ++e) values[e * hidden] = 1 + 1e-5f * static_cast<float>(e == 2);
   });

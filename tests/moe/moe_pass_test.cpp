@@ -251,7 +251,7 @@ TEST(MoePass, InTwoStepsCountsTheBytesOfBoth) {
       [&](const comm::ProcessGroup& world) {
         EchoInTwoSteps t(world, {});
         const auto& graph = t.pass.graph();
-        const auto r = static_cast<size_t>(world.rank());
+        const size_t r = world.rank();
         const auto cost = [](std::string group, bool crosses, int64_t sent, int64_t received, int64_t copied) {
           return schedule::Cost{.wire_bytes = 64 * sent,
                                 .received_bytes = 64 * received,

@@ -58,7 +58,7 @@ std::string difference(const Tensor& expected, const Tensor& actual, double allo
     if (!close && wrong++ == 0) first = static_cast<int64_t>(i);
   }
   if (wrong) {
-    const auto f = static_cast<size_t>(first);
+    const size_t f = first;
     return cat(expected.shape(), " ", expected.dtype(), ": ", wrong, " of ", want.size(), " elements differ; first at ",
                coordinate(expected.shape(), first), ": expected ", want[f], ", got ", got[f], ", apart by ",
                std::abs(want[f] - got[f]), " but allowed ", allowed * std::max(std::abs(want[f]), typical));
@@ -69,7 +69,7 @@ std::string difference(const Tensor& expected, const Tensor& actual, double allo
 std::string bitwise_difference(const Tensor& expected, const Tensor& actual, Zeros zeros) {
   if (std::string kind = different_kind(expected, actual); !kind.empty() || !expected.defined()) return kind;
   const Tensor a = to_host(expected), b = to_host(actual);
-  const auto size = static_cast<size_t>(size_of(expected.dtype()));
+  const size_t size = size_of(expected.dtype());
   const auto want = values_of(a), got = values_of(b);
   for (size_t i = 0; i < want.size(); ++i) {
     if (std::memcmp(static_cast<const std::byte*>(a.raw()) + i * size,

@@ -101,7 +101,7 @@ class Products {
     const auto& k = kernels::kernels(x_.device()).matmul;
     device::Stream& s = context_.compute();
     for (int64_t e = 0; e < options_.experts; ++e) {
-      const auto i = static_cast<size_t>(e);
+      const size_t i = e;
       const Tensor x = x_.slice(0, offsets[i], offsets[i + 1]), y = y_.slice(0, offsets[i], offsets[i + 1]);
       const Tensor w = kernels::expert_matrix(weight_, e);
       if (pass == GemmPass::forward) k.forward(s, y, x, w, Write::replace);

@@ -73,7 +73,7 @@ using MemoryOf = std::function<const RankMemory&(int64_t)>;
 
 std::vector<Pool> pools_of(const mesh::Layout& layout, const MemoryOf& memory_of) {
   std::map<std::pair<Place, int64_t>, Pool> pools;
-  const auto stages = static_cast<size_t>(layout.size(base::Axis::pp));
+  const size_t stages = layout.size(base::Axis::pp);
   for (int rank = 0; rank < layout.world(); ++rank) {
     const RankMemory& memory = memory_of(rank);
     for (const auto& [place, list] : {std::pair{Place::host, &memory.pools}, {Place::card, &memory.cards}})

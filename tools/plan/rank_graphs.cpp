@@ -57,7 +57,7 @@ std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, 
   std::vector<int64_t> own = encoded(mine);
   const auto length = static_cast<int64_t>(own.size());
   const std::vector<int64_t> lengths = world.all_gather_values(std::span(&length, 1), device);
-  const auto longest = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  const size_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<schedule::TaskGraph> graphs(lengths.size());
   if (longest == 0) return graphs;
   own.resize(longest);

@@ -88,7 +88,7 @@ void ScheduleChoice::pick_finalists() {
   if (finalists_.size() < 2) return finalists_.clear();
   // Whatever is predicted, what the program would do without choosing takes part: the choice is not slower.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
-  const auto at = static_cast<size_t>(plain - candidates_.begin());
+  const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;
   const auto finalists = std::ssize(finalists_);
   family_turns_ = finalists * std::min(most_rounds, trials / finalists);

@@ -87,7 +87,7 @@ void from_json(const Json& json, Sum& s) {
 // Predicted timelines of this rank's passes, simulated together with those of all others.
 std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>& passes, const Predictor& predictor,
                                      const comm::ProcessGroup& world, Device device) {
-  const auto rank = static_cast<size_t>(world.rank());
+  const size_t rank = world.rank();
   const auto most =
       static_cast<size_t>(world.all_reduce_value(static_cast<double>(passes.size()), comm::Reduce::max, device));
   // By name: two micro-batches in flight together may end their passes in another order on each rank.

@@ -33,7 +33,7 @@ class TwoDocuments final : public data::Source {
   void fill(int64_t, const data::Row& row) const override {
     const int64_t border = context_ / 2;
     for (int64_t t = 0; t < context_; ++t) {
-      const auto i = static_cast<size_t>(t);
+      const size_t i = t;
       row.ids[i] = row.targets[i] = 0;
       row.first[i] = static_cast<int32_t>(t < border ? 0 : border);
       row.last[i] = static_cast<int32_t>(t < border ? border : context_);

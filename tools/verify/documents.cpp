@@ -56,7 +56,7 @@ FixedSource documents(int64_t sequences, int64_t context, int64_t vocab, uint64_
     for (int64_t begin = 0; begin < context;) {
       const int64_t end = begin + 1 + random.below(context - begin);
       for (int64_t t = begin; t < end; ++t) {
-        const auto i = static_cast<size_t>(t);
+        const size_t i = t;
         row.ids[i] = next_id();
         row.first[i] = static_cast<int32_t>(begin), row.last[i] = static_cast<int32_t>(end);
         row.targets[i] = data::ignored;
@@ -81,7 +81,7 @@ FixedSource cut_further(const data::Source& source, int64_t sequences, uint64_t 
     for (int64_t begin = 0; begin < context;) {
       const int64_t end = begin + 1 + random.below(context - begin);
       for (int64_t t = begin; t < end; ++t) {
-        const auto i = static_cast<size_t>(t);
+        const size_t i = t;
         row.first[i] = std::max(row.first[i], static_cast<int32_t>(begin));
         row.last[i] = std::min(row.last[i], static_cast<int32_t>(end));
         if (t + 1 == end || !has_targets(s)) row.targets[i] = data::ignored;

@@ -106,7 +106,7 @@ TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& gro
       const Tensor& target = entry->second;
       require(target.shape() == p.global && target.dtype() == dtype, "[gather] ", p.name, " is ", target.shape(), " ",
               target.dtype(), " on one rank and ", p.global, " ", dtype, " on another");
-      const auto width = static_cast<size_t>(base::size_of(dtype));
+      const size_t width = base::size_of(dtype);
       for_each_run(p, [&](int64_t global, int64_t local, int64_t n) {
         std::memcpy(static_cast<char*>(target.raw()) + static_cast<size_t>(global) * width,
                     static_cast<const char*>(p.values.raw()) + static_cast<size_t>(local) * width,

@@ -304,7 +304,7 @@ std::vector<std::string> Variant::overrides() const {
     out.push_back(cat("parallel.", mesh::name_of(axis), "=", mesh[axis]));
   for (size_t i = 0; i < choice.size(); ++i) {
     const Option& option = options()[i];
-    const auto v = static_cast<size_t>(choice[i]);
+    const size_t v = choice[i];
     if (!option.sets.empty()) out.insert(out.end(), option.sets[v].begin(), option.sets[v].end());
     if (!option.key.empty() && option.values[v] != own) out.push_back(option.key + "=" + option.values[v]);
   }

@@ -71,7 +71,7 @@ void Driver::give_back_addresses(CUdeviceptr begin, int64_t bytes) const noexcep
 }
 
 bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
-  const auto size = static_cast<size_t>(bytes);
+  const size_t size = bytes;
   const CUresult created = create_(&page, size, &memory_, 0);
   if (created == CUDA_ERROR_OUT_OF_MEMORY) return false;
   require_success(created, "making pages");

@@ -26,7 +26,7 @@ class MetaBackend final : public Backend {
   void copy(Stream&, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     const std::byte* values = memory_.contains(from) ? memory_.known(from, bytes) : static_cast<const std::byte*>(from);
-    const auto size = static_cast<size_t>(bytes);
+    const size_t size = bytes;
     if (!memory_.contains(to)) {
       if (values)
         std::memcpy(to, values, size);

@@ -25,7 +25,7 @@ Helpers::~Helpers() {
 }
 
 void Helpers::run(const Work& work) {
-  const auto count = static_cast<size_t>(work.pieces - 1);
+  const size_t count = work.pieces - 1;
   while (helpers_.size() < count) add();
   work_ = work;
   for (size_t i = 0; i < count; ++i) helpers_[i]->given.give();

@@ -19,7 +19,7 @@ class Rows {
     for (int d = t.rank() - 2; d >= 0; --d) {
       count_ *= t.dim(d);
       if (t.dim(d) == 1) continue;
-      const auto last = static_cast<size_t>(levels_ - 1);
+      const size_t last = levels_ - 1;
       if (levels_ > 0 && t.strides()[d] == size_[last] * stride_[last]) {
         size_[last] *= t.dim(d);  // continues the dimension inside it
       } else {
@@ -35,7 +35,7 @@ class Rows {
   T* operator[](int64_t r) const {
     int64_t offset = 0;
     for (int level = 0; level < levels_; ++level) {
-      const auto l = static_cast<size_t>(level);
+      const size_t l = level;
       const bool outermost = level + 1 == levels_;
       offset += (outermost ? r : r % size_[l]) * stride_[l];
       if (!outermost) r /= size_[l];

@@ -76,7 +76,7 @@ void ModelStatistics::read(Stream& stream) {
   if (!counts_.defined()) return;
   const HostRead counts = read_to_host("step: router counts", counts_, stream),
                  losses = read_to_host("step: router losses", losses_, stream);
-  const auto of_layer = static_cast<size_t>(2 * counts_.dim(2));
+  const size_t of_layer = 2 * counts_.dim(2);
   for (size_t l = 0; l < layers.size(); ++l)
     layers[l].take(counts.wait<int64_t>().subspan(l * of_layer, of_layer), losses.wait<double>().subspan(2 * l, 2));
 }

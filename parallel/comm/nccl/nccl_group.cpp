@@ -219,7 +219,7 @@ Event NcclGroup::message(const Operation& op, Stream& stream) const {
     const cudaStream_t on = channel.stream->handle();
     const auto type = type_of(t.dtype());
     for (const Piece& p : pieces_of(t.numel(), piece(t.dtype()))) {
-      const auto count = static_cast<size_t>(p.count);
+      const size_t count = p.count;
       if (sends)
         check(nccl, nccl.send(element(t, p.begin), count, type, channel.peer, communicator, on), "sending");
       else

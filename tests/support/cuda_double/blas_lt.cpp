@@ -140,7 +140,7 @@ void put_number(void* p, cudaDataType type, size_t i, A x) {
 template <class A>
 std::vector<A> dense(const void* data, const Layout& l, bool transposed) {
   const size_t rows = transposed ? l.columns : l.rows, columns = transposed ? l.rows : l.columns;
-  const auto leading = static_cast<size_t>(l.leading);
+  const size_t leading = l.leading;
   std::vector<A> out(rows * columns);
   for (size_t c = 0; c < columns; ++c)
     for (size_t r = 0; r < rows; ++r)

@@ -66,7 +66,7 @@ int64_t Profile::ns_into_step(const Gap& gap) const {
 
 std::optional<Profile> profile(std::span<const Activity> activities, std::string_view update, int64_t skipped) {
   const std::vector<int64_t> ends = step_ends(activities, update);
-  const auto first = static_cast<size_t>(std::max<int64_t>(skipped, 1));
+  const size_t first = std::max<int64_t>(skipped, 1);
   if (ends.size() <= first) return std::nullopt;
 
   Profile p;

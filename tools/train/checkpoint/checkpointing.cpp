@@ -119,7 +119,7 @@ void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind,
             all.dtype());
     Shape size = region.size;
     size[stack.dim] = 1;
-    const auto width = static_cast<size_t>(size_of(part.dtype()));
+    const size_t width = size_of(part.dtype());
     char* to = static_cast<char*>(all.raw()) + static_cast<size_t>(i * all.strides()[stack.dim]) * width;
     io::for_each_run(size, all.strides(), part.reshape(size).strides(), [&](int64_t there, int64_t here, int64_t n) {
       std::memcpy(to + static_cast<size_t>(there) * width,

@@ -49,7 +49,7 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
       options.recompute = recipe_.recompute;
       options.loss.gradient_scale = training->loss_gradient;
     }
-    const auto part = static_cast<size_t>(chunk);
+    const size_t part = chunk;
     auto out = model.forward(tape, pass, part, input, options);
     const bool last = model.parts()[part].last;
     if (last && counts) add_up(stream, sum, out.value.data, kernels::Write::add);

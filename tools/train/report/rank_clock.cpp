@@ -142,7 +142,7 @@ std::string RankClock::summary() const {
   if (steps_ == 0) return "";
   std::vector<double> own;
   for (const Total& t : totals_) own.push_back(1e3 * t.own_seconds / static_cast<double>(steps_));
-  const auto slowest = static_cast<size_t>(std::ranges::max_element(own) - own.begin());
+  const size_t slowest = std::ranges::max_element(own) - own.begin();
   return fmt::format(
       "own work of a rank in a step, without waiting: median {:.2f} ms; most {:.2f} ms, {}, the slowest in {} of {} "
       "steps",

@@ -67,7 +67,7 @@ double clock_offset(const comm::ProcessGroup& world, Device device) {
   const std::vector<int>& nodes = world.node_of_rank();
   if (!world.crosses_nodes()) return 0;
   // Ranks of a node use its first rank's value, so that no inexactness comes between them.
-  const auto first = static_cast<size_t>(std::find(nodes.begin(), nodes.end(), nodes[world.rank()]) - nodes.begin());
+  const size_t first = std::find(nodes.begin(), nodes.end(), nodes[world.rank()]) - nodes.begin();
   std::vector<double> ahead;
   for (int repeat = 0; repeat < 7; ++repeat) {
     world.barrier(device.context().compute()).wait();

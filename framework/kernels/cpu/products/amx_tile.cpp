@@ -44,7 +44,7 @@ struct MatrixUnit {
     }
     const Strip& a = factors.a;
     const char *upper = a.data, *lower = a.data + side * a.row, *b = factors.b;
-    const auto a_row = static_cast<size_t>(a.row);
+    const size_t a_row = a.row;
     for (int64_t i = 0; i < factors.steps(); ++i, upper += a.step, lower += a.step, b += step_bytes) {
       _tile_loadd(4, upper, a_row);
       gap();

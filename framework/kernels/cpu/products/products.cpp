@@ -98,7 +98,7 @@ void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, Side side,
   const int64_t height = w.rows / std::max<int64_t>(experts, 1);
   std::vector<GemmTile> products;
   for (int64_t e = 0; e < experts; ++e) {
-    const auto i = static_cast<size_t>(e);
+    const size_t i = e;
     products.push_back({.m = offsets[i + 1] - offsets[i],
                         .n = out.columns,
                         .k = in.columns,

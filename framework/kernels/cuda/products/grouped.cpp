@@ -77,7 +77,7 @@ bool may_have_empty_groups(const GroupOffsets& offsets) {
 template <class F>
 void for_each_expert(const Operands& o, const GroupOffsets& offsets, const F& f) {
   for (int64_t e = 0; e < o.groups; ++e) {
-    const auto i = static_cast<size_t>(e);
+    const size_t i = e;
     const int64_t begin = offsets.host[i], end = offsets.host[i + 1];
     f(e, o.x.slice(0, begin, end), o.y.slice(0, begin, end));
   }

@@ -127,7 +127,7 @@ void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor
   using Element = typename Gemm::Element;
   const int64_t groups = offsets.numel() - 1;
   device::cuda::Card& card = cuda_stream(stream).card();
-  const auto count = static_cast<size_t>(groups);
+  const size_t count = groups;
 
   typename Gemm::Adapter::Arguments arguments{};
   arguments.mode = cutlass::gemm::GemmUniversalMode::kGrouped;

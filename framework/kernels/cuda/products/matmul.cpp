@@ -21,9 +21,9 @@ void check_size(std::string_view op, std::string_view name, const Matrix& m, int
 }
 
 void zero(Stream& stream, const Matrix& m) {
-  const auto row = static_cast<size_t>(m.columns * size_of(m.tensor.dtype()));
-  const auto pitch = static_cast<size_t>(m.stride * size_of(m.tensor.dtype()));
-  const auto rows = static_cast<size_t>(m.rows);
+  const size_t row = m.columns * size_of(m.tensor.dtype());
+  const size_t pitch = m.stride * size_of(m.tensor.dtype());
+  const size_t rows = m.rows;
   const cudaStream_t queue = cuda_stream(stream).handle();
   device::cuda::check(pitch == row ? cudaMemsetAsync(device_raw(m.tensor), 0, row * rows, queue)
                                    : cudaMemset2DAsync(device_raw(m.tensor), pitch, 0, row, rows, queue),
