@@ -1,7 +1,7 @@
 # The CUDA backend's sources, for the libraries of a build with CUDA and for the double of a card in other builds' tests.
 set(device ${PROJECT_SOURCE_DIR}/framework/device/cuda)
 set(HEXAD_CUDA_DEVICE_SOURCES
-  ${device}/blocks.cpp ${device}/card_allocator.cpp ${device}/card_memory.cpp ${device}/check.cpp ${device}/choose_card.cpp
+  ${device}/device_blocks.cpp ${device}/card_allocator.cpp ${device}/card_memory.cpp ${device}/cuda_check.cpp ${device}/choose_card.cpp
   ${device}/cuda_backend.cpp ${device}/cuda_stream.cpp
   ${device}/driver.cpp ${device}/named_range.cpp ${device}/pinned_allocator.cpp ${device}/reused_buffers.cpp ${device}/pinned_memory.cpp
   ${device}/plain_memory.cpp ${device}/queue.cpp ${device}/segment.cpp ${device}/shared_library.cpp ${device}/whole_blocks.cpp)
@@ -23,4 +23,4 @@ set(nccl ${PROJECT_SOURCE_DIR}/parallel/comm/nccl)
 set(HEXAD_NCCL_SOURCES
   ${PROJECT_SOURCE_DIR}/parallel/comm/card_messages.cpp
   ${nccl}/card_rank.cpp ${nccl}/channels.cpp ${nccl}/check.cpp ${nccl}/class_config.cpp ${nccl}/communicator.cpp
-  ${nccl}/device_group.cpp ${nccl}/nccl_group.cpp ${nccl}/pieces.cpp ${nccl}/registered.cpp ${nccl}/timed_events.cpp ${nccl}/watch.cpp)
+  ${nccl}/device_group.cpp ${nccl}/nccl_group.cpp ${nccl}/message_pieces.cpp ${nccl}/registered.cpp ${nccl}/timed_events.cpp ${nccl}/watch.cpp)

@@ -1,6 +1,6 @@
 #include "layers/block.h"
 
-#include "framework/autograd/checkpoint.h"
+#include "framework/autograd/recomputation.h"
 
 namespace hexad::layers {
 

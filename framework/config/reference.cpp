@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
-#include "framework/config/recipe.h"
 #include "framework/config/scalar.h"
+#include "framework/config/typed_recipe.h"
 #include "framework/config/words.h"
 #include "framework/config/writer.h"
 

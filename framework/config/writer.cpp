@@ -1,8 +1,8 @@
 #include "framework/config/writer.h"
 
 #include "framework/base/error.h"
-#include "framework/config/recipe.h"
 #include "framework/config/scalar.h"
+#include "framework/config/typed_recipe.h"
 
 namespace hexad::config {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "framework/io/checkpoint.h"
-#include "framework/io/fault.h"
+#include "framework/io/write_fault.h"
 
 namespace hexad::io {
 

@@ -8,7 +8,7 @@
 #include "framework/base/error.h"
 #include "framework/base/file_work.h"
 #include "framework/data/digest.h"
-#include "framework/io/fault.h"
+#include "framework/io/write_fault.h"
 
 namespace hexad::io {
 

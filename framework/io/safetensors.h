@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "framework/base/file_work.h"
-#include "framework/io/fault.h"
 #include "framework/io/region.h"
+#include "framework/io/write_fault.h"
 
 namespace hexad::io {
 

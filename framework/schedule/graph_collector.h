@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/schedule/runner.h"
+#include "framework/schedule/graph_runner.h"
 
 namespace hexad::schedule {
 

@@ -6,7 +6,7 @@
 
 #include "layers/base/builder.h"
 #include "layers/base/micro_batch.h"
-#include "parallel/tp/linear.h"
+#include "parallel/tp/parallel_linear.h"
 
 namespace hexad::layers {
 

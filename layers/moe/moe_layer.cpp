@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "framework/base/philox.h"
-#include "framework/kernels/meta/routing_model.h"
+#include "framework/kernels/meta/meta_routing.h"
 #include "layers/moe/router/capacity.h"
 #include "layers/moe/router/router_logits.h"
 #include "layers/moe/router/router_statistics.h"

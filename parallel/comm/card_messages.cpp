@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/plain_memory.h"
 #include "framework/tensor/device_access.h"

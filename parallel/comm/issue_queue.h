@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/comm/plan.h"
+#include "parallel/comm/rounds.h"
 #include "parallel/comm/traffic.h"
 
 namespace hexad::comm {

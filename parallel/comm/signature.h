@@ -1,7 +1,7 @@
 // Signatures, which the ranks of a group compare before an operation, to be sure that all of them mean the same one.
 #pragma once
 
-#include "parallel/comm/plan.h"
+#include "parallel/comm/rounds.h"
 
 namespace hexad::comm {
 

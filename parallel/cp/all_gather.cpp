@@ -1,7 +1,7 @@
 // Every rank gets the keys and values of the whole sequences first (Llama 3, section 3.3.2). Backward gathers them
 // again instead of keeping them.
 #include "parallel/cp/kinds.h"
-#include "parallel/cp/rows.h"
+#include "parallel/cp/sequence_rows.h"
 
 namespace hexad::cp {
 

@@ -1,9 +1,9 @@
 // Ring attention (Liu et al. 2023): at every step keys and values move on to the next rank while they are used here.
 #include <utility>
 
-#include "parallel/cp/blocks.h"
+#include "parallel/cp/attention_blocks.h"
 #include "parallel/cp/kinds.h"
-#include "parallel/cp/rows.h"
+#include "parallel/cp/sequence_rows.h"
 
 namespace hexad::cp {
 

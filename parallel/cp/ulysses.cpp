@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "parallel/cp/kinds.h"
-#include "parallel/cp/rows.h"
+#include "parallel/cp/sequence_rows.h"
 
 namespace hexad::cp {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "parallel/pp/runner.h"
+#include "parallel/pp/pipeline_runner.h"
 
 namespace hexad::pp {
 

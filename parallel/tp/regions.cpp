@@ -1,6 +1,6 @@
 #include "parallel/tp/regions.h"
 
-#include "parallel/comm/rows.h"
+#include "parallel/comm/gathered_rows.h"
 
 namespace hexad::tp {
 

@@ -1,5 +1,5 @@
-#include "parallel/tp/linear.h"
 #include "parallel/tp/overlap.h"
+#include "parallel/tp/parallel_linear.h"
 
 namespace hexad::tp {
 

@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "framework/autograd/checkpoint.h"
 #include "framework/autograd/ops/ops.h"
+#include "framework/autograd/recomputation.h"
 #include "tests/support/gradcheck.h"
 
 namespace hexad::tests {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "parallel/comm/plan.h"
+#include "parallel/comm/rounds.h"
 
 namespace hexad::comm {
 

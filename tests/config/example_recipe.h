@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "framework/base/error.h"
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 
 namespace example {
 

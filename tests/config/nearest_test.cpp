@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 
 namespace hexad::config {
 namespace {

@@ -8,7 +8,7 @@
 #include "framework/base/philox.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
-#include "parallel/cp/blocks.h"
+#include "parallel/cp/attention_blocks.h"
 #include "tests/cp/context_check.h"
 
 namespace hexad::tests {

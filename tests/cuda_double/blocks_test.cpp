@@ -1,5 +1,5 @@
 // Memory that is used again waits for its users before, and for nobody else.
-#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/device_blocks.h"
 
 #include <gtest/gtest.h>
 

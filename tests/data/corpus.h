@@ -4,7 +4,7 @@
 #include <string>
 
 #include "framework/data/prepare.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "framework/data/token_dataset.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "framework/data/input_report.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 

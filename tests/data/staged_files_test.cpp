@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 namespace {

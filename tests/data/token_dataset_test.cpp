@@ -7,7 +7,7 @@
 #include <cstring>
 #include <functional>
 
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 namespace {

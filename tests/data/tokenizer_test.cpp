@@ -7,7 +7,7 @@
 #include "framework/base/philox.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/pretokenize.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 

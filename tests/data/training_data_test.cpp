@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 #include "tests/data/corpus.h"
 
 namespace hexad::data {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "framework/io/inspect.h"
+#include "framework/io/inspect_checkpoint.h"
 
 namespace hexad::io {
 

@@ -7,8 +7,8 @@
 
 #include "framework/kernels/cpu/attention_tile.h"
 #include "framework/kernels/cpu/simd/isa.h"
+#include "tests/support/allowed_error.h"
 #include "tests/support/guarded.h"
-#include "tests/support/tolerance.h"
 
 namespace hexad::kernels::cpu {
 

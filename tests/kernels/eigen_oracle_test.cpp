@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "framework/kernels/kernel_table.h"
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::kernels {
 

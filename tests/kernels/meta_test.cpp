@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "framework/device/meta/meta_run.h"
+#include "framework/kernels/meta/meta_routing.h"
 #include "framework/kernels/meta/meta_table.h"
-#include "framework/kernels/meta/routing_model.h"
 #include "framework/tensor/host_read.h"
 #include "tests/kernels/cases.h"
 

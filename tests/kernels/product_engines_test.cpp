@@ -4,7 +4,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/gemm.h"
 #include "framework/kernels/cpu/simd/isa.h"
-#include "tests/kernels/products.h"
+#include "tests/kernels/product_cases.h"
 #include "tests/support/fenced.h"
 
 namespace hexad::kernels::cpu {

@@ -1,6 +1,6 @@
 #include "framework/kernels/cpu/products/products.h"
 
-#include "tests/kernels/products.h"
+#include "tests/kernels/product_cases.h"
 
 namespace hexad::kernels::cpu {
 

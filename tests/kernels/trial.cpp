@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "framework/base/philox.h"
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::tests {
 

@@ -7,7 +7,7 @@
 #include "framework/base/fp8.h"
 #include "framework/base/philox.h"
 #include "framework/kernels/kernel_table.h"
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::tests {
 

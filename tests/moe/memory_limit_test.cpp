@@ -8,8 +8,8 @@
 
 #include "framework/schedule/executor.h"
 #include "tests/moe/scheduled_layer.h"
-#include "tests/support/tolerance.h"
-#include "tests/training/scratch.h"
+#include "tests/support/allowed_error.h"
+#include "tests/training/test_folder.h"
 
 namespace hexad::tests {
 

@@ -1,7 +1,7 @@
 // The list of schedule.moe's choices, and what is made from it.
 #include <gtest/gtest.h>
 
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 #include "layers/moe/schedule/schedule_rules.h"
 
 namespace hexad::tests {

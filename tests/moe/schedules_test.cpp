@@ -11,8 +11,8 @@
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/paper_letters.h"
 #include "tests/moe/scheduled_layer.h"
-#include "tests/support/tolerance.h"
-#include "tests/training/scratch.h"
+#include "tests/support/allowed_error.h"
+#include "tests/training/test_folder.h"
 
 namespace hexad::tests {
 

@@ -1,11 +1,11 @@
-#include "tools/plan/curve.h"
+#include "tools/plan/measured_curve.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 #include "tools/plan/least_squares.h"
 
 namespace hexad::plan {

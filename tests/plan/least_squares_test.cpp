@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::plan {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "tests/support/on_device.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {

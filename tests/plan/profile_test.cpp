@@ -6,8 +6,8 @@
 #include <map>
 
 #include "parallel/comm/thread_group.h"
-#include "tools/plan/profile/exchange.h"
-#include "tools/plan/profile/groups.h"
+#include "tools/plan/profile/rank_groups.h"
+#include "tools/plan/profile/repeated_collective.h"
 
 namespace hexad::plan {
 namespace {

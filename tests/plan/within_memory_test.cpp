@@ -7,7 +7,7 @@
 #include <functional>
 #include <set>
 
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/schedule_choice.h"

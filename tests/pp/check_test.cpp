@@ -1,11 +1,11 @@
 // A wrong schedule is found, and said to be wrong where it is.
-#include "parallel/pp/check.h"
+#include "parallel/pp/program_check.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "tests/pp/kinds.h"
+#include "tests/pp/pipeline_kinds.h"
 
 namespace hexad::pp {
 namespace {

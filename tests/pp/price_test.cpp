@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "tests/pp/kinds.h"
+#include "tests/pp/pipeline_kinds.h"
 
 namespace hexad::pp {
 namespace {

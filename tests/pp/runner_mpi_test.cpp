@@ -3,7 +3,7 @@
 
 #include "parallel/comm/world.h"
 #include "tests/pp/chain.h"
-#include "tests/pp/kinds.h"
+#include "tests/pp/pipeline_kinds.h"
 
 namespace hexad::pp {
 

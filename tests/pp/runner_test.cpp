@@ -1,5 +1,5 @@
 // Every schedule, on any number of ranks, computes what one rank computes.
-#include "parallel/pp/runner.h"
+#include "parallel/pp/pipeline_runner.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "parallel/comm/thread_group.h"
 #include "tests/pp/chain.h"
-#include "tests/pp/kinds.h"
+#include "tests/pp/pipeline_kinds.h"
 
 namespace hexad::pp {
 

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/config/recipe.h"
-#include "parallel/pp/check.h"
+#include "framework/config/typed_recipe.h"
 #include "parallel/pp/price.h"
-#include "tests/pp/kinds.h"
+#include "parallel/pp/program_check.h"
+#include "tests/pp/pipeline_kinds.h"
 
 namespace hexad::pp {
 namespace {

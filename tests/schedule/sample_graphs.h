@@ -4,7 +4,7 @@
 #include "framework/base/dtype.h"
 #include "framework/base/error.h"
 #include "framework/schedule/simulator.h"
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::schedule {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "framework/tensor/tensor.h"
+#include "tests/support/allowed_error.h"
 #include "tests/support/on_device.h"
-#include "tests/support/tolerance.h"
 
 namespace hexad::tests {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tools/gpu/profile/kernel_names.h"
-#include "tools/gpu/profile/profile.h"
-#include "tools/gpu/profile/report.h"
+#include "tools/gpu/profile/profile_report.h"
+#include "tools/gpu/profile/step_profile.h"
 #include "tools/gpu/profile/steps.h"
 
 namespace hexad::gpu_profile {

@@ -1,7 +1,7 @@
 // Column- and row-parallel products against the plain ones, and bit for bit against their unfused compositions.
-#include "parallel/tp/linear.h"
+#include "parallel/tp/parallel_linear.h"
 
-#include "framework/autograd/checkpoint.h"
+#include "framework/autograd/recomputation.h"
 #include "parallel/tp/regions.h"
 #include "tests/tp/tp_lab.h"
 

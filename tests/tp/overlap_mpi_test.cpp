@@ -2,7 +2,7 @@
 #include "parallel/tp/overlap.h"
 
 #include "parallel/comm/world.h"
-#include "parallel/tp/linear.h"
+#include "parallel/tp/parallel_linear.h"
 #include "parallel/tp/regions.h"
 #include "parallel/tp/vocabulary.h"
 #include "tests/tp/tp_lab.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "parallel/comm/self_group.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/train/trainer.h"
 

@@ -4,7 +4,7 @@
 #include "framework/tensor/host_read.h"
 #include "optim/elementwise.h"
 #include "parallel/comm/self_group.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/memory_estimate.h"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "parallel/comm/self_group.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {

@@ -5,7 +5,7 @@
 
 #include "framework/io/checkpoint_writer.h"
 #include "parallel/comm/self_group.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {

@@ -7,7 +7,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
 #include "parallel/comm/thread_group.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {

@@ -3,7 +3,7 @@
 
 #include "layers/model_size.h"
 #include "parallel/comm/text_collectives.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/papers/monta.h"
 #include "tools/train/model/evaluation.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/support/compare.h"
-#include "tools/verify/documents.h"
+#include "tools/verify/test_documents.h"
 #include "tools/verify/training_run.h"
 
 namespace hexad::tests {

@@ -1,5 +1,5 @@
 // Definition of a difference, and the text of outcomes.
-#include "tools/verify/comparison.h"
+#include "tools/verify/tensor_comparison.h"
 
 #include <gtest/gtest.h>
 

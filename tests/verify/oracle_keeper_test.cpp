@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/train/recipe/complete.h"
 

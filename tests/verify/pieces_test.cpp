@@ -1,5 +1,5 @@
 // Whole tensors from what ranks hold: any rectangle, any run of its elements, on any rank.
-#include "tools/verify/pieces.h"
+#include "tools/verify/tensor_pieces.h"
 
 #include <gtest/gtest.h>
 

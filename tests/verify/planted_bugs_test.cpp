@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "framework/autograd/parameter.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
 #include "tools/train/recipe/complete.h"

@@ -12,7 +12,7 @@
 #include "framework/device/emulated/heap.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/schedule/executor.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
 #include "tools/train/recipe/complete.h"

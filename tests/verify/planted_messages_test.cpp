@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/comm/hasty_plan.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
 #include "tools/train/recipe/complete.h"

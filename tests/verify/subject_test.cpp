@@ -6,7 +6,7 @@
 #include <fstream>
 #include <set>
 
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/schedule_check.h"

@@ -16,7 +16,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/kernel_table.h"
 #include "parallel/comm/world.h"
-#include "parallel/cp/blocks.h"
+#include "parallel/cp/attention_blocks.h"
 
 namespace hexad::cp {
 

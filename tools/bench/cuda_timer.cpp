@@ -7,7 +7,7 @@
 
 #include "framework/base/error.h"
 #include "framework/base/philox.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/tensor/device_access.h"
 

@@ -12,7 +12,7 @@
 #include "parallel/comm/thread_group.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/papers/monta.h"
-#include "tools/verify/documents.h"
+#include "tools/verify/test_documents.h"
 #include "tools/verify/training_run.h"
 
 namespace hexad::verify {

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "parallel/comm/thread_group.h"
-#include "parallel/pp/check.h"
+#include "parallel/pp/pipeline_runner.h"
 #include "parallel/pp/price.h"
-#include "parallel/pp/runner.h"
+#include "parallel/pp/program_check.h"
 
 namespace hexad::pp {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "framework/base/error.h"
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 
 namespace hexad::plan {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "parallel/pp/check.h"
+#include "parallel/pp/program_check.h"
 #include "tools/plan/step_on_meta.h"
 #include "tools/train/recipe/stages.h"
 

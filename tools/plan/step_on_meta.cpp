@@ -7,7 +7,7 @@
 #include "framework/device/meta/meta_run.h"
 #include "optim/optimizer.h"
 #include "parallel/comm/imagined_group.h"
-#include "parallel/pp/check.h"
+#include "parallel/pp/program_check.h"
 #include "tools/train/model/evaluation.h"
 #include "tools/train/recipe/stages.h"
 #include "tools/train/train_step.h"

@@ -12,8 +12,8 @@
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/checkpoint/start_check.h"
 #include "tools/train/process/cores.h"
-#include "tools/train/process/fault.h"
-#include "tools/train/process/placement.h"
+#include "tools/train/process/planted_fault.h"
+#include "tools/train/process/process_placement.h"
 #include "tools/train/recipe/cautions.h"
 
 namespace hexad::train {

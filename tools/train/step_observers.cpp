@@ -8,7 +8,7 @@
 #include "tools/train/model/replica_check.h"
 #include "tools/train/model/weight_fault.h"
 #include "tools/train/process/crash_report.h"
-#include "tools/train/process/fault.h"
+#include "tools/train/process/planted_fault.h"
 
 namespace hexad::train {
 

@@ -10,8 +10,8 @@
 #include "optim/lr_schedule.h"
 #include "tools/train/model/evaluation.h"
 #include "tools/train/opening.h"
-#include "tools/train/process/fault.h"
-#include "tools/train/process/launch.h"
+#include "tools/train/process/launcher.h"
+#include "tools/train/process/planted_fault.h"
 #include "tools/train/process/signals.h"
 #include "tools/train/report/run_report.h"
 

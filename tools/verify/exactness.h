@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "tools/train/recipe/recipe.h"
-#include "tools/verify/comparison.h"
+#include "tools/verify/tensor_comparison.h"
 
 namespace hexad::verify {
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tools/verify/comparison.h"
+#include "tools/verify/tensor_comparison.h"
 
 namespace hexad::verify {
 

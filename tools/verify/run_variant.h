@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "parallel/comm/plan.h"
+#include "parallel/comm/rounds.h"
 #include "tools/verify/subject.h"
 #include "tools/verify/training_run.h"
 

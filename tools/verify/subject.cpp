@@ -12,9 +12,9 @@
 #include "parallel/comm/self_group.h"
 #include "tools/train/model/generation.h"
 #include "tools/train/recipe/schedule_check.h"
-#include "tools/verify/documents.h"
 #include "tools/verify/exactness.h"
 #include "tools/verify/subject_kind.h"
+#include "tools/verify/test_documents.h"
 #include "tools/verify/training_run.h"
 
 namespace hexad::verify {

@@ -11,7 +11,7 @@
 #include "layers/registry.h"
 #include "tools/train/model/evaluation.h"
 #include "tools/train/recipe/recipe.h"
-#include "tools/verify/comparison.h"
+#include "tools/verify/tensor_comparison.h"
 #include "tools/verify/variant.h"
 
 namespace hexad::verify {

@@ -7,7 +7,7 @@
 #include "framework/data/source.h"
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/train_step.h"
-#include "tools/verify/pieces.h"
+#include "tools/verify/tensor_pieces.h"
 
 namespace hexad::verify {
 

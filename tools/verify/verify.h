@@ -2,6 +2,6 @@
 // hexad::verify.
 #pragma once
 
-#include "tools/verify/comparison.h"
 #include "tools/verify/session.h"
+#include "tools/verify/tensor_comparison.h"
 #include "tools/verify/training_run.h"

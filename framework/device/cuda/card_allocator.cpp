@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 namespace {

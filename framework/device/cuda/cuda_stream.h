@@ -8,7 +8,7 @@
 #include <typeindex>
 #include <unordered_map>
 
-#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/device_blocks.h"
 #include "framework/device/cuda/queue.h"
 #include "framework/device/stream.h"
 

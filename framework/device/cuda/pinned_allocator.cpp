@@ -1,7 +1,7 @@
 #include "framework/device/cuda/pinned_allocator.h"
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "framework/device/allocator.h"
-#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/device_blocks.h"
 #include "framework/device/cuda/pinned_memory.h"
 
 namespace hexad::device::cuda {

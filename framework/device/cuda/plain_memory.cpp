@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 

@@ -2,7 +2,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 

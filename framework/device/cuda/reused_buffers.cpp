@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 namespace {

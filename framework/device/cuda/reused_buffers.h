@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/device_blocks.h"
 #include "framework/device/cuda/raw_memory.h"
 
 namespace hexad::device::cuda {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/device_blocks.h"
 #include "framework/device/cuda/driver.h"
 #include "framework/device/free_ranges.h"
 

@@ -7,7 +7,7 @@
 #include "framework/base/error.h"
 #include "framework/device/backend.h"
 #include "framework/device/emulated/emulated_allocator.h"
-#include "framework/device/emulated/pinned_memory.h"
+#include "framework/device/emulated/emulated_pinned_memory.h"
 
 namespace hexad::device {
 namespace {

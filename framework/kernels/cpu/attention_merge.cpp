@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "framework/kernels/cpu/attention.h"
+#include "framework/kernels/cpu/flat_rows.h"
 #include "framework/kernels/cpu/parallel.h"
-#include "framework/kernels/cpu/rows.h"
 
 namespace hexad::kernels::cpu {
 

@@ -1,5 +1,5 @@
-#include "framework/kernels/cpu/groups.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/cpu/row_groups.h"
 #include "framework/kernels/cpu/simd/norm_loops.h"
 #include "framework/kernels/kernel_table.h"
 

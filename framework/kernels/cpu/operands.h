@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "framework/base/block_sizes.h"
+#include "framework/kernels/cpu/flat_rows.h"
 #include "framework/kernels/cpu/parallel.h"
-#include "framework/kernels/cpu/rows.h"
 #include "framework/kernels/cpu/simd/norm_loops.h"
 #include "framework/kernels/cpu/simd/pointwise_loops.h"
 

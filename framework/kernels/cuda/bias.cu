@@ -1,6 +1,6 @@
 #include <bit>
 
-#include "framework/kernels/cuda/products/groups.h"
+#include "framework/kernels/cuda/products/product_groups.h"
 #include "framework/kernels/cuda/vectors.cuh"
 #include "framework/kernels/kernel_table.h"
 

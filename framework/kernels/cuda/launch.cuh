@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/kernels/cuda/launch_plan.h"
 #include "framework/kernels/cuda/launcher.cuh"

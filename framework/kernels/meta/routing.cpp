@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "framework/kernels/meta/meta_kernels.h"
-#include "framework/kernels/meta/routing_model.h"
+#include "framework/kernels/meta/meta_routing.h"
 
 namespace hexad::kernels::meta {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "parallel/comm/rows.h"
+#include "parallel/comm/gathered_rows.h"
 
 namespace hexad::moe {
 

@@ -4,7 +4,7 @@
 
 #include "framework/kernels/kernel_table.h"
 #include "layers/moe/schedule/memory_limit.h"
-#include "parallel/comm/rows.h"
+#include "parallel/comm/gathered_rows.h"
 #include "parallel/ep/offsets.h"
 
 namespace hexad::moe {

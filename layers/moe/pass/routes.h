@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/schedule/runner.h"
+#include "framework/schedule/graph_runner.h"
 #include "layers/moe/experts/experts.h"
 #include "layers/moe/pass/row_format.h"
 #include "layers/moe/schedule/issue_order.h"

@@ -1,6 +1,6 @@
 #include "layers/moe/router/capacity.h"
 
-#include "parallel/comm/rows.h"
+#include "parallel/comm/gathered_rows.h"
 #include "parallel/ep/received.h"
 
 namespace hexad::moe {

@@ -1,6 +1,6 @@
 #include "parallel/comm/nccl/card_rank.h"
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::comm::nccl {

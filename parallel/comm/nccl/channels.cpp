@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "parallel/comm/nccl/pieces.h"
+#include "parallel/comm/nccl/message_pieces.h"
 
 namespace hexad::comm::nccl {
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "parallel/comm/card_messages.h"
 #include "parallel/comm/nccl/nccl_group.h"

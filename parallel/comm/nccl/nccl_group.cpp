@@ -4,9 +4,9 @@
 #include <array>
 #include <cstring>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/tensor/device_access.h"
-#include "parallel/comm/nccl/pieces.h"
+#include "parallel/comm/nccl/message_pieces.h"
 
 namespace hexad::comm::nccl {
 

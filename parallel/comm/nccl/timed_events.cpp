@@ -3,7 +3,7 @@
 #include <mutex>
 #include <vector>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::comm::nccl {
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::plan::eps {
 namespace {

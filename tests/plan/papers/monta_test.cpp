@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::plan::monta {
 namespace {

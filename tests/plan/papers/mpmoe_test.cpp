@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::plan::mpmoe {
 namespace {

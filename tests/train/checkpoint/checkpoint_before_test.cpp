@@ -6,9 +6,9 @@
 #include "framework/data/synthetic_source.h"
 #include "framework/io/checkpoint_writer.h"
 #include "parallel/comm/self_group.h"
+#include "tests/support/allowed_error.h"
 #include "tests/support/stack.h"
-#include "tests/support/tolerance.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {

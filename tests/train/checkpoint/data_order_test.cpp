@@ -9,7 +9,7 @@
 #include "framework/data/file.h"
 #include "framework/data/prepare.h"
 #include "framework/io/checkpoint_store.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/trainer.h"

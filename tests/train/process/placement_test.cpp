@@ -1,5 +1,5 @@
 // Groups across nodes that need not be.
-#include "tools/train/process/placement.h"
+#include "tools/train/process/process_placement.h"
 
 #include <gtest/gtest.h>
 

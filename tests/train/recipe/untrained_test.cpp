@@ -8,7 +8,7 @@
 
 #include "tests/training/training.h"
 #include "tools/train/recipe/cautions.h"
-#include "tools/train/recipe/comparison.h"
+#include "tools/train/recipe/recipe_comparison.h"
 
 namespace hexad::tests {
 

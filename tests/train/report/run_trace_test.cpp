@@ -11,7 +11,7 @@
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/support/read_trace.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {

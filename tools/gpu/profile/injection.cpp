@@ -17,8 +17,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tools/gpu/profile/profile.h"
-#include "tools/gpu/profile/report.h"
+#include "tools/gpu/profile/profile_report.h"
+#include "tools/gpu/profile/step_profile.h"
 
 namespace hexad::gpu_profile {
 namespace {

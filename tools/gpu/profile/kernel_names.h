@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "tools/gpu/profile/profile.h"
+#include "tools/gpu/profile/step_profile.h"
 
 namespace hexad::gpu_profile {
 

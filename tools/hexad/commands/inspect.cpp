@@ -7,8 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "framework/base/path_problem.h"
-#include "framework/data/inspect.h"
-#include "framework/io/inspect.h"
+#include "framework/data/inspect_dataset.h"
+#include "framework/io/inspect_checkpoint.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/train/checkpoint/run_directory.h"

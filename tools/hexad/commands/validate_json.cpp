@@ -6,8 +6,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include "framework/config/recipe.h"
 #include "framework/config/recipe_error.h"
+#include "framework/config/typed_recipe.h"
 
 namespace hexad::app {
 namespace {

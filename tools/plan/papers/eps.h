@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/plan/curve.h"
+#include "tools/plan/measured_curve.h"
 
 namespace hexad::plan::eps {
 

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 
 namespace hexad::plan {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/plan/curve.h"
+#include "tools/plan/measured_curve.h"
 #include "tools/plan/parameter_memory.h"
 
 namespace hexad::plan::monta {

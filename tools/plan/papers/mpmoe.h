@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tools/plan/curve.h"
+#include "tools/plan/measured_curve.h"
 
 namespace hexad::plan::mpmoe {
 

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "framework/telemetry/units.h"
-#include "tools/plan/profile/exchange.h"
 #include "tools/plan/profile/parts.h"
+#include "tools/plan/profile/repeated_collective.h"
 
 namespace hexad::plan {
 namespace {

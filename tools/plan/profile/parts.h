@@ -1,8 +1,8 @@
 // The parts of a profile. Each is collective over the timer's world and fills its part of `cluster`.
 #pragma once
 
-#include "tools/plan/profile/groups.h"
 #include "tools/plan/profile/profile.h"
+#include "tools/plan/profile/rank_groups.h"
 #include "tools/plan/profile/timer.h"
 
 namespace hexad::plan {

@@ -6,8 +6,8 @@
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/kernel_table.h"
-#include "tools/plan/profile/exchange.h"
 #include "tools/plan/profile/parts.h"
+#include "tools/plan/profile/repeated_collective.h"
 
 namespace hexad::plan {
 namespace {

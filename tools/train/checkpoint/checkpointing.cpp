@@ -11,7 +11,7 @@
 #include "parallel/comm/text_collectives.h"
 #include "parallel/dp/owned.h"
 #include "tools/train/checkpoint/saved_run.h"
-#include "tools/train/recipe/comparison.h"
+#include "tools/train/recipe/recipe_comparison.h"
 
 namespace hexad::train {
 

@@ -12,7 +12,7 @@
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/model/model_instance.h"
-#include "tools/train/recipe/comparison.h"
+#include "tools/train/recipe/recipe_comparison.h"
 
 namespace hexad::train {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "framework/schedule/fibers.h"
-#include "framework/schedule/runner.h"
+#include "framework/schedule/graph_runner.h"
 #include "layers/transformer.h"
 #include "parallel/dp/weight_buckets.h"
 #include "tools/train/recipe/recipe.h"

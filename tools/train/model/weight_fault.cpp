@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "framework/tensor/host_read.h"
-#include "tools/train/process/fault.h"
+#include "tools/train/process/planted_fault.h"
 
 namespace hexad::train {
 

@@ -1,4 +1,4 @@
-// Deliberate failures of weights and gradients, for tests: see tools/train/process/fault.h.
+// Deliberate failures of weights and gradients, for tests: see tools/train/process/planted_fault.h.
 #pragma once
 
 #include "tools/train/model/model_instance.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/train/process/launch.h"
+#include "tools/train/process/launcher.h"
 
 namespace hexad::train {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <ctime>
 
-#include "tools/train/process/launch.h"
+#include "tools/train/process/launcher.h"
 
 namespace hexad::train {
 namespace {

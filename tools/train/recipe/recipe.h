@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "framework/base/dtype.h"
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 #include "framework/data/data_config.h"
 #include "framework/device/device_kind.h"
 #include "layers/base/model_config.h"

@@ -13,7 +13,7 @@
 #include "framework/config/settings.h"
 #include "framework/telemetry/report_data.h"
 #include "tools/train/checkpoint/run_directory.h"
-#include "tools/train/recipe/comparison.h"
+#include "tools/train/recipe/recipe_comparison.h"
 #include "tools/train/report/trained_steps.h"
 
 namespace hexad::train {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "framework/kernels/cpu/groups.h"
 #include "framework/kernels/cpu/products/add_rounded.h"
 #include "framework/kernels/cpu/products/gemm.h"
+#include "framework/kernels/cpu/row_groups.h"
 #include "framework/kernels/cpu/simd/isa.h"
 
 namespace hexad::kernels::cpu {

@@ -3,7 +3,7 @@
 
 #include "framework/kernels/cuda/products/grouped_passes.h"
 #include "framework/kernels/cuda/products/grouped_seconds.h"
-#include "framework/kernels/cuda/products/groups.h"
+#include "framework/kernels/cuda/products/product_groups.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/device_access.h"
 

@@ -1,6 +1,6 @@
 #include <cuda_runtime_api.h>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/kernels/cuda/products/bf16_parts.h"
 #include "framework/kernels/cuda/products/blas.h"

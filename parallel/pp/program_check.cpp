@@ -1,4 +1,4 @@
-#include "parallel/pp/check.h"
+#include "parallel/pp/program_check.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "parallel/cp/blocks.h"
+#include "parallel/cp/attention_blocks.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "parallel/comm/plan.h"
+#include "parallel/comm/rounds.h"
 
 #include <algorithm>
 

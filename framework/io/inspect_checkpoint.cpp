@@ -1,4 +1,4 @@
-#include "framework/io/inspect.h"
+#include "framework/io/inspect_checkpoint.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "framework/autograd/checkpoint.h"
+#include "framework/autograd/recomputation.h"
 
 namespace hexad::autograd {
 

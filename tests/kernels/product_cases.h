@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "framework/kernels/kernel_table.h"
+#include "tests/support/allowed_error.h"
 #include "tests/support/guarded.h"
-#include "tests/support/tolerance.h"
 
 namespace hexad::kernels::cpu {
 

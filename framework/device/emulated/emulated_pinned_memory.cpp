@@ -1,4 +1,4 @@
-#include "framework/device/emulated/pinned_memory.h"
+#include "framework/device/emulated/emulated_pinned_memory.h"
 
 #include "framework/base/error.h"
 

@@ -1,4 +1,4 @@
-#include "tools/hexad/commands/output_file.h"
+#include "tools/hexad/commands/user_file.h"
 
 #include <filesystem>
 #include <fstream>

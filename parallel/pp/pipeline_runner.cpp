@@ -1,10 +1,10 @@
-#include "parallel/pp/runner.h"
+#include "parallel/pp/pipeline_runner.h"
 
 #include <map>
 #include <utility>
 
-#include "parallel/pp/check.h"
 #include "parallel/pp/dependencies.h"
+#include "parallel/pp/program_check.h"
 
 namespace hexad::pp {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/plan/profile/groups.h"
+#include "tools/plan/profile/rank_groups.h"
 
 #include <algorithm>
 

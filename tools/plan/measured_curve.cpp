@@ -1,4 +1,4 @@
-#include "tools/plan/curve.h"
+#include "tools/plan/measured_curve.h"
 
 #include <algorithm>
 #include <cmath>

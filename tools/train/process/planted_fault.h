@@ -9,7 +9,7 @@
 
 #include "framework/base/file_work.h"
 #include "framework/device/span_log.h"
-#include "framework/io/fault.h"
+#include "framework/io/write_fault.h"
 
 namespace hexad::train {
 

@@ -1,4 +1,4 @@
-#include "parallel/cp/rows.h"
+#include "parallel/cp/sequence_rows.h"
 
 #include "framework/kernels/kernel_table.h"
 

@@ -1,4 +1,4 @@
-#include "tools/verify/documents.h"
+#include "tools/verify/test_documents.h"
 
 #include <algorithm>
 #include <functional>

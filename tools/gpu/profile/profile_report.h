@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/gpu/profile/profile.h"
+#include "tools/gpu/profile/step_profile.h"
 
 namespace hexad::gpu_profile {
 

@@ -1,4 +1,4 @@
-#include "tools/plan/profile/exchange.h"
+#include "tools/plan/profile/repeated_collective.h"
 
 namespace hexad::plan {
 

@@ -1,4 +1,4 @@
-#include "tools/gpu/profile/report.h"
+#include "tools/gpu/profile/profile_report.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "parallel/comm/nccl/pieces.h"
+#include "parallel/comm/nccl/message_pieces.h"
 
 namespace hexad::comm::nccl {
 

@@ -1,4 +1,4 @@
-#include "framework/kernels/cuda/products/groups.h"
+#include "framework/kernels/cuda/products/product_groups.h"
 
 #include "framework/kernels/cuda/launch.cuh"
 

@@ -1,4 +1,4 @@
-#include "tools/gpu/profile/profile.h"
+#include "tools/gpu/profile/step_profile.h"
 
 #include <algorithm>
 #include <map>

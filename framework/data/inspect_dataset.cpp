@@ -1,4 +1,4 @@
-#include "framework/data/inspect.h"
+#include "framework/data/inspect_dataset.h"
 
 #include <algorithm>
 #include <filesystem>

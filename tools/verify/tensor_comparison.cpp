@@ -1,4 +1,4 @@
-#include "tools/verify/comparison.h"
+#include "tools/verify/tensor_comparison.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/device_blocks.h"
 
 #include <algorithm>
 #include <utility>

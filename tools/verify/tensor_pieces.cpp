@@ -1,4 +1,4 @@
-#include "tools/verify/pieces.h"
+#include "tools/verify/tensor_pieces.h"
 
 #include <algorithm>
 #include <cstring>

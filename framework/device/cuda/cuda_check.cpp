@@ -1,4 +1,4 @@
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 #include "framework/base/error.h"
 

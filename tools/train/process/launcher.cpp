@@ -1,4 +1,4 @@
-#include "tools/train/process/launch.h"
+#include "tools/train/process/launcher.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "tools/train/recipe/comparison.h"
+#include "tools/train/recipe/recipe_comparison.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tools/train/process/placement.h"
+#include "tools/train/process/process_placement.h"
 
 #include <algorithm>
 #include <vector>

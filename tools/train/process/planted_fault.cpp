@@ -1,4 +1,4 @@
-#include "tools/train/process/fault.h"
+#include "tools/train/process/planted_fault.h"
 
 #include <unistd.h>
 
