@@ -14,7 +14,7 @@ set(HEXAD_CUDA_KERNEL_SOURCES
 set(HEXAD_CUDA_KERNELS
   attention/documents attention/heads_first attention/merge attention/plain_backward attention/plain_forward
   attention/tensor_backward_keys attention/tensor_backward_queries attention/tensor_forward attention/tiled attention/visibility
-  products/bf16_parts products/grouped_simple products/groups
+  products/bf16_parts products/grouped_simple products/product_groups
   ${HEXAD_KERNEL_FAMILIES})
 list(TRANSFORM HEXAD_CUDA_KERNELS PREPEND ${kernels}/)
 list(TRANSFORM HEXAD_CUDA_KERNELS APPEND .cu)

@@ -57,7 +57,7 @@ CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Opti
     : options_(options),
       check_collectives_(options.guards.check_collectives),
       round_bytes_(options.limits.round_bytes),
-      queue_(options.limits, options.make_plan),
+      queue_(options.limits, options.make_message_plan),
       watchdog_seconds_(options.guards.watchdog_seconds) {
   std::exception_ptr failed;
   {

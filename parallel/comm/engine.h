@@ -41,8 +41,8 @@ class CommEngine {
     /// for and does not answer for some seconds counts as lost, and the wait fails with Error(peer_lost). A process
     /// that is asked while others do not come to MPI_Init ends with `peer_lost`. Called on any thread.
     std::function<bool()> asked_to_end{};
-    Jitter jitter{};                       // for tests
-    MakePlan make_plan = comm::make_plan;  // for tests
+    Jitter jitter{};                                              // for tests
+    MakeMessagePlan make_message_plan = comm::make_message_plan;  // for tests
   };
   /// Starts the thread; it calls `connect` first and destroys the transport last. The caller is the rank's own thread:
   /// while it waits for communication, the engine does not sleep. Throws what `connect` throws.

@@ -75,7 +75,7 @@ IssueQueue::Start IssueQueue::startable(Queue& queue) const {
     if (!r.ready) return {};
     if (!r.planned) {
       const int size = static_cast<int>(r.members->size());
-      r.plan = make_plan_(r.operation, r.rank, size, r.round_bytes);
+      r.plan = make_message_plan_(r.operation, r.rank, size, r.round_bytes);
       if (r.checked) check_first(r.plan, r.operation, r.group, r.number, r.rank, size);
       r.finished.assign(r.plan.rounds.size(), false);
       r.unheard = others_of(r);

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/comm/rounds.h"
+#include "parallel/comm/message_plan.h"
 #include "parallel/comm/traffic.h"
 
 namespace hexad::comm {
@@ -62,7 +62,7 @@ struct Request {
   bool boosted = false;  // somebody waits for it or for a later one of its channel
   bool awaited = false;  // a thread of the rank stands still until it is done
   bool urgent = false;   // the rank's own thread waits: it has nothing else to do with its core
-  Plan plan;             // made when its turn comes
+  MessagePlan plan;      // made when its turn comes
   bool planned = false;
   size_t started = 0;          // rounds
   size_t finished_prefix = 0;  // rounds finished without a gap
@@ -87,8 +87,8 @@ using RequestPtr = std::shared_ptr<Request>;
 /// highest of these operations: it ends, then the next one does.
 class IssueQueue {
  public:
-  explicit IssueQueue(const Limits& limits, MakePlan make_plan = comm::make_plan)
-      : limits_(limits), make_plan_(make_plan) {}
+  explicit IssueQueue(const Limits& limits, MakeMessagePlan make_message_plan = comm::make_message_plan)
+      : limits_(limits), make_message_plan_(make_message_plan) {}
 
   void limit(const Limits& limits) { limits_ = limits; }
   void prioritize(const Priorities& priorities) { priorities_ = priorities; }
@@ -155,7 +155,7 @@ class IssueQueue {
   Volume excess(const Candidate& c) const;
 
   Limits limits_;
-  const MakePlan make_plan_;
+  const MakeMessagePlan make_message_plan_;
   Priorities priorities_;
   int64_t arrivals_ = 0;
   std::set<std::tuple<Link, TrafficClass, Urgency>> used_;  // control apart

@@ -60,7 +60,7 @@ std::string disagreement(const std::string& group, int64_t number, int a, const 
              " calls ", call_b);
 }
 
-void check_first(Plan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size) {
+void check_first(MessagePlan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size) {
   const auto headers = std::make_shared<Headers>();
   headers->sent.resize(size);
   headers->received.resize(size);

@@ -1,7 +1,7 @@
 // Signatures, which the ranks of a group compare before an operation, to be sure that all of them mean the same one.
 #pragma once
 
-#include "parallel/comm/rounds.h"
+#include "parallel/comm/message_plan.h"
 
 namespace hexad::comm {
 
@@ -27,6 +27,6 @@ std::string disagreement(const std::string& group, int64_t number, int a, const 
 
 /// Puts a round before all others, in which the ranks exchange their signatures. Where these differ, its `finish`
 /// throws Error(communication) with disagreement(). Of a send and its receive only the receiver checks.
-void check_first(Plan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size);
+void check_first(MessagePlan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size);
 
 }  // namespace hexad::comm

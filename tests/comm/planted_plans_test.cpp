@@ -68,17 +68,17 @@ bool broadcast(const ProcessGroup& world) {
   return is(x, [&](int64_t i) { return value(0, i); });
 }
 
-bool is_right(int ranks, uint64_t seed, Collective collective, MakePlan plan) {
+bool is_right(int ranks, uint64_t seed, Collective collective, MakeMessagePlan plan) {
   std::atomic<int> right = 0;
   with_engine_ranks(ranks, [&](const ProcessGroup& world) { right += collective(world); },
-                    {.adversary = seed, .engine = {.limits = {.round_bytes = round_bytes}, .make_plan = plan}});
+                    {.adversary = seed, .engine = {.limits = {.round_bytes = round_bytes}, .make_message_plan = plan}});
   return right == ranks;
 }
 
 struct Planted {
   const char* name;
   Collective collective;
-  MakePlan plan;
+  MakeMessagePlan plan;
   int least_ranks = 2;
 };
 void PrintTo(const Planted& p, std::ostream* out) { *out << p.name; }
@@ -96,7 +96,7 @@ TEST_P(PlantedPlans, AreFoundForEverySeed) {
   const Planted& p = GetParam();
   for (int ranks = p.least_ranks; ranks <= 4; ++ranks)
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
-      EXPECT_TRUE(is_right(ranks, seed, p.collective, make_plan)) << ranks << " ranks, seed " << seed;
+      EXPECT_TRUE(is_right(ranks, seed, p.collective, make_message_plan)) << ranks << " ranks, seed " << seed;
       EXPECT_FALSE(is_right(ranks, seed, p.collective, p.plan)) << ranks << " ranks, seed " << seed;
     }
 }

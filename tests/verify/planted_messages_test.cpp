@@ -2,7 +2,7 @@
 // the network that chooses what is hardest for them, whatever its seed.
 #include <gtest/gtest.h>
 
-#include "tests/comm/hasty_plan.h"
+#include "tests/comm/hasty_message_plan.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
@@ -21,16 +21,16 @@ constexpr uint64_t seeds = 3;
 
 class InsideCommunication final : public Sabotage {
  public:
-  explicit InsideCommunication(comm::MakePlan make_plan) : plan_(make_plan) {}
+  explicit InsideCommunication(comm::MakeMessagePlan make_message_plan) : plan_(make_message_plan) {}
   explicit InsideCommunication(Wrong wrong) : wrong_(std::move(wrong)) {}
   std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup& world, const MeshSizes&) const override {
     return wrong_ ? wrong_group(world, wrong_) : nullptr;
   }
-  comm::MakePlan plan() const override { return plan_; }
+  comm::MakeMessagePlan plan() const override { return plan_; }
 
  private:
   Wrong wrong_;
-  comm::MakePlan plan_ = comm::make_plan;
+  comm::MakeMessagePlan plan_ = comm::make_message_plan;
 };
 
 struct Bug {

@@ -107,12 +107,12 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
 
 namespace {
 
-void start_ranks(const Variant& variant, const ThreadRuns& how, double watchdog, comm::MakePlan plan,
+void start_ranks(const Variant& variant, const ThreadRuns& how, double watchdog, comm::MakeMessagePlan plan,
                  const std::function<void(const comm::ProcessGroup& world)>& body) {
   const int world = variant.mesh.world();
   if (variant["transport"] == "engine") {
     const comm::CommEngine::Options engine{
-        .limits = toy_limits, .guards = {.watchdog_seconds = watchdog}, .make_plan = plan};
+        .limits = toy_limits, .guards = {.watchdog_seconds = watchdog}, .make_message_plan = plan};
     return comm::with_engine_ranks(
         world, body, {.node_of_rank = nodes_of_threads(world), .adversary = how.jitter.value_or(1), .engine = engine});
   }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "parallel/comm/rounds.h"
+#include "parallel/comm/message_plan.h"
 #include "tools/verify/subject.h"
 #include "tools/verify/training_run.h"
 
@@ -22,7 +22,7 @@ class Sabotage {
     return nullptr;
   }
   /// Plan by which collectives become messages, if ranks have a communication engine.
-  virtual comm::MakePlan plan() const { return comm::make_plan; }
+  virtual comm::MakeMessagePlan plan() const { return comm::make_message_plan; }
   /// Data that this rank reads, in place of `source`; null: the right ones.
   virtual std::unique_ptr<data::Source> data(const data::Source&, const TrainingRun&) const { return nullptr; }
   virtual void initialized(TrainingRun&) const {}

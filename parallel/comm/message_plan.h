@@ -34,7 +34,7 @@ struct Round {
 
 /// Rounds start in order, and so do the messages between two ranks: they need no names to be matched. Their number and
 /// sizes follow from the operation's sizes alone, so both sides cut alike.
-struct Plan {
+struct MessagePlan {
   std::vector<Round> rounds;    // at least one, if only an empty one
   std::vector<Tensor> scratch;  // lives as long as the plan
 };
@@ -45,7 +45,7 @@ struct Plan {
 ///     rank sends 2 (size - 1) / size of the tensor, which is optimal.
 ///   - A broadcast scatters pieces and gathers them: no rank sends more than that.
 ///   - Small tensors go whole to everybody.
-Plan make_plan(const Operation& op, int rank, int size, int64_t round_bytes);
-using MakePlan = Plan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
+MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes);
+using MakeMessagePlan = MessagePlan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
 
 }  // namespace hexad::comm

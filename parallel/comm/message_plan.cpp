@@ -1,4 +1,4 @@
-#include "parallel/comm/rounds.h"
+#include "parallel/comm/message_plan.h"
 
 #include <algorithm>
 
@@ -39,7 +39,7 @@ class Planner {
             std::max(block_sizes().message_bytes, round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1))) /
             64 * 64) {}
 
-  Plan make() {
+  MessagePlan make() {
     switch (op_.kind) {
       case Kind::all_reduce:
         op_.out.bytes() <= block_sizes().whole_bytes ? all_reduce_small() : all_reduce();
@@ -282,7 +282,7 @@ class Planner {
   const Operation& op_;
   const int rank_, size_;
   const int64_t piece_;  // bytes of the longest message
-  Plan plan_;
+  MessagePlan plan_;
 };
 
 }  // namespace
@@ -294,7 +294,7 @@ Volume Round::volume() const {
   return total;
 }
 
-Plan make_plan(const Operation& op, int rank, int size, int64_t round_bytes) {
+MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes) {
   return Planner(op, rank, size, round_bytes).make();
 }
 

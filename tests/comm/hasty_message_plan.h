@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "parallel/comm/rounds.h"
+#include "parallel/comm/message_plan.h"
 
 namespace hexad::comm {
 
@@ -11,8 +11,8 @@ namespace hexad::comm {
 /// sum what they receive (`sums`: into slots that are still in use), or the others (that pass on what is not there
 /// yet).
 template <Operation::Kind kind, bool sums>
-Plan hasty_plan(const Operation& op, int rank, int size, int64_t round_bytes) {
-  Plan plan = make_plan(op, rank, size, round_bytes);
+MessagePlan hasty_plan(const Operation& op, int rank, int size, int64_t round_bytes) {
+  MessagePlan plan = make_message_plan(op, rank, size, round_bytes);
   if (op.kind != kind) return plan;
   for (Round& round : plan.rounds)
     if (static_cast<bool>(round.finish) == sums) round.after = std::max(-1, round.after - 1);
