@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "framework/device/block_size.h"
 
 namespace hexad::device {
@@ -31,7 +32,7 @@ int64_t block_size(int64_t bytes) {
 std::string_view name_of(Category category) {
   constexpr std::string_view names[] = {"parameter", "gradient",      "optimizer", "activation",
                                         "temporary", "communication", "offload"};
-  return names[category];
+  return names[base::ordinal(category)];
 }
 
 std::string human_bytes(int64_t bytes) {
@@ -63,7 +64,7 @@ void Allocator::hold(int64_t bytes) {
 }
 
 void Allocator::count_locked(int64_t bytes, Category category) {
-  const size_t c = category;
+  const size_t c = base::ordinal(category);
   const auto live = live_.try_emplace({std::abs(bytes), category}).first;
   live->second += bytes < 0 ? -1 : 1;
   if (live->second == 0) live_.erase(live);

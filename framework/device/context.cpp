@@ -1,6 +1,7 @@
 #include "framework/device/context.h"
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "framework/device/meta/meta_run.h"
 
 namespace hexad::device {
@@ -24,7 +25,7 @@ std::unique_ptr<Backend> make_backend(const ContextOptions& options) {
 
 std::string_view name_of(DeviceKind kind) {
   if (kind == DeviceKind::meta) return "meta";
-  return enum_names(kind)[kind].second;
+  return enum_names(kind)[base::ordinal(kind)].second;
 }
 
 DeviceContext::DeviceContext(const Options& options)
@@ -57,7 +58,8 @@ Stream& DeviceContext::host_stream() {
 
 void DeviceContext::run_lanes_on_threads(bool wanted) {
   if (wanted == by_themselves_) return;
-  for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy}) lanes_[lane] = backend_->make_lane(lane, wanted);
+  for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy})
+    lanes_[base::ordinal(lane)] = backend_->make_lane(lane, wanted);
   by_themselves_ = wanted;
 }
 
@@ -68,7 +70,7 @@ const std::shared_ptr<Allocator>& DeviceContext::offload_allocator() {
 
 std::array<int64_t, category_count> DeviceContext::used_memory() const {
   std::array<int64_t, category_count> used = allocator_->stats().used;
-  if (offload_) used[Category::offload] = offload_->stats().used_in(Category::offload);
+  if (offload_) used[base::ordinal(Category::offload)] = offload_->stats().used_in(Category::offload);
   return used;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "framework/base/ordinal.h"
 #include "framework/device/backend.h"
 #include "framework/device/span_log.h"
 
@@ -34,7 +35,7 @@ class DeviceContext {
   const std::shared_ptr<Allocator>& allocator() const { return allocator_; }
   /// Created at first use: most runs offload nothing.
   const std::shared_ptr<Allocator>& offload_allocator();
-  Stream& stream(Lane lane) { return *lanes_[lane]; }
+  Stream& stream(Lane lane) { return *lanes_[base::ordinal(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
   /// True if lanes other than compute have a thread each.
   bool lanes_have_threads() const { return by_themselves_; }

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::device {
 
 /// The in-order queues of the MoE schedules: traffic between nodes, inside a node, copies, and computation.
@@ -15,6 +17,6 @@ constexpr auto enum_names(Lane) {
       {{Lane::inter, "inter"}, {Lane::intra, "intra"}, {Lane::copy, "copy"}, {Lane::compute, "compute"}});
 }
 inline constexpr int lane_count = enum_names(Lane{}).size();
-constexpr std::string_view name_of(Lane lane) { return enum_names(lane)[lane].second; }
+constexpr std::string_view name_of(Lane lane) { return enum_names(lane)[base::ordinal(lane)].second; }
 
 }  // namespace hexad::device

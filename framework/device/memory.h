@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::device {
 
 /// Every allocation carries one; peaks are reported by category.
@@ -23,8 +25,8 @@ struct MemoryStats {
   int64_t total = 0, peak_total = 0;
   int64_t held = 0, peak_held = 0;
 
-  int64_t used_in(Category c) const { return used[c]; }
-  int64_t peak_in(Category c) const { return peak[c]; }
+  int64_t used_in(Category c) const { return used[base::ordinal(c)]; }
+  int64_t peak_in(Category c) const { return peak[base::ordinal(c)]; }
   /// The share of what was held at the peak that was of no use: between blocks, or cached. 0 where nobody counts it.
   double fragmentation() const;
   std::string table() const;  // one line a category, for out-of-memory messages

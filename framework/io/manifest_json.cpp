@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "framework/base/ordinal.h"
 #include "framework/data/digest.h"
 #include "framework/io/json.h"
 #include "framework/io/manifest.h"
@@ -51,7 +52,7 @@ std::string read_file_name(const JsonNode& node) {
 
 }  // namespace
 
-std::string_view name_of(Kind kind) { return kind_names[kind]; }
+std::string_view name_of(Kind kind) { return kind_names[base::ordinal(kind)]; }
 
 Json to_json(const ShardRecord& shard) {
   return {{"file", shard.file}, {"bytes", shard.bytes}, {"digest", shard.digest}};

@@ -10,6 +10,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "framework/base/philox.h"
 #include "framework/device/named_range.h"
 
@@ -157,7 +158,7 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
     }
   std::array<double, device::lane_count> lane_end{};
   for (size_t i = 0; i < tasks.size(); ++i) {
-    double& end = lane_end[tasks[i].spec.lane];
+    double& end = lane_end[base::ordinal(tasks[i].spec.lane)];
     times[i].begin = std::min(std::max(times[i].begin, end), times[i].end);
     end = std::max(end, times[i].end);
   }
@@ -227,7 +228,7 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
   const auto tasks = graph.tasks();
   const base::Philox random(seed, base::Purpose::shuffle, "schedule");
   std::vector<std::vector<TaskId>> lanes(device::lane_count);  // what is left of each, last first
-  for (TaskId id = static_cast<TaskId>(tasks.size()); id-- > 0;) lanes[tasks[id].spec.lane].push_back(id);
+  for (TaskId id = static_cast<TaskId>(tasks.size()); id-- > 0;) lanes[base::ordinal(tasks[id].spec.lane)].push_back(id);
 
   std::vector<TaskId> order;
   std::vector<bool> done(tasks.size());

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 
 namespace hexad::schedule {
 namespace {
@@ -114,14 +115,16 @@ double Rates::seconds(const TaskSpec& task) const {
   if (products == ByGemmPass<int64_t>{}) products.front() = 1;
   const auto all = static_cast<double>(std::accumulate(products.begin(), products.end(), int64_t{0}));
   for (size_t pass = 0; pass < products.size(); ++pass)
-    if (products[pass] > 0)
-      sum += static_cast<double>(products[pass]) * local_seconds(task, compute[pass], cost.flops / all, "computes");
+    if (products[base::ordinal(pass)] > 0)
+      sum += static_cast<double>(products[base::ordinal(pass)]) *
+             local_seconds(task, compute[base::ordinal(pass)], cost.flops / all, "computes");
   if (const double bytes = bytes_on_wire(cost); bytes > 0) sum += wire_curve(*this, task).seconds(bytes);
   return sum;
 }
 
 void Rates::check() const {
-  for (const auto& [pass, name] : enum_names(GemmPass{})) check_curve(compute[pass], base::cat(name, " products"));
+  for (const auto& [pass, name] : enum_names(GemmPass{}))
+    check_curve(compute[base::ordinal(pass)], base::cat(name, " products"));
   check_curve(copy, "copy");
   const auto check_link = [](const TimeCurve& curve, const std::string& name) {
     check_curve(curve, name);

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 
 namespace hexad::schedule {
 
@@ -10,7 +11,7 @@ std::string_view name_of(TaskKind kind) {
   constexpr std::string_view names[] = {"all_to_all", "all_gather", "reduce_scatter", "all_reduce", "send",
                                         "compute",    "copy"};
   static_assert(std::size(names) == kind_count);
-  return names[kind];
+  return names[base::ordinal(kind)];
 }
 
 bool is_communication(TaskKind kind) { return kind != TaskKind::compute && kind != TaskKind::copy; }

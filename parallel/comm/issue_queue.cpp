@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/base/ordinal.h"
 #include "parallel/comm/signature.h"
 
 namespace hexad::comm {
@@ -46,7 +47,7 @@ void IssueQueue::boost_all() {
 }
 
 IssueQueue::Priority IssueQueue::priority_of(TrafficClass traffic, Urgency urgency) const {
-  return {priorities_.of_class[traffic], priorities_.by_need ? urgency : Urgency::ordinary};
+  return {priorities_.of_class[base::ordinal(traffic)], priorities_.by_need ? urgency : Urgency::ordinary};
 }
 
 bool IssueQueue::low(const Queue& queue) const {

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::comm {
 
 using namespace base;
@@ -40,7 +42,7 @@ void check_rows(const std::string& where, const char* name, const Tensor& t, con
 std::string_view name_of(Operation::Kind kind) {
   constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
                                         "broadcast",  "send",           "receive",    "barrier"};
-  return names[kind];
+  return names[base::ordinal(kind)];
 }
 
 int64_t row_bytes(const Tensor& t) {

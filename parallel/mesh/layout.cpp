@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 
 namespace hexad::mesh {
 namespace {
@@ -41,7 +42,7 @@ void require_positive(const char* name, int value, int least) {
 
 std::string_view name_of(Axis axis) {
   constexpr std::string_view names[] = {"pp", "dp", "cp", "tp", "edp", "ep", "etp"};
-  return names[axis];
+  return names[base::ordinal(axis)];
 }
 
 Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansion) {
@@ -99,7 +100,7 @@ Layout::Coordinates Layout::coordinates(int rank) const {
   return {p, i + inner_ * o, c, t, in_stage / (etp * ep), in_stage / etp % ep, in_stage % etp};
 }
 
-int Layout::coordinate(Axis axis, int rank) const { return coordinates(rank)[axis]; }
+int Layout::coordinate(Axis axis, int rank) const { return coordinates(rank)[base::ordinal(axis)]; }
 
 template <class Same>
 std::vector<int> Layout::ranks_where(Same same) const {
@@ -115,7 +116,8 @@ std::vector<int> Layout::members(Axis axis, int rank) const {
   const auto& view = std::find(dense.begin(), dense.end(), axis) != dense.end() ? dense : expert;
   const Coordinates mine = coordinates(rank);
   auto ranks = ranks_where([&](const Coordinates& c) {
-    return std::all_of(view.begin(), view.end(), [&](Axis a) { return a == axis || c[a] == mine[a]; });
+    return std::all_of(view.begin(), view.end(),
+                       [&](Axis a) { return a == axis || c[base::ordinal(a)] == mine[base::ordinal(a)]; });
   });
   std::sort(ranks.begin(), ranks.end(), [&](int a, int b) { return coordinate(axis, a) < coordinate(axis, b); });
   return ranks;
@@ -137,7 +139,7 @@ std::vector<int> Layout::expert_sharers(int rank) const { return same_replica(Ax
 
 std::vector<int> Layout::sharers(const Placement& placement, int rank, Copies copies) const {
   const Coordinates mine = coordinates(rank);
-  const auto at = [](const Coordinates& c, Axis axis) { return c[axis]; };
+  const auto at = [](const Coordinates& c, Axis axis) { return c[base::ordinal(axis)]; };
   const auto partial = [&](Axis axis) {
     return std::find(placement.partial.begin(), placement.partial.end(), axis) != placement.partial.end();
   };

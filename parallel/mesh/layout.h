@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "framework/base/placement.h"
 
 namespace hexad::mesh {
@@ -65,7 +66,7 @@ class Layout {
   Layout(const Sizes& sizes, int world);
 
   int world() const { return world_; }
-  int size(Axis axis) const { return sizes_[axis]; }
+  int size(Axis axis) const { return sizes_[base::ordinal(axis)]; }
   Expansion expansion() const { return expansion_; }  // the one chosen
   int coordinate(Axis axis, int rank) const;
   /// Ranks that differ from `rank` in this axis only (within the axis's view), in its order; `rank` is among them.

@@ -1,5 +1,7 @@
 #include "parallel/mesh/mesh.h"
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::mesh {
 namespace {
 
@@ -10,7 +12,7 @@ using comm::TrafficClass;
 TrafficClass traffic_of(Axis axis) {
   constexpr TrafficClass classes[] = {TrafficClass::pp, TrafficClass::dp, TrafficClass::cp, TrafficClass::tp,
                                       TrafficClass::dp, TrafficClass::ep, TrafficClass::tp};
-  return classes[axis];
+  return classes[base::ordinal(axis)];
 }
 
 // One placement of every kind that a model may have.

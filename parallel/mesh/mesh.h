@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "framework/base/ordinal.h"
 #include "parallel/comm/node_groups.h"
 #include "parallel/mesh/layout.h"
 
@@ -26,7 +27,7 @@ class Mesh {
   const ProcessGroup& world() const { return world_; }
   const Layout& layout() const { return layout_; }
   /// This rank's group along `axis`, ranked by coordinate; of one rank where the axis has size one.
-  const ProcessGroup& operator[](Axis axis) const { return *axes_[axis]; }
+  const ProcessGroup& operator[](Axis axis) const { return *axes_[base::ordinal(axis)]; }
   /// The tp x cp ranks that share this rank's micro-batches, ranked t + tp c.
   const ProcessGroup& tokens() const { return *tokens_; }
   /// The ep x etp ranks over which the experts of a layer lie, ranked etp p + j.

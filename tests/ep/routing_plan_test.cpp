@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "framework/base/ordinal.h"
 #include "framework/base/philox.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
@@ -150,7 +151,7 @@ struct Way {
 
 std::string name_of(const Way& w) {
   constexpr std::string_view names[] = {"Tokens", "Peers", "Phases", "Experts"};
-  return cat(names[w.by], w.chunks, w.merged ? "Merged" : "");
+  return cat(names[base::ordinal(w.by)], w.chunks, w.merged ? "Merged" : "");
 }
 
 class Exchange : public testing::TestWithParam<Way> {};

@@ -1,4 +1,5 @@
 #include "tools/plan/cluster.h"
+#include "framework/base/ordinal.h"
 
 #include <gtest/gtest.h>
 
@@ -140,7 +141,7 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
   // 2 rows of one of 8 experts of 10 x 40 are 1600 FLOPs; they take as long by the size of the weight.
-  const auto seconds = [&](GemmPass pass) { return rates.compute[pass].seconds(1600); };
+  const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::input_gradient), 1e-5 / 8 * 40 / 50) << "not measured: as the first pass";

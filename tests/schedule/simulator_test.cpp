@@ -1,4 +1,5 @@
 #include "framework/schedule/simulator.h"
+#include "framework/base/ordinal.h"
 
 #include <gtest/gtest.h>
 
@@ -212,7 +213,7 @@ TEST(SimulateRandomGraphs, LieBetweenTheBusiestLaneAndOneTaskAtATime) {
     double sum = 0, lanes[device::lane_count] = {};
     for (const Task& task : g.tasks()) {
       sum += rates.seconds(task.spec);
-      lanes[task.spec.lane] += rates.seconds(task.spec);
+      lanes[base::ordinal(task.spec.lane)] += rates.seconds(task.spec);
     }
     const Timeline t = simulate(g, rates);
     for (int lane = 0; lane < device::lane_count; ++lane)

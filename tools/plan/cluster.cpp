@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "framework/config/typed_recipe.h"
 
 namespace hexad::plan {
@@ -102,7 +103,7 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
   for (const MeasuredProduct& p : cluster.products)
     if (p.element == best->element && p.experts == best->experts && p.inputs == best->inputs &&
         p.outputs == best->outputs)
-      curves[p.pass] = curve_of(p, wanted > 0 ? wanted : area(p));
+      curves[base::ordinal(p.pass)] = curve_of(p, wanted > 0 ? wanted : area(p));
   return curves;
 }
 
@@ -164,8 +165,8 @@ Cluster default_cluster(int64_t nodes, int64_t ranks_per_node) {
     for (const auto& [pass, name] : enum_names(GemmPass{})) {
       std::vector<Curve::Point> points;
       for (int64_t rows = 16; rows <= 4096; rows *= 4)
-        points.push_back(
-            {static_cast<double>(rows), rates.compute[pass].seconds(2.0 * static_cast<double>(rows * width * width))});
+        points.push_back({static_cast<double>(rows),
+                          rates.compute[base::ordinal(pass)].seconds(2.0 * static_cast<double>(rows * width * width))});
       cluster.products.push_back({element, pass, 1, width, width, points});
     }
   for (const auto& [kind, name] : enum_names(CopyKind{})) cluster.copies.push_back({kind, sampled(rates.copy)});

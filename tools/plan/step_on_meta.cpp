@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "framework/base/ordinal.h"
 #include "framework/device/meta/meta_run.h"
 #include "optim/optimizer.h"
 #include "parallel/comm/imagined_group.h"
@@ -180,7 +181,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   // The next step's batch is loaded beside it where the host runs ahead.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
   const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
-  step.memory.peak[Category::activation] += waiting * batch.total;
+  step.memory.peak[base::ordinal(Category::activation)] += waiting * batch.total;
   step.memory.peak_total += waiting * batch.total;
   step.memory.peak_held += waiting * batch.held;
   if (wanted == Wanted::memory) return step;

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "framework/base/ordinal.h"
 #include "parallel/comm/traffic.h"
 #include "tools/plan/routing_model.h"
 #include "tools/train/recipe/recipe.h"
@@ -12,8 +13,8 @@ namespace hexad::plan {
 /// Bytes that a rank sends to others in a training step, by class of traffic.
 struct TrafficEstimate {
   std::array<double, comm::traffic_class_count> bytes{};
-  double& operator[](comm::TrafficClass c) { return bytes[c]; }
-  double operator[](comm::TrafficClass c) const { return bytes[c]; }
+  double& operator[](comm::TrafficClass c) { return bytes[base::ordinal(c)]; }
+  double operator[](comm::TrafficClass c) const { return bytes[base::ordinal(c)]; }
   double total() const;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::train {
 
 using namespace base;
@@ -60,7 +62,7 @@ void StepMeter::add_memory(telemetry::StepMetrics& m) {
   device::MemoryStats memory = context.allocator()->stats();
   if (recipe_.offload.any()) {  // kept in a file, by an allocator of its own
     const auto& files = context.offload_allocator();
-    memory.peak[Category::offload] = files->stats().peak_in(Category::offload);
+    memory.peak[base::ordinal(Category::offload)] = files->stats().peak_in(Category::offload);
     files->reset_peaks();
   }
   std::vector<double> peaks{memory.peak.begin(), memory.peak.end()};

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/base/ordinal.h"
 #include "parallel/mesh/layout.h"
 
 namespace hexad::verify {
@@ -18,8 +19,8 @@ using base::Axis;
 struct MeshSizes {
   std::array<int, mesh::axis_count> sizes{1, 1, 1, 1, 1, 1, 1};
 
-  int operator[](Axis axis) const { return sizes[axis]; }
-  int& operator[](Axis axis) { return sizes[axis]; }
+  int operator[](Axis axis) const { return sizes[base::ordinal(axis)]; }
+  int& operator[](Axis axis) { return sizes[base::ordinal(axis)]; }
   int world() const { return (*this)[Axis::pp] * (*this)[Axis::dp] * (*this)[Axis::cp] * (*this)[Axis::tp]; }
   bool operator==(const MeshSizes&) const = default;
 };

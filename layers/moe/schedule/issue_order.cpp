@@ -3,6 +3,7 @@
 #include <array>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 
 namespace hexad::moe {
 namespace {
@@ -15,7 +16,7 @@ constexpr size_t buffers = 2;
 
 std::string name_of(IssueStep step) {
   constexpr std::string_view names[stage_count] = {"dispatch", "experts", "combine", "weight_gradients"};
-  return cat(names[step.stage], "[", step.chunk, "]");
+  return cat(names[base::ordinal(step.stage)], "[", step.chunk, "]");
 }
 
 // Stages of every chunk that are done so far.
@@ -23,9 +24,9 @@ class Done {
  public:
   explicit Done(size_t chunks) : chunks_(chunks) {}
 
-  bool has(IssueStep s) const { return chunks_[s.chunk][s.stage]; }
+  bool has(IssueStep s) const { return chunks_[s.chunk][base::ordinal(s.stage)]; }
   void add(IssueStep s) {
-    chunks_[s.chunk][s.stage] = true;
+    chunks_[s.chunk][base::ordinal(s.stage)] = true;
     under_way_ += s.stage == dispatch ? 1 : 0;
     under_way_ -= s.stage == combine ? 1 : 0;
   }

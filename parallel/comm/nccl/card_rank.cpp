@@ -1,5 +1,6 @@
 #include "parallel/comm/nccl/card_rank.h"
 
+#include "framework/base/ordinal.h"
 #include "framework/device/cuda/cuda_check.h"
 #include "framework/tensor/device_access.h"
 
@@ -39,7 +40,7 @@ CardRank::CardRank(const Library& library, const CudaStream& compute, int world_
 CommunicatorConfig CardRank::config(StreamKind kind, std::string name) const {
   CommunicatorConfig config = config_of(kind);
   config.name = std::move(name);
-  config.network_class = options_.network_class[kind.traffic];
+  config.network_class = options_.network_class[base::ordinal(kind.traffic)];
   return config;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "framework/base/ordinal.h"
 #include "framework/device/cuda/cuda_check.h"
 #include "framework/tensor/device_access.h"
 #include "parallel/comm/nccl/message_pieces.h"
@@ -36,7 +37,7 @@ ncclDataType_t type_of(Dtype dtype) {
 
 ncclRedOp_t reduction_of(Reduce reduce) {
   constexpr ncclRedOp_t operations[] = {ncclSum, ncclMax, ncclMin};
-  return operations[reduce];
+  return operations[base::ordinal(reduce)];
 }
 
 std::byte* element(const Tensor& t, int64_t index) {

@@ -1,5 +1,6 @@
 #include "tools/train/recipe/traffic_options.h"
 
+#include "framework/base/ordinal.h"
 #include "framework/kernels/kernel_table.h"
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/say.h"
@@ -16,7 +17,7 @@ constexpr bool debug_build = true;
 comm::TrafficClass class_of(Traffic traffic) {
   constexpr comm::TrafficClass classes[] = {comm::TrafficClass::tp, comm::TrafficClass::ep, comm::TrafficClass::pp,
                                             comm::TrafficClass::cp, comm::TrafficClass::dp};
-  return classes[traffic];
+  return classes[base::ordinal(traffic)];
 }
 
 }  // namespace
