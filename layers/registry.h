@@ -1,4 +1,4 @@
-// Registry: what a recipe chooses by name in a model.
+// Registry of the parts of a model that a recipe chooses by name.
 #pragma once
 
 #include <string>

@@ -43,14 +43,14 @@ class Transformer {
   /// receives the losses [rows].
   PartOutput forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input, const TrainOptions& options,
                      Tensor* row_losses = nullptr) const;
-  /// The same through a model that is whole on this rank.
+  /// Like forward(), for a model that is whole on this rank.
   PartOutput loss(Tape& t, const ForwardContext& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
   /// Logits [T, V] in acc of all positions; for tests and generation. The model must be whole on this rank and not cut
   /// over tp.
   Tensor logits(Tape& t, const ForwardContext& pass) const;
 
   const std::vector<ModelPart>& parts() const { return parts_; }
-  /// Shape of what one part hands to the next.
+  /// Shape of the activation that one part hands to the next.
   Shape activation_shape(const MicroBatch& batch) const;
   Dtype dtype() const { return dtype_; }
 
@@ -67,7 +67,8 @@ class Transformer {
 
  private:
   Value embed(Tape& t, const MicroBatch& batch) const;
-  PartOutput blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input, Recompute recompute) const;
+  PartOutput blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input,
+                    Recompute recompute) const;
   Tensor own_rows(const Tensor& of_rows) const;
 
   ModelConfig config_;

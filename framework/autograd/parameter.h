@@ -98,7 +98,7 @@ class Parameter {
   bool has_gradient() const { return written_; }
   /// Puts the gradient into memory owned by somebody else (a reduction bucket).
   void bind_gradient(const Tensor& memory);
-  /// The next contribution replaces what is there: zeroing a gradient costs nothing.
+  /// Makes the next contribution overwrite the gradient: zeroing it costs nothing.
   void clear_gradient() { written_ = false; }
   /// Says whether the caller's contribution replaces or adds; the caller must then write it. Makes sure that the
   /// gradient has memory.

@@ -39,7 +39,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
     // Gradients go on from what is there already, so that they get their addends, and are rounded, as on one tape.
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i]) replay->seed(leaves[i], b.take_gradient(i));
-    // Weight tasks are handed on node by node: where they are not delayed, they free what they hold as this goes.
+    // Hands on weight tasks node by node: those that are not delayed free their tensors during the replay.
     for (size_t pending = 0; replay->step(); pending = replay->pending_weights())
       for (size_t added = replay->pending_weights() - pending; added > 0; --added)
         b.defer([second, replay] { replay->step_weights(); });
@@ -47,7 +47,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
       if (wants[i])
         if (Tensor g = replay->take_gradient(leaves[i]); g.defined()) b.accumulate(i, g);
   };
-  // No work of its own: the deferred tasks run before the entry that reports these parameters as finished.
+  // This task does no work itself: the deferred tasks run before the entry that reports these parameters as finished.
   WeightPullback weights{first.used_parameters(), {}};
   return tape.record_many(name, outs, inputs, saved, std::move(pullback), std::move(weights));
 }

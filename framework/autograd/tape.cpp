@@ -80,7 +80,7 @@ void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
   Tensor& sum = replay_.sum_of(inputs_[index]);
   require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", shape, " ", dtype, " of one value");
-  // A tensor that somebody else still looks at (an op may pass dout on to two inputs) must not be changed.
+  // A tensor with another reader (an op may pass dout on to two inputs) must not be changed.
   const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
   write(out, sum);
   sum = out;
@@ -150,7 +150,7 @@ void Replay::accumulate(int32_t id, Tensor gradient) {
   }
   require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(), " of one value");
-  // A tensor that somebody else still looks at (an op may pass dout on to two inputs) must not be changed.
+  // A tensor with another reader (an op may pass dout on to two inputs) must not be changed.
   const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
   kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);
   sum = target;

@@ -39,9 +39,10 @@ class Backward {
 
   /// Adds `gradient` to that of the op's input `index`; dropped when the input wants none.
   void accumulate(size_t index, Tensor gradient);
-  /// The same for a kernel that can add its gradient, of `shape` and `dtype`, to what is there, which is cheaper than a
-  /// separate addition: write(out, so_far) makes out = gradient + so_far. so_far is undefined (nothing is there yet),
-  /// `out` itself, or another tensor. `write` is not called when the input wants no gradient.
+  /// Like accumulate(index, gradient), for a kernel that can add its gradient, of `shape` and `dtype`, to an existing
+  /// one. This is cheaper than a separate addition: write(out, so_far) makes out = gradient + so_far. so_far is
+  /// undefined (there is no gradient yet), `out` itself, or another tensor. `write` is not called when the input wants
+  /// no gradient.
   void accumulate(size_t index, const Shape& shape, Dtype dtype,
                   const std::function<void(const Tensor& out, const Tensor& so_far)>& write);
   /// Returns the gradient accumulated so far for input `index` and resets it; undefined: none.

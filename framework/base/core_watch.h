@@ -5,8 +5,8 @@
 
 namespace hexad::base {
 
-/// Tells whether others want the core that a thread runs on: the operating system has given it to them although the
-/// thread had not gone to sleep. One thread's own.
+/// Detects that other threads want this thread's core: the operating system has given the core to them although this
+/// thread had not gone to sleep. For use by one thread.
 class CoreWatch {
  public:
   /// Since the last call; true for another 50 ms, without asking again.
@@ -17,13 +17,13 @@ class CoreWatch {
   long taken_ = 0;
 };
 
-/// Waking a sleeping thread takes some microseconds, so that one which waits for less had better look again and again;
-/// on a core that others want it would keep from working just whom it waits for. One thread's own.
+/// Spins for a short time, because waking a sleeping thread takes some microseconds. Does not spin on a core that other
+/// threads want: one of them may be the thread that is waited for. For use by one thread.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
 
-  /// Asks ready() until it says yes, for the limit at most, or once if this core is wanted. Returns what it said last.
+  /// Calls ready() until it is true, at most for the limit, or once if this core is wanted. Returns the last result.
   template <class Ready>
   bool until(const Ready& ready) {
     if (ready()) return true;
@@ -44,7 +44,7 @@ class BriefSpin {
 
   std::chrono::microseconds limit_;
   CoreWatch core_;
-  bool calm_ = false;  // the last spin was in vain, and this core wanted
+  bool calm_ = false;  // the last spin found ready() false and this core wanted
 };
 
 }  // namespace hexad::base

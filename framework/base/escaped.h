@@ -1,4 +1,4 @@
-// Texts of others, such as names of files, made safe to print.
+// Foreign texts, such as file names, made safe to print.
 #pragma once
 
 #include <string>

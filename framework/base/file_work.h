@@ -16,8 +16,8 @@ class FileWork {
  public:
   FileWork();
 
-  /// For its lifetime others may have to wait for files; `what` completes "it is ...". Phases may lie in each other:
-  /// the innermost is the one that is named. The handle outlives them.
+  /// Announces, for its lifetime, that other ranks may have to wait for files; `what` completes "it is ...". Phases may
+  /// nest: the innermost one is named. The handle outlives them.
   class Phase {
    public:
     Phase(const FileWork& work, std::string what);

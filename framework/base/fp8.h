@@ -12,7 +12,7 @@
 
 namespace hexad::base {
 
-/// Conversion to nearest even. What lies beyond 448, infinity too, becomes 448; NaN stays NaN; signs are kept.
+/// Conversion to nearest even. Values beyond 448, including infinity, become 448; NaN stays NaN; signs are kept.
 ///
 /// Error of a conversion of |v| <= 464: codes that are neighbours in [2^e, 2^(e+1)] lie 2^(e-3) apart, so a normal
 /// v >= 2^e moves by at most 2^(e-4) <= 2^-4 |v|; below 2^-6 they lie 2^-9 apart, so v moves by at most 2^-10:

@@ -14,7 +14,7 @@ namespace hexad::base {
 template <class T>
 class Named {
  public:
-  /// `what`: of what two may not have one name, for messages.
+  /// `what` names the kind of thing in messages about a name that is taken twice.
   Named(std::string what, std::map<std::string, T> built_in) : what_(std::move(what)), all_(std::move(built_in)) {}
 
   /// Throws std::logic_error when the name is taken.
@@ -22,7 +22,7 @@ class Named {
     const bool added = all_.emplace(name, std::move(thing)).second;
     require(added, "[registry] two ", what_, " are named '", name, "'");
   }
-  /// nullptr when there is none of that name.
+  /// Returns nullptr if nothing has that name.
   const T* find(const std::string& name) const {
     const auto it = all_.find(name);
     return it == all_.end() ? nullptr : &it->second;

@@ -41,7 +41,7 @@ struct Constraint {
   std::string must() const;
   /// Returns the text that the reference lists under legal values: ">= 1", "multiple of 8", "not empty".
   std::string legal() const;
-  /// The nearest legal numbers ("56, 64"), or empty where naming them adds nothing to must().
+  /// Returns the nearest legal numbers ("56, 64"), or an empty text if they add nothing to must().
   std::string nearest(long double value) const;
 };
 

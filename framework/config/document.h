@@ -64,7 +64,7 @@ struct Budget {
 /// several documents, anchors, aliases, tags, merge keys, deeper than 32, over the budget, include cycles.
 Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides = {});
 
-/// The same for a text that is no file, such as the recipe in a checkpoint. `include` stays an ordinary, unknown key.
+/// Like load(), for a text that is not a file, such as the recipe in a checkpoint. `include` is an unknown key there.
 Document parse(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
 
 /// Applies one more override.

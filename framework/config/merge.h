@@ -5,10 +5,10 @@
 
 namespace hexad::config {
 
-/// `over` replaces what `under` says, map by map; a section left empty replaces nothing.
+/// Merges `over` into `under`, map by map; `over` wins. A section left empty replaces nothing.
 void merge(Node& under, Node over);
 
-/// Moves a child of a map behind the others: it is written again.
+/// Moves a child of a map behind its siblings, as the one that was written last.
 Node& to_the_end(Node& map, Node& child);
 
 }  // namespace hexad::config

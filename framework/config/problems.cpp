@@ -10,7 +10,7 @@
 namespace hexad::config {
 namespace {
 
-/// More than anybody reads; also bounds the output for hostile files.
+/// Maximum number of problems listed: nobody reads more, and a hostile file could cause any number.
 constexpr size_t most_listed = 50;
 
 }  // namespace

@@ -20,7 +20,7 @@ class Problems {
   /// Throws std::logic_error when no such key was read.
   void add(std::string_view path, std::string_view what);
 
-  /// The same for a key that must be given: its value stands for none, so that no other is the nearest.
+  /// Like add(), for a key that must be given. Its value stands for "none", so no nearest value is suggested.
   void add_missing(std::string_view path, std::string_view what);
 
   /// True if all these keys or sections were read and are within their own limits; otherwise a check between keys is

@@ -152,7 +152,7 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
   context.problems.know(place.path, {place.at(), text, place.node != nullptr, whole});
   if (!wrong.empty()) {
-    // A number that its type cannot hold is told the key's limits.
+    // Reports the key's own limits for a number that its type cannot hold.
     Type narrow = type;
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));

@@ -17,9 +17,9 @@ struct Rename {
   std::vector<std::pair<std::string_view, std::string_view>> words{};
 };
 
-/// Gives what is written under an old name its new one, so that recipes of the version before are read. Returns a line
-/// for each, with its position, for the user. If both names are given, the later source holds: the command line's, or
-/// the including file's. Throws Error(usage) with every key that one source writes under both.
+/// Replaces old names of keys and values by the new ones, so that recipes of the previous version are read. Returns a
+/// line for each, with its position, for the user. If both names are given, the later source holds: the command line's,
+/// or the including file's. Throws Error(usage) with every key that one source writes under both names.
 std::vector<std::string> rename_keys(Document& document, std::span<const Rename> renames);
 
 }  // namespace hexad::config

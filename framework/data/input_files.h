@@ -1,5 +1,5 @@
-// The files that `hexad prepare` reads: what it is given, and what lies in the folders it is given, without what is
-// hidden, excluded, a link or known to be no text. All that is left out is remembered with its reason.
+// The files that `hexad prepare` reads: its inputs, and the files in input folders except those that are hidden,
+// excluded, links, or known not to be text. Remembers the reason for each file that is left out.
 #pragma once
 
 #include <array>

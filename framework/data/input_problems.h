@@ -1,5 +1,5 @@
-// Problems of the inputs of `hexad prepare`, told at once: who mends forty files does not want to start forty
-// times.
+// Problems of the inputs of `hexad prepare`, reported together: a user with forty bad files should not need forty
+// attempts.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ inline constexpr std::string_view leave_out_remedy =
 
 class InputProblems {
  public:
-  /// `line` is "FILE: what is wrong"; `remedies` what can be done about it, each said once for all.
+  /// `line` is "FILE: the problem". `remedies` lists possible remedies; each is printed once for all problems.
   void add(base::ExitCode code, const std::string& line, const std::vector<std::string>& remedies = {});
   bool any() const { return !lines_.empty(); }
   /// Throws Error with all of them, or the first hundred: Error(usage) if any of them is, else Error(data).

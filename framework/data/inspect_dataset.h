@@ -26,8 +26,8 @@ struct InspectedDataset {
 /// True if `path` is a file that begins as a dataset does, or a folder that has files of a prepared dataset.
 bool is_dataset(const std::string& path);
 
-/// Opens what is_dataset() finds. `warn` is told when the tokenizer is not the one of the tokens. Throws Error(data)
-/// for damage, that of the contents where `check` asks for it.
+/// Opens the dataset that is_dataset() finds. Calls `warn` if the tokenizer is not the one that made the tokens. Throws
+/// Error(data) for damage; damaged contents are found only if `check` asks for it.
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 

@@ -97,7 +97,7 @@ struct Objects {
 
 std::string_view name_of(TextForm form) {
   constexpr std::array<std::string_view, 3> names{"text", "JSON lines", "JSON"};
-  return names[form];
+  return names[base::ordinal(form)];
 }
 
 TextForm form_of(std::string_view path, std::string_view contents, std::string_view key) {

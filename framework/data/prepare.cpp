@@ -223,7 +223,7 @@ class PartWriter {
 
 std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
 
-// A held-out part that says little of the text, or takes much of it.
+// Warns of a held-out part that is too small for a meaningful loss, or takes much of the text.
 void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std::vector<std::string>& warnings) {
   constexpr int64_t few_tokens = 2000;
   const PreparedPart& part = s.heldout;

@@ -48,7 +48,7 @@ struct PrepareSummary {
   std::string tokenizer;        // its fingerprint
   PreparedPart train, heldout;
   bool skipped = false;  // everything was there already, made from the same inputs and options
-  InputFiles inputs;     // what was taken, and what was not
+  InputFiles inputs;     // files taken, and files left out
   std::vector<std::string> warnings;
 
   double bytes_per_token() const;

@@ -1,5 +1,5 @@
-// Summary of a prepared folder: what it was made from, so that the same dataset is not made twice, and another one is
-// not lost.
+// Summary of a prepared folder: its inputs and options, so that the same dataset is not made twice and a different one
+// is not overwritten.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ Digest request_digest(const PrepareOptions& options, Digest inputs);
 /// The text of summary.json, which lists every file that was taken or left out.
 std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary);
 
-/// Returns what an earlier run made from the same request, if all of it is still there and sound.
+/// Returns the result of an earlier run of the same request, if all its files are still there and undamaged.
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request);
 
 /// Throws Error(usage) when the folder holds a dataset, or part of one, and it was not made from the same request. What

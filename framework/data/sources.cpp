@@ -10,7 +10,7 @@ using namespace base;
 
 namespace {
 
-// A source whose sequences are not trusted: nobody looks at ids again where the embedding and the loss run on a device.
+// A source that checks its sequences: embedding and loss do not check ids again if they run on a device.
 class CheckedSource final : public Source {
  public:
   CheckedSource(std::string name, int64_t vocab, bool repeats, std::shared_ptr<const Source> source)

@@ -43,7 +43,7 @@ void StagedFiles::remove_leftovers() const {
     if (pid == 0 || alive) continue;
     if (!unfinished)
       fail(ExitCode::usage, entry.path().string(), ": holds files that a killed process had moved out of ", folder_,
-           "; move them back, or remove it");
+           "; move the files back, or remove this folder");
     std::error_code ignored;
     fs::remove_all(entry.path(), ignored);
   }

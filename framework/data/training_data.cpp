@@ -92,7 +92,7 @@ class Opener {
 
   void open_heldout(const std::string& folder) {
     const std::string path = in(folder, heldout_file_name);
-    std::error_code error;  // what is there and cannot be opened says so
+    std::error_code error;  // an existing file that cannot be opened is reported later
     if (!std::filesystem::exists(path, error) && !error) return data_.missing_heldout.push_back(path);
     heldout_.push_back(
         std::make_shared<SequentialSource>(open_file(path, std::nullopt), options_.context, config_.packing));

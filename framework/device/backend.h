@@ -23,7 +23,7 @@ struct ContextOptions {
   std::shared_ptr<MetaRun> meta{};  // of kind meta, which needs it; see framework/device/meta/meta_run.h
 };
 
-/// A folder of a device implements this and fills a KernelTable; nothing else knows what a device is made of.
+/// Interface that the folder of a device implements, together with a KernelTable. All other code is device-independent.
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -74,9 +74,9 @@ class DeviceContext {
   HostReads take_host_reads() { return std::exchange(host_reads_, {}); }
   void count_host_read(std::string_view name);
 
-  /// Log of what the rank's thread does, for traces.
+  /// Timeline of the rank's thread, for traces.
   SpanLog& spans() { return spans_; }
-  /// Bytes in use, by category; what is offloaded included.
+  /// Bytes in use, by category, including offloaded memory.
   std::array<int64_t, category_count> used_memory() const;
 
  private:

@@ -7,13 +7,13 @@
 
 namespace hexad::device {
 
-/// A point in a device's own queue: passed when the device has come there, which no host thread tells anybody.
+/// A point in a device's own queue, passed when the device reaches it. No host thread is notified.
 class DeviceMark {
  public:
   virtual ~DeviceMark() = default;
   virtual bool passed() const = 0;
   virtual void wait() const = 0;  // blocks the host
-  /// When it was passed, in seconds of std::chrono::steady_clock. Of marks of Stream::record_timed() that have passed.
+  /// Time at which it was passed, in seconds of std::chrono::steady_clock. Only for marks of Stream::record_timed().
   virtual double passed_at() const = 0;
 };
 
@@ -55,7 +55,7 @@ class Event {
 /// a device still does.
 void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error = nullptr,
               std::shared_ptr<const DeviceMark> rest = nullptr);
-/// Completes `state` as `event` is completed, and passes on that somebody waits.
+/// Completes `state` when `event` is completed, and tells `event` when a thread waits for `state`.
 void follow(const std::shared_ptr<Event::State>& state, const Event& event);
 /// Installs a hook that a waiting thread calls once before it blocks (the engine lifts the request's priority); called
 /// at once when a thread waits already.

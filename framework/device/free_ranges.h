@@ -9,8 +9,8 @@
 
 namespace hexad::device {
 
-/// Free ranges, joined with their neighbours. Of those that are large enough the smallest is taken from, at its begin,
-/// and what is left of it stays free. Time grows with the logarithm of the number of ranges.
+/// Free ranges, joined with their neighbours. Takes elements from the begin of the smallest range that is large enough;
+/// the rest of that range stays free. Time grows with the logarithm of the number of ranges.
 class FreeRanges {
  public:
   /// The begin of `size` free elements; nothing: no range has as many.

@@ -27,7 +27,7 @@ struct MemoryStats {
 
   int64_t used_in(Category c) const { return used[base::ordinal(c)]; }
   int64_t peak_in(Category c) const { return peak[base::ordinal(c)]; }
-  /// The share of what was held at the peak that was of no use: between blocks, or cached. 0 where nobody counts it.
+  /// Unused share of the held memory at the peak: gaps between blocks, or cached blocks. 0 if nobody counts it.
   double fragmentation() const;
   std::string table() const;  // one line a category, for out-of-memory messages
 };

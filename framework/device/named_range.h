@@ -1,4 +1,4 @@
-// Names for what profilers show.
+// Named ranges, shown by profilers.
 #pragma once
 
 #include <string>

@@ -39,7 +39,7 @@ class CheckpointStore {
   /// newest good one, warning about each bad one it passes and about a `latest` that does not fit; when all are bad, or
   /// the step asked for is, it throws Error(data): starting over must be the user's decision.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
-  /// The same, with `verify` deciding whether a complete checkpoint is good: it throws Error(data) for a bad one.
+  /// Like find(resume), but a complete checkpoint is good only if `verify` does not throw Error(data).
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
   /// Opens one step; throws Error(data).
   Checkpoint open(int64_t step, Check check) const;

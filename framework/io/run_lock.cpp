@@ -177,7 +177,7 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
     }
     auto holder = std::make_unique<Holder>(path, std::move(*lock), mine, timing.beat);
     if (elsewhere) {
-      // A third job, elsewhere, may have watched the same file; who wrote last has it.
+      // A third job on another machine may have watched the same file; the last job that wrote it holds the lock.
       std::this_thread::sleep_for(timing.beat / 5);
       if (!holder->look()) in_use(read_owner(path));
       note(cat(path, ": taken over from process ", former.pid, " on host ", former.host, ", which did not renew it"));

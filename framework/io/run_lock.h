@@ -41,7 +41,7 @@ class RunLock {
   const std::string& path() const;
   /// Throws Error(usage) when another job has taken over, as of the last renewal.
   void require_held() const;
-  /// The same as of now: before writing what the other one may have written.
+  /// Like require_held(), but checks now: call it before writing files that another job may have written.
   void require_held_now();
 
  private:

@@ -30,7 +30,7 @@ void settle(device::DeviceContext& context, const std::vector<Issued>& issued) n
   const auto wait_quietly = [](const Event& event) {
     try {
       event.wait();
-    } catch (...) {  // the first error is already on its way
+    } catch (...) {  // the first error is already propagating
     }
   };
   for (const Issued& task : issued) wait_quietly(task.asynchronous);
@@ -69,8 +69,8 @@ struct Stopwatch {
   std::vector<std::array<Event, 2>> marks;  // of tasks on a device's lanes, where they begin and end
 };
 
-// The asynchronous part of a task that its lane will issue. A lane that has failed skips what is left for it: then the
-// part fails, too, with the last copy of the work, so that nobody waits for it for ever.
+// The asynchronous part of a task that its lane will issue. A failed lane skips its remaining tasks: then the part
+// fails when the last copy of the work is destroyed, so that nobody waits for it forever.
 class LatePart {
  public:
   LatePart() = default;
@@ -228,7 +228,8 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
   const auto tasks = graph.tasks();
   const base::Philox random(seed, base::Purpose::shuffle, "schedule");
   std::vector<std::vector<TaskId>> lanes(device::lane_count);  // what is left of each, last first
-  for (TaskId id = static_cast<TaskId>(tasks.size()); id-- > 0;) lanes[base::ordinal(tasks[id].spec.lane)].push_back(id);
+  for (TaskId id = static_cast<TaskId>(tasks.size()); id-- > 0;)
+    lanes[base::ordinal(tasks[id].spec.lane)].push_back(id);
 
   std::vector<TaskId> order;
   std::vector<bool> done(tasks.size());

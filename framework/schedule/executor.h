@@ -8,9 +8,9 @@
 
 namespace hexad::schedule {
 
-/// When a task ran, in seconds of a monotonic clock (std::chrono::steady_clock). It begins when all it comes after is
-/// done, the task before it on its lane is over, and its lane has come to it. Collectives may be posted earlier than
-/// that, but count one after the other. It ends when its asynchronous part is done, too.
+/// Run time of a task, in seconds of a monotonic clock (std::chrono::steady_clock). It begins when all its predecessors
+/// are done, the previous task of its lane is over, and the lane has reached it. Collectives may be posted earlier, but
+/// count one after the other. It ends when its asynchronous part is done, too.
 struct TaskTime {
   double begin = 0, end = 0;
 };

@@ -28,7 +28,7 @@ struct QueueSets {
 };
 
 struct JobTimes {
-  std::vector<Interval> jobs;  // seconds; of those that never end, and what waits for them, not set
+  std::vector<Interval> jobs;  // seconds; unset for jobs that never end, and for jobs that wait for those
   std::vector<int> stuck;      // the first job of each queue that never ends; empty: all are done
 };
 

@@ -115,9 +115,8 @@ double Rates::seconds(const TaskSpec& task) const {
   if (products == ByGemmPass<int64_t>{}) products.front() = 1;
   const auto all = static_cast<double>(std::accumulate(products.begin(), products.end(), int64_t{0}));
   for (size_t pass = 0; pass < products.size(); ++pass)
-    if (products[base::ordinal(pass)] > 0)
-      sum += static_cast<double>(products[base::ordinal(pass)]) *
-             local_seconds(task, compute[base::ordinal(pass)], cost.flops / all, "computes");
+    if (products[pass] > 0)
+      sum += static_cast<double>(products[pass]) * local_seconds(task, compute[pass], cost.flops / all, "computes");
   if (const double bytes = bytes_on_wire(cost); bytes > 0) sum += wire_curve(*this, task).seconds(bytes);
   return sum;
 }

@@ -94,7 +94,7 @@ struct Rates {
   static Rates defaults();
 };
 
-/// "all_to_all of ep, 8 ranks, between nodes": each link, once, that tasks of `graph` use and `rates` does not list.
+/// Links that tasks of `graph` use and `rates` does not list, each once: "all_to_all of ep, 8 ranks, between nodes".
 std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates);
 
 }  // namespace hexad::schedule

@@ -11,7 +11,7 @@ namespace hexad::telemetry {
 class ProgressSink : public MetricsSink {
  public:
   explicit ProgressSink(TextOutput output, int64_t every = 10);
-  /// A run that fails leaves its progress line standing: what is said of it begins below.
+  /// Leaves the progress line of a failed run in place: the error message begins below it.
   ~ProgressSink() override;
   void on_start(const RunInfo& run) override;
   void on_step(const StepMetrics& step) override;

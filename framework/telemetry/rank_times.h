@@ -51,8 +51,8 @@ class SlowRanks {
     int rank;
     double own_seconds, median_seconds;  // of the rank, of its kind
   };
-  /// The times of all ranks in the next step. At the end of a window: the slow ones, the slowest first; one that stays
-  /// slow is named after 1, 2, 4, ... more windows.
+  /// Adds the times of all ranks in the next step. Returns the slow ranks at the end of a window, slowest first.
+  /// Repeats a rank that stays slow after 1, 2, 4, ... more windows.
   std::vector<Slow> add(std::span<const RankTime> ranks);
 
  private:

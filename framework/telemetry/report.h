@@ -1,4 +1,4 @@
-// report.html: what a run did, in one file that needs no network and no server.
+// report.html: the report of a run, in one file that needs neither network nor server.
 #pragma once
 
 #include <filesystem>

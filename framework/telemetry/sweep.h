@@ -1,4 +1,4 @@
-// Runs side by side: what differs between them, and what came of it.
+// Comparison of runs: their different settings, and their results.
 #pragma once
 
 #include <cstdint>

@@ -109,7 +109,7 @@ void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) 
             " of ", c.experts);
 }
 
-// A loss that the recipe wants needs what the router did not give.
+// Throws Error(usage) if the recipe wants a loss whose input the router does not return.
 void require_for(double coefficient, std::string_view key, const Value& what, std::string_view name,
                  const MoeConfig& c) {
   if (coefficient > 0 && !what.data.defined())

@@ -20,13 +20,13 @@ bool only_moves(Kind kind) {
          kind == Kind::receive;
 }
 
-// The elements of `t` in a buffer. To those who move them it is as memory of the host: nobody here reads it.
+// The elements of `t` in a buffer. The transport treats it as host memory: no code here reads it.
 Tensor in_buffer(const Tensor& t, std::byte* buffer) {
   const auto offset = static_cast<std::byte*>(tensor::device_raw(t)) - tensor::DeviceAccess::begin(*t.storage());
   return t.borrowed_at(buffer - offset, t.device());
 }
 
-// Copies what the rank sends itself, from its place on the card to where it is to arrive.
+// Copies the rank's message to itself, from its place on the card to its destination.
 void copy_own(const Operation& op, const Tensor& arriving, int rank, Stream& stream) {
   const size_t me = rank;
   if (op.kind == Kind::all_gather) {

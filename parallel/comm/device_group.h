@@ -16,7 +16,7 @@ namespace hexad::comm {
 
 using base::Error;
 
-/// Way that tensors of a device take between ranks.
+/// Path of device tensors between ranks.
 enum class DeviceCollectives : uint8_t { automatic, nccl, host };
 constexpr auto enum_names(DeviceCollectives) {
   using enum DeviceCollectives;

@@ -1,5 +1,5 @@
-// A group of ranks that have a communication engine each, which does all it is asked for: of processes, or of threads
-// in with_engine_ranks().
+// A group of ranks that have one communication engine each, which performs all its operations. The ranks are processes,
+// or threads in with_engine_ranks().
 #pragma once
 
 #include "parallel/comm/engine.h"

@@ -11,11 +11,11 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-// Looks of the watchdog in its time: a hang is found at most so much too late.
+// Checks per watchdog limit: a hang is found late by at most one such interval.
 constexpr int looks = 16;
-// Time between two looks at what other engines say.
+// Interval between two checks for messages of other engines.
 constexpr auto listening = 100ms;
-// Seconds without progress after which a process that was asked to end looks for the others.
+// Time without progress after which a process that was asked to end looks for lost ranks.
 constexpr auto grace = 3s;
 
 }  // namespace
@@ -52,7 +52,7 @@ void CommEngine::look() {
   hang_watch_->begin({.kind = kind, .missing = missing, .text = report_hang(*late)}, standing(), watchdog_seconds_);
 }
 
-// A process that was asked to end cannot, while it waits for a rank that will never come.
+// A process that was asked to end cannot end while it waits for a lost rank.
 void CommEngine::look_for_lost_ranks() {
   if (failed_ || !options_.asked_to_end || !options_.asked_to_end()) return;
   constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;

@@ -9,7 +9,7 @@ using base::ExitCode;
 // The first character of a note.
 constexpr char question = '?', reply = '!', hang = 'x', loss = 'l';
 
-// Calls of listen() between telling the others and ending: time for them to hear it.
+// Calls of listen() between announcing a finding and ending the job: time for the other ranks to receive it.
 constexpr int notice = 5;
 
 }  // namespace
@@ -27,7 +27,7 @@ void HangWatch::hear(const Transport::Note& note, const std::function<Standing()
   const char kind = note.text.front();
   if (kind == question) transport_.send_note(note.from, cat(reply, rest, "\n", to_note(own())));
   if (kind == hang || kind == loss) {
-    // Several find the same at the same time: the first of them speaks.
+    // Several ranks may find the same hang at the same time: the lowest of them reports it.
     if (!found_ || note.from < transport_.topology().rank)
       told_.emplace(kind == hang ? ExitCode::communication : ExitCode::peer_lost, rest);
   }

@@ -28,7 +28,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Every rank sends this rank what it sends itself.
+// Every rank sends to this rank what this rank sends to itself.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;
@@ -43,7 +43,7 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
-// On a device that knows some values: those that others would write are not known.
+// Forgets the values that other ranks would write, on a device that knows some values.
 void forget(const Tensor& out, Stream& stream) {
   if (out.numel() > 0) out.fill_bytes(0, stream);
 }

@@ -18,7 +18,7 @@ class ImaginedGroup final : public ProcessGroup {
                 std::shared_ptr<TrafficMeter> meter = std::make_shared<TrafficMeter>());
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  /// Throws std::logic_error: nobody can tell the colours of the others. Those who know its members take subgroup().
+  /// Throws std::logic_error, because the other ranks' colours are unknown. If the members are known, use subgroup().
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                          std::string name) const override;

@@ -8,7 +8,7 @@
 namespace hexad::comm {
 namespace {
 
-// Also those that an all-to-all has no rows for: others of its ranks may have to wait for them.
+// Includes ranks with which an all-to-all exchanges no rows: other ranks may have to wait for them.
 std::vector<int> others_of(const Request& r) {
   if (r.operation.is_point_to_point()) return {r.operation.peer};
   std::vector<int> others;
@@ -132,7 +132,7 @@ IssueQueue::Start IssueQueue::next() {
   std::vector<Candidate> candidates;
   for (auto& [channel, queue] : queues_) {
     const bool gives_way = low(queue);
-    // One round tells whether anybody answers; more would only fill what a higher class needs.
+    // One round shows whether the peers answer; more rounds would only take room that a higher class needs.
     if (withheld(queue) || (gives_way && queue.rounds_in_flight > 0 && !answered(queue))) continue;
     Start start = startable(queue);
     if (!start.request) continue;
@@ -180,7 +180,7 @@ RequestPtr IssueQueue::overdue(int limit) {
 std::vector<std::pair<RequestPtr, int>> IssueQueue::waited_for() const {
   std::vector<std::pair<RequestPtr, int>> list;
   const auto waited = [](const auto& entry) { return entry.second.requests.front()->boosted; };
-  // Without priorities by need a channel that nobody waits for may hold back one that somebody waits for.
+  // Without priorities by need, a channel that nobody waits for may hold back one that a thread waits for.
   const bool all = !priorities_.by_need && std::any_of(queues_.begin(), queues_.end(), waited);
   for (const auto& entry : queues_)
     if (all || waited(entry)) list.emplace_back(entry.second.requests.front(), entry.second.quiet);

@@ -64,7 +64,7 @@ class DelayedTransport final : public Transport {
     if (!wire.empty()) when = std::max(when, wire.back().when);
     wire.push_back({when, data, bytes, token, done});
   }
-  // A message that is late where it comes from is late here, too.
+  // A message that was delayed by its sender arrives late here, too.
   void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
     transport_->receive(from, tag, data, bytes, token);
   }

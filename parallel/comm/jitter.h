@@ -29,7 +29,7 @@ struct Jitter {
 class DelayLine {
  public:
   DelayLine();
-  /// Does at once what is left.
+  /// Runs all remaining actions at once.
   ~DelayLine();
   DelayLine(const DelayLine&) = delete;
   DelayLine& operator=(const DelayLine&) = delete;

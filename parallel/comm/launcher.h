@@ -15,7 +15,7 @@ bool started_by_mpirun();
 /// `srun` with the options that a job needs: the process-management interface of `library`, as MPI_Get_library_version
 /// names it, and the end of all ranks when one of them fails.
 std::string srun_line(std::string_view library);
-/// The same with the library of this program.
+/// Like srun_line(library), for the MPI library of this program.
 std::string srun_line();
 
 /// Call before MPI_Init. Throws Error(usage) if srun started several tasks without an interface through which Open MPI

@@ -65,8 +65,8 @@ int local_rank_of_environment() {
   return end == text || *end || value < 0 || value > INT_MAX ? -2 : static_cast<int>(value);
 }
 
-// The smallest and the largest value of all ranks. A rank that left alone because of its own value would leave the
-// others in their next collective for ever: so all ranks look at all values and leave together.
+// The smallest and the largest value of all ranks. All ranks look at all values and leave together: a rank that left
+// because of its own value would leave the other ranks waiting forever in their next collective.
 std::pair<int, int> range_over_ranks(int value) {
   std::array<int, 2> range{-value, value};
   check(MPI_Allreduce(MPI_IN_PLACE, range.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
@@ -80,7 +80,7 @@ Topology discover(int rank, int size) {
     base::fail(ExitCode::usage, "HEXAD_LOCAL_RANK is ", local == -2 ? cat("'", text, "'") : "wrong on another rank",
                ", expected a number from 0");
   }
-  // With HEXAD_NODE set on some ranks only, the others could not split: all of them do, or none.
+  // HEXAD_NODE must be set on all ranks or on none, because the split is collective.
   int named = std::getenv("HEXAD_NODE") != nullptr, total = 0;
   check(MPI_Allreduce(&named, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
   if (total != 0 && total != size)

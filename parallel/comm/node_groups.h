@@ -9,8 +9,8 @@
 
 namespace hexad::comm {
 
-/// Ranks of a group as nodes x places: a rank's place is how many of its node's ranks come before it. Nodes are
-/// numbered as they appear.
+/// Ranks of a group as a grid of nodes and places. The place of a rank is the number of lower ranks on its node. Nodes
+/// are numbered in the order of their first ranks.
 class NodeGrid {
  public:
   /// `node_of_rank`: as in ProcessGroup::node_of_rank().

@@ -1,4 +1,4 @@
-// A collective as data: what groups start, the signature check compares and messages name.
+// A collective as data: groups start it, the signature check compares it, and messages name it.
 #pragma once
 
 #include <cstdint>

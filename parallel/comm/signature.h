@@ -13,7 +13,7 @@ struct Signature {
   int32_t kind = 0, dtype = 0, reduce = 0, root = -1;
 
   static Signature of(const Operation& op, int64_t number, int peer);
-  /// The other side: what one sends the other receives.
+  /// Returns the peer's signature, in which send and receive are exchanged.
   Signature mirrored() const;
   bool operator==(const Signature&) const = default;
 };

@@ -16,7 +16,7 @@ using device::Stream;
 /// Starts a collective on host memory once the work so far on a host's stream is done.
 using StartOnHost = std::function<Event(Operation on_host, Stream& stream)>;
 
-/// `op` with tensors as large where those who move the bytes reach them, and what holds these.
+/// `op` on tensors of the same size in memory that the transport can reach, with the owners of that memory.
 struct Staged {
   Operation op;
   std::vector<std::shared_ptr<const void>> owners{};

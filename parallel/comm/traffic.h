@@ -70,14 +70,14 @@ class TrafficMeter {
   TrafficLog log_;
 };
 
-/// One operation on its way: its event and its entries in the meter. Shared by those who complete it and wait for it.
+/// One operation in flight: its event and its entries in the meter. Shared by threads that complete or await it.
 class Flight {
  public:
   /// `waited` (may be null) is called once, by a thread that is about to block until the operation is done.
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);
   Event event() const { return Event(state_); }
-  /// Has the meter's log note this operation. Called by the one who made the flight, before others know it.
+  /// Makes the meter's log record this operation. The creator of the flight calls it before it shares the flight.
   void describe(std::string what, bool crosses_nodes);
   /// The time in flight starts here, not where the operation was requested.
   void begin();

@@ -44,10 +44,10 @@ class Transport {
   /// Called before every poll(): whether the program of this rank is blocked until some message arrives. For networks
   /// that deliver at the worst moment.
   virtual void program_waits(bool) {}
-  /// Asks for a call of `wake`, from any thread, whenever poll() has something new to do or say. False: this transport
-  /// cannot tell and must be polled.
+  /// Registers `wake`, to be called from any thread whenever poll() has new work or completions. Returns false if this
+  /// transport cannot tell, and must be polled.
   virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
-  /// Moves messages along and says which have been completed since the last call.
+  /// Makes progress with messages. Appends those that have been completed since the last call.
   virtual void poll(std::vector<Done>& done) = 0;
   struct Pending {
     int peer;

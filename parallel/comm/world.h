@@ -50,8 +50,8 @@ class World {
   std::unique_ptr<ProcessGroup> group_;
 };
 
-/// Makes the world, runs `body` in it and returns what that returns: the shape of a program's main(). An exception is
-/// printed as "rank 3: message" and ends the whole job with its exit code (1 for one that is not an Error).
+/// Makes the world, runs `body` in it and returns its result, as main() usually does. An exception is printed as "rank
+/// 3: message" and ends the whole job with its exit code (1 for an exception that is not an Error).
 int with_world(const std::function<int(World&)>& body, CommEngine::Options options = {});
 
 /// Number of ranks that a launcher announces in the environment of this process; 1 without a launcher.

@@ -29,7 +29,7 @@ InFlight exchange(const Tensor& rows, const comm::Splits& splits, const comm::Pr
   return {out, ranks.all_to_all(out, rows, splits, stream)};
 }
 
-// Rows as they arrived, in another order. When they have it, they are there.
+// Reorders received rows. The result is complete when the reordering is.
 InFlight reordered(InFlight rows, const BlockOrder& blocks, Stream& stream) {
   if (blocks.order.empty()) return rows;
   stream.wait(rows.arrived);

@@ -1,4 +1,4 @@
-// The host's half of a routing plan: how many rows go where. A schedule's graph is made from it alone.
+// The host's half of a routing plan: the number of rows for each destination. A schedule's graph is made from it alone.
 #pragma once
 
 #include <optional>

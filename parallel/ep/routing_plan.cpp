@@ -115,7 +115,7 @@ void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
         f(a, b);
 }
 
-// Begins of the rows of each (expert, etp rank, ep rank, chunk), in grouped order.
+// First row of each (expert, etp rank, ep rank, chunk), in grouped order.
 class GroupedOrder {
  public:
   GroupedOrder(const Counts& n, int64_t first_chunk, int64_t last_chunk) : n_(n), first_(n.slots.size()) {

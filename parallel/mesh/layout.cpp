@@ -11,7 +11,7 @@ namespace {
 
 using base::cat;
 
-// The two divisors of `n` that are nearest to `value`, "2, 4"; one when it is the only one on that side.
+// Divisors of `n` nearest to `value` on either side, such as "2, 4"; only one if the other side has none.
 std::string nearest_divisors(int n, int value) {
   int below = 0, above = 0;
   for (int d = 1; d <= n; ++d) {

@@ -21,7 +21,7 @@ struct Message {
 /// Returns what `action` of `rank` needs from another virtual stage; none at the ends of the model and for weight
 /// gradients.
 std::optional<Message> needed(const StageMap& stages, int rank, const Action& action);
-/// Returns what it makes for another virtual stage.
+/// Returns the message that the action makes for another virtual stage, if any.
 std::optional<Message> made(const StageMap& stages, int rank, const Action& action);
 
 /// Returns what `from` sends to `to`, in order. Empty when they are the same rank: nothing is sent.

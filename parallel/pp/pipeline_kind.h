@@ -56,7 +56,7 @@ struct PipelineConfig {
         return 1;
     }
   }
-  /// True if the kind has forwards and backwards that a rank can do as one without others waiting for it.
+  /// True if the kind has pairs of a forward and a backward that a rank can merge without making other ranks wait.
   bool has_pairs() const { return kind == PipelineKind::one_f_one_b || kind == PipelineKind::dualpipe_v; }
   Placing placing() const {
     return kind == PipelineKind::zb_v || kind == PipelineKind::dualpipe_v ? Placing::vee : Placing::loop;

@@ -19,7 +19,7 @@ class Program {
     actions_.back().merged = true;
     backward(backward_chunk);
   }
-  /// Leaves the weights' part for later.
+  /// Appends a backward without weight gradients, which a later action computes.
   void backward_input(int chunk = 0) {
     actions_.push_back({Kind::backward_input, chunk, backwards_[chunk]++});
     left_.push_back(actions_.back());
@@ -29,7 +29,7 @@ class Program {
   void weights(int chunk);
   int weights_left() const { return static_cast<int>(left_.size()); }
 
-  /// The list without micro-batches from `micro_batches` on: any such part of a schedule is a schedule.
+  /// Returns the list without the micro-batches from `micro_batches` on. The rest is a legal schedule, too.
   std::vector<Action> without_micro_batches_from(int micro_batches) const;
 
  private:

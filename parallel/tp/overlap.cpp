@@ -48,7 +48,7 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
     addends[f] = buffer();
     arrived[f] = group.receive(addends[f], from, stream);
   }
-  // The neighbour's part first and the own part last, so that every part but that is on its way meanwhile.
+  // Starts with the neighbour's part and ends with the own part: all parts but the first arrive during computation.
   for (int k = 1; k <= size; ++k) {
     const int owner = (me + k) % size;
     const Tensor part = buffer();

@@ -35,7 +35,7 @@ test_a_checkpoint_of_one_device_is_continued_on_the_other() {
 
 test_what_it_cannot_do_is_refused_with_the_reason() {
   HEXAD_DEVICE=emulated expect 2 "$HEXAD" train tiny.yaml schedule.worker_lanes=true
-  expect_text err 'schedule.worker_lanes' 'on device: emulated; device: cpu has it'
+  expect_text err 'schedule.worker_lanes' 'must be auto or false on device: emulated'
 }
 
 test_a_wrong_seed_is_named() {

@@ -102,7 +102,7 @@ TEST_F(Queue, AMissingPeerHoldsUpNoOtherRequest) {
   EXPECT_EQ(starts(), "ep1.1 dp2.1 dp2.2");
 }
 
-// Ranks that send each other nothing: rank 1 may have to wait for rank 2, of which nothing will be heard here.
+// Ranks that send each other nothing: rank 1 may have to wait for rank 2, and this rank gets no message from rank 2.
 TEST_F(Queue, AnExchangeWithoutRowsForARankHoldsUpNoOtherRequest) {
   const RequestPtr r = post(TrafficClass::ep, 1, 0);
   r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});

@@ -92,7 +92,7 @@ TEST(NcclFailures, AnExchangeSkippedByARankWithoutRowsIsReported) {
                {"hang: 1 s in operation 1 of group ep (rank ", " of 3), all_to_all of f32 [5]"});
 }
 
-TEST(NcclFailures, ASplitInAnotherOrder) {
+TEST(NcclFailures, ASplitInAnotherOrderIsReported) {
   std::atomic<int> found = 0;
   with_cards(2, [&](const CardWorld& w) {
     try {
@@ -109,7 +109,7 @@ TEST(NcclFailures, ASplitInAnotherOrder) {
   EXPECT_EQ(found, 2);
 }
 
-TEST(NcclFailures, ARankThatDies) {
+TEST(NcclFailures, ARankThatDiesIsReported) {
   const auto failures = failures_of(3, [](const CardWorld& w, Failures&) {
     const Tensor x = floats(w, 100);
     w.world.all_reduce(x, Reduce::sum, w.context.compute()).wait();

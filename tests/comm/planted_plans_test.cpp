@@ -101,7 +101,7 @@ TEST_P(PlantedPlans, AreFoundForEverySeed) {
     }
 }
 
-// Blocks move on around a ring as those of ring attention do, with two buffers; `waits` for (sends, receives).
+// Passes blocks around a ring with two buffers, as ring attention does. `waits`: wait for (sends, receives).
 bool ring_is_right(int ranks, uint64_t seed, std::pair<bool, bool> waits) {
   std::atomic<bool> right = true;
   const auto body = [&](const ProcessGroup& world) {

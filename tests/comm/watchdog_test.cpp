@@ -124,7 +124,7 @@ TEST(Watchdog, StalledFileWorkIsReportedWithItsFile) {
   EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes of it done"), std::string::npos) << text;
 }
 
-// Returns what rank 0 is told after it was asked to end while it waits for rank 1, which comes after `late`.
+// Returns the error of rank 0, which is asked to end while it waits for rank 1. Rank 1 arrives after `late`.
 std::string failure_of_a_stopped_job(std::chrono::milliseconds late) {
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0;

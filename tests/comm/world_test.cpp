@@ -12,7 +12,7 @@ namespace hexad::comm {
 using namespace base;
 namespace {
 
-// The variables that launchers set, as they are wanted; what was there returns at the end.
+// Sets the variables of launchers for a test, and restores them at the end.
 class Environment {
  public:
   using Values = std::vector<std::pair<std::string, std::string>>;

@@ -1,4 +1,4 @@
-// Data sources that are chosen by name, and what is not believed of them.
+// Data sources chosen by name, and the checks of their sequences.
 #include "framework/data/sources.h"
 
 #include <gtest/gtest.h>

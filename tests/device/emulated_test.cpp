@@ -1,4 +1,4 @@
-// The emulated device punishes what a card would: early reads, memory freed too soon, the host's fingers.
+// The emulated device detects the errors of a card: early reads, memory freed too soon, host access to device memory.
 #include "framework/device/emulated/emulated_queue.h"
 
 #include <gtest/gtest.h>

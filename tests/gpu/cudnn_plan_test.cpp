@@ -22,7 +22,7 @@ const DescribedCard h100{.properties = R"({
 
 constexpr int64_t megabyte = 1 << 20;
 
-/// Four sequences of 4096; q, k and v as they come from products, or beside each other as columns of one.
+/// Four sequences of 4096. q, k and v are separate results of products or, if `fused`, columns of one result.
 AttentionProblem problem(int64_t heads, int64_t key_heads, int64_t size, bool fused = false) {
   const int64_t beside = (heads + 2 * key_heads) * size;
   const HeadStrides queries{heads * size, size}, keys{key_heads * size, size};

@@ -188,7 +188,7 @@ TEST_F(CheckpointFaults, AnUnreadableManifestIsNotWritten) {
   EXPECT_NO_THROW(require_readable(text, "m", length));
   expect_error(ExitCode::resource, {cat("m: would have ", length, " bytes, expected at most ", length - 1)},
                [&] { require_readable(text, "m", length - 1); });
-  // JSON that is carried is deeper in the manifest than by itself.
+  // The manifest nests the JSON texts that it holds, so they are deeper there than on their own.
   RunState state = state_of(200);
   state.layout = std::string(63, '[') + std::string(63, ']');
   CheckpointWriter writer(store, 200);

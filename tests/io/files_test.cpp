@@ -113,7 +113,7 @@ TEST(RunLock, IsTakenOverFromADeadProcessOfThisHost) {
   EXPECT_NE(read_bytes(lock.path()).find(std::to_string(::getpid())), std::string::npos);
 }
 
-// A job of another machine, as a file system shows it whose locks do not reach there.
+// A job on another machine, on a file system whose locks do not reach other machines.
 class JobElsewhere {
  public:
   explicit JobElsewhere(std::string path) : path_(std::move(path)) { beat(); }
@@ -126,7 +126,7 @@ class JobElsewhere {
 
 constexpr LockTiming quick{.beat = std::chrono::milliseconds(20), .patience = std::chrono::milliseconds(100)};
 
-// One that nobody waits out in a test: only what the file says can end the watching.
+// Longer than any test: only the contents of the file can end the wait.
 constexpr LockTiming patient{.beat = std::chrono::milliseconds(20), .patience = std::chrono::hours(1)};
 
 TEST(RunLock, IsTakenOverFromAnotherHostThatDoesNotRenewIt) {

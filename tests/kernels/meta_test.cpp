@@ -147,7 +147,7 @@ TEST(MetaKernels, KnowValuesGivenInParts) {
   EXPECT_EQ(offsets.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 4}));
 }
 
-// One that asked nobody, and one that the recipe gave.
+// A choice that was made without a kernel, and a choice that the recipe gave.
 TEST(MetaKernels, AskTheRoutingModelWhateverTheRouterChose) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     if (choice.given) return;

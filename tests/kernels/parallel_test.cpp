@@ -63,7 +63,7 @@ Pieces pieces_of(int64_t count, int64_t grain) {
   return pieces;
 }
 
-TEST(Parallel, PiecesDependOnNumbersAlone) {
+TEST(Parallel, PiecesDependOnlyOnTheCounts) {
   const Threads three(3);
   EXPECT_EQ(pieces_of(10, 1), (Pieces{{0, 3}, {3, 6}, {6, 10}}));
   EXPECT_EQ(pieces_of(10, 4), (Pieces{{0, 5}, {5, 10}}));

@@ -21,7 +21,9 @@ class Scaled final : public FeedForward {
  public:
   Scaled(const FeedForwardSpec& s, const Builder& b)
       : factor_(s.option("factor", 1)), linear_({s.model.hidden, s.model.hidden, s.model.init_std}, b / "linear") {}
-  Value operator()(Tape& t, const Value& x, const ForwardContext&) const override { return scale(t, linear_(t, x), factor_); }
+  Value operator()(Tape& t, const Value& x, const ForwardContext&) const override {
+    return scale(t, linear_(t, x), factor_);
+  }
 
  private:
   double factor_;

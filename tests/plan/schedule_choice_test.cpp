@@ -96,7 +96,7 @@ TEST(LegalSchedules, AreTheCutsWhereNoTokenIsHeldTwice) {
 TEST(LegalSchedules, ContainEveryTreatmentOfDuplicates) {
   const auto of = [](const MoeSchedule& s) { return s.duplicates; };
   EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2"})), of).size(), 5u);
-  // Sequence parallelism leaves nothing that is held twice.
+  // With sequence parallelism, no two ranks hold the same token.
   EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2", "parallel.sp=true"})), of).size(), 3u);
 }
 
@@ -207,7 +207,7 @@ std::vector<PassRecorder::Recording> passes_of(double seconds) {
   return passes;
 }
 
-// Trials until the choice is made, or `most` of them; returns what was tried.
+// Runs trials until the choice is made, at most `most` of them. Returns the schedules that were tried.
 std::vector<MoeSchedule> try_all(ScheduleChoice& choice, const std::function<double(const MoeSchedule&)>& seconds,
                                  int64_t most = 1000) {
   std::vector<MoeSchedule> tried;

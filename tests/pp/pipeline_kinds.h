@@ -13,7 +13,7 @@ inline std::vector<PipelineKind> all_kinds() {
   return kinds;
 }
 
-/// Kinds, with one to three chunks where that is a choice, and with pairs where there are some.
+/// Every kind, with one to three chunks if it has a choice of chunks, and also with pairs if it has pairs.
 inline std::vector<PipelineConfig> all_configs() {
   std::vector<PipelineConfig> configs;
   for (const PipelineKind kind : all_kinds())

@@ -263,7 +263,7 @@ TEST(RunnerErrors, AFailureOfOneRankEndsAll) {
   }
 }
 
-// Writes down what begins and ends.
+// Records the begin and the end of each action.
 class Noting final : public Fake {
  public:
   Noting(Device device, schedule::Fibers& fibers, int fails_at = -1)

@@ -1,4 +1,4 @@
-// Two pieces of work on one thread: who goes on where, and how errors leave them.
+// Two fibers on one thread: their order, and the propagation of errors.
 #include "framework/schedule/fibers.h"
 
 #include <gtest/gtest.h>

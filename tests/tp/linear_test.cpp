@@ -52,7 +52,7 @@ Mlp pieces_of(TpLab& lab, const Mlp& m) {
 
 using Forward = std::function<Value(Tape&, const Value&, const Mlp&)>;
 
-// Reads each of the two products in a way of its own.
+// Uses the two products differently, so that an exchange of them shows.
 Value joined(Tape& t, const Value& gate, const Value& up) { return add(t, gelu(t, gate, GeluKind::exact), up); }
 
 Value plain(Tape& t, const Value& x, const Mlp& m) {

@@ -63,7 +63,7 @@ Asked asked_in_a_step(bool deterministic, int ranks, const std::vector<std::stri
   return {kernels::with_choice, kernels::without};
 }
 
-TEST(Deterministic, TheRecipesWishReachesEveryAttention) {
+TEST(Deterministic, TheRecipesSettingReachesEveryAttentionCall) {
   for (const auto& [ranks, overrides] :
        std::vector<std::pair<int, std::vector<std::string>>>{{1, {}},
                                                              {2, {"parallel.cp=2", "parallel.cp_kind=ring"}},

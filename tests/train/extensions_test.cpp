@@ -179,7 +179,7 @@ TEST(Extensions, EstimatesAskTheRoutingModelForEveryRouter) {
   EXPECT_GT(total(1, plan::RoutingLoad::one_rank), total(1, plan::RoutingLoad::even));
 }
 
-// Of recipe_with(), whose extensions only have to declare what they read: nothing is made.
+// Expects recipe_with() to refuse the overrides. Extensions are only declared here: none is made.
 void expect_refused(const std::vector<std::string>& overrides, const std::string& expected) {
   const std::string problem = message_of(ExitCode::usage, [&] { recipe_with(overrides); });
   EXPECT_NE(problem.find(expected), std::string::npos) << problem;

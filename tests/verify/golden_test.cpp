@@ -37,8 +37,8 @@ void PrintTo(const AuxLoss& p, std::ostream* out) { *out << p.name; }
 
 class AuxLosses : public testing::TestWithParam<AuxLoss> {};
 
-// The recipe weighs the mean over MoE layers and micro-batches. Its gradient is what a coefficient adds to that of the
-// loss; along itself it must be as long as the reported losses, which have no weight, grow.
+// The recipe weighs the mean over MoE layers and micro-batches. The difference of two loss gradients is the gradient of
+// the auxiliary loss. Its norm must equal the slope of the reported, unweighted losses along it.
 TEST_P(AuxLosses, AreWeighedByTheirCoefficientOverTheirLayersAndMicroBatches) {
   const AuxLoss& aux_losses = GetParam();
   constexpr double coefficient = 0.5, step = 1e-5;

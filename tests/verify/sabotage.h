@@ -11,7 +11,7 @@ namespace hexad::tests {
 
 using tensor::Tensor;
 
-/// Does an operation of a group wrongly, or returns nothing to have it done right.
+/// Performs an operation of a group wrongly, or returns nothing so that it is performed correctly.
 using Wrong = std::function<std::optional<comm::Event>(const comm::ProcessGroup& right, const comm::Operation& op,
                                                        comm::Stream& stream)>;
 
@@ -22,7 +22,7 @@ std::unique_ptr<comm::ProcessGroup> wrong_group(const comm::ProcessGroup& right,
 /// those of a bucket that holds nothing but a parameter of this size.
 Wrong leave_out(comm::Operation::Kind kind, std::string group, std::optional<int64_t> elements = {});
 
-/// Operations of this kind in groups of this name are begun, and said to be done at once.
+/// Begins operations of this kind in groups of this name, and reports them as done at once.
 Wrong claim_done(comm::Operation::Kind kind, std::string group);
 
 /// A source whose sequence i is what `change` makes of the true one.

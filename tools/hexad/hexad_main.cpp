@@ -38,7 +38,7 @@ void open_standard_descriptors() {
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number: this one
 }
 
-/// Writes what was printed last, and returns `code`. A reader that has seen enough (`| head`) is no failure.
+/// Flushes the standard output and returns `code`. A reader that closed the pipe early (`| head`) is not an error.
 int flush(int code) {
   if (std::fflush(stdout) == 0 || errno == EPIPE) return code;
   throw std::system_error(errno, std::generic_category(), "standard output");

@@ -74,7 +74,7 @@ struct Origin {
   }
 };
 
-/// One collective of groups of one kind, all groups of that kind at once, nothing else running.
+/// Measured times of a collective. All groups of the kind run it at the same time, and nothing else runs.
 struct MeasuredLink {
   Collective operation = Collective::all_to_all;
   GroupKind group = GroupKind::all;

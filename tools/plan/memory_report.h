@@ -17,8 +17,8 @@ class MemoryReport {
   /// Finds what memory makes of a memory_reuse that is left open. `extensions` outlive it.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
 
-  /// With experts loaded evenly: of each stage the rank that needs the most, and what the rank that sends the most
-  /// sends.
+  /// Estimates for evenly loaded experts: for each stage, the rank that needs the most memory; and the traffic of the
+  /// rank that sends the most.
   struct Estimates {
     std::vector<MemoryEstimate> stages;
     TrafficEstimate traffic;

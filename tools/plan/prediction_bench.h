@@ -1,5 +1,5 @@
-// The simulator put to the test: what it says of every legal schedule of a recipe, written down before anything is
-// measured, and what the schedules then take.
+// Test of the simulator: writes its predictions for every legal schedule of a recipe before any measurement, then
+// measures the schedules.
 #pragma once
 
 #include <string>

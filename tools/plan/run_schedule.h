@@ -32,7 +32,7 @@ class RunSchedule final : public train::ScheduleAdviser {
   /// For checkpoints.
   void remember_choice();
   void log_memory();
-  /// Gathers and writes what was recorded.
+  /// Gathers the recorded passes and writes them.
   void trace(telemetry::StepMetrics& metrics);
   bool leader() const { return run_.world.rank() == 0; }
 

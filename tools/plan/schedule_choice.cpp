@@ -186,7 +186,7 @@ void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::S
   go_on_searching();
 }
 
-// Sets what is to be tried next, or what was found.
+// Sets the next schedule to try, or the result of the search.
 void ScheduleChoice::go_on_searching() {
   const int64_t tokens = rows_of_layer(recipe_);
   GranularitySearch& chunks = search_->chunks;

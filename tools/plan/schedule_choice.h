@@ -32,7 +32,7 @@ class ScheduleChoice {
   bool made() const { return made_; }
   /// The predicted ones, ascending, and behind them those with other numbers of chunks that were tried.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
-  /// The one that is set in the model.
+  /// The schedule that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
   /// The most steps that may still be trials; Algorithm 1 may need fewer.
   int64_t trials_left() const { return made_ ? 0 : turns_ - turn_; }
@@ -44,7 +44,7 @@ class ScheduleChoice {
 
   /// Before a step of trial: sets the schedule whose turn it is.
   void begin_trial();
-  /// After it, with what the step's passes took here; with the last trial the choice is made.
+  /// Ends a trial with the times of the step's passes on this rank. The last trial makes the choice.
   void end_trial(const std::vector<PassRecorder::Recording>& passes);
 
   /// "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".

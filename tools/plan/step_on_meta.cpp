@@ -117,7 +117,7 @@ void extend_all(Numbers& more, const Numbers& less, double times) {
   for (size_t i = 0; i < more.size(); ++i) extend(more[i], less[i], times);
 }
 
-// True if memory grows as what is kept for backward does: then no moment of the step overtakes its peak with more.
+// True if memory grows as fast as the tensors kept for backward: then no other moment of the step becomes its peak.
 bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& more) {
   const int64_t kept = more.peak_in(Category::activation) - few.peak_in(Category::activation);
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;

@@ -1,4 +1,4 @@
-// Values of an open schedule.moe.memory_reuse with which a rank keeps below memory.limit_bytes.
+// Values of an open schedule.moe.memory_reuse that keep a rank below memory.limit_bytes.
 #pragma once
 
 #include <map>
@@ -43,7 +43,7 @@ class MemoryNeeds {
   const train::Recipe& recipe_;
   const train::Extensions& extensions_;
   const int64_t world_;
-  // By what the estimate depends on, the last one being the chunks.
+  // Estimates, by the settings that they depend on; the last one is the number of chunks.
   std::map<std::tuple<moe::ReuseStrategy, moe::Duplicates, ep::EspExchange, int64_t>, double> known_;
 };
 

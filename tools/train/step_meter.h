@@ -15,8 +15,8 @@ namespace hexad::train {
 /// Times each step and makes its metrics.
 class StepMeter {
  public:
-  /// The next step is the first one of this start. `flops_per_token`: of forward and backward. `warn` is told of slow
-  /// ranks. All references outlive the meter.
+  /// Made before the first step of this start. `flops_per_token` covers forward and backward; `warn` receives warnings
+  /// about slow ranks. All references outlive the meter.
   StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world, std::unique_ptr<PeakMeter> peak,
             double flops_per_token, std::function<void(const std::string&)> warn);
 

@@ -1,4 +1,4 @@
-// What watches the steps of a run besides the loop: faults for tests, trace, adviser, replica check, metrics.
+// Observers of the steps of a run besides the loop: faults for tests, trace, adviser, replica check, metrics.
 #pragma once
 
 #include <memory>

@@ -114,7 +114,7 @@ ExitCode Trainer::train() {
   return preempted ? end_preempted() : end_done();
 }
 
-// Here and not earlier: a start that fails while it loads, or has no step to train, leaves all as it was.
+// Not earlier: a start that fails while it loads, or has no step to train, must leave all files unchanged.
 void Trainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();

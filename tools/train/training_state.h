@@ -1,4 +1,4 @@
-// What a training run changes from step to step.
+// State of a training run that changes from step to step.
 #pragma once
 
 #include <functional>

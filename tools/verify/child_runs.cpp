@@ -38,7 +38,7 @@ Outcome ChildRuns::run(const Variant& variant) {
     std::filesystem::remove_all(subject_.folder() + "/run");  // it may have ended in the middle of a checkpoint
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  // An error may leave a device of no use to those that come after.
+  // An error may leave a device unusable for later layouts.
   if (subject_.recipe().device == device::DeviceKind::cpu || !outcome.error.empty()) worker_.end();
   return outcome;
 }

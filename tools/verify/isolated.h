@@ -13,8 +13,8 @@ struct Isolated {
   std::string failure;  // instead: its exception's message, the signal that ended it, or that it took too long
 };
 
-/// A child process that does work as often as it is asked, and is made when it is asked first: it has what this process
-/// had then. After a crash or a hang, the next question is for a new child. The caller must be the process's only
+/// A child process that answers any number of questions. The first question makes it, as a copy of this process at
+/// that time. After a crash or a hang, the next question makes a new child. The caller must be the process's only
 /// thread.
 class IsolatedWorker {
  public:
@@ -25,7 +25,7 @@ class IsolatedWorker {
 
   /// Returns what `work` makes of the request in at most `seconds`. Throws Error(resource) if no process can be made.
   Isolated ask(const std::string& request, double seconds);
-  /// The next question is for a new child.
+  /// Ends the child. The next question makes a new one.
   void end();
   /// Number of children made so far.
   int children() const { return children_; }

@@ -51,7 +51,7 @@ std::string describe(const Covering& c, size_t all_meshes, int world) {
   return text;
 }
 
-// `count` of them, in their order: one that trains the recipe as it is, and of the rest each with the same chance.
+// Draws `count` variants, in their order: one that trains the recipe as it is, and the rest with equal chances.
 std::vector<Variant> drawn(const std::vector<Variant>& all, size_t count, uint64_t seed) {
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), 0);

@@ -78,7 +78,7 @@ struct Trajectory {
   TensorMap weights, states;
 };
 Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps);
-/// The same on one rank, alone.
+/// Results of `steps` steps on one rank.
 Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps);
 
 }  // namespace hexad::verify

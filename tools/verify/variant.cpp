@@ -31,7 +31,7 @@ std::vector<std::string> names_of(E) {
 constexpr std::string_view own = "own";  // what the recipe says
 constexpr std::string_view limited = "_limited";
 
-// Kinds, and those that have pairs a second time, with pairs.
+// Option of all pipeline kinds; kinds with pairs occur twice, without and with pairs.
 Option pipeline_option() {
   Option pipeline{"pipeline", "", {}, [](const MeshSizes& m) { return m[Axis::pp] > 1; }, {}};
   const auto add = [&](std::string name, std::string_view kind, std::string_view overlap) {

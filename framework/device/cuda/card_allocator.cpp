@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t alignment = 512;
 constexpr int64_t large = int64_t{1} << 20;        // bytes of a block
 constexpr int64_t least_whole = int64_t{4} << 20;  // at most a third of it is pages' rest
-constexpr int64_t large_page = int64_t{8} << 20;   // less is asked of the driver too often
+constexpr int64_t large_page = int64_t{8} << 20;   // smaller pages would mean too many calls of the driver
 
 int64_t round_up(int64_t bytes, int64_t step) { return (bytes + step - 1) / step * step; }
 

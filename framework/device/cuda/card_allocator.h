@@ -9,9 +9,9 @@
 
 namespace hexad::device::cuda {
 
-/// Blocks on multiples of 512 bytes, as the driver gives them, in three segments: small ones, those that last
-/// (parameters, gradients, optimizer state), and those that come and go. Where somebody asks for whole blocks
-/// (Blocks::make_whole), large parameters and gradients are made so.
+/// Blocks on multiples of 512 bytes, as the driver gives them, in three segments: small blocks, long-lived blocks
+/// (parameters, gradients, optimizer state), and short-lived blocks. After Blocks::make_whole(), large parameters and
+/// gradients are whole blocks.
 class CardAllocator final : public Allocator {
  public:
   struct Options {

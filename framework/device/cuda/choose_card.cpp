@@ -55,7 +55,7 @@ int choose_device(int devices, int place) {
   return static_cast<int>(rank % devices);
 }
 
-// HEXAD_CUDA_ARCH is "90a": kernels that use what only this generation has; or "90": that one and later ones.
+// HEXAD_CUDA_ARCH is "90a", for kernels that run on this generation only, or "90", for this generation and later ones.
 void require_generation(const cudaDeviceProp& card) {
   const std::string built = HEXAD_CUDA_ARCH;
   const int needed = std::atoi(built.c_str()), has = 10 * card.major + card.minor;

@@ -61,11 +61,11 @@ class CudaBackend final : public Backend {
     return std::make_unique<cuda::CudaStream>(card_, blocks_, priority_of(lane));
   }
 
-  // From memory that the program got elsewhere than here, everything has been read when the call returns, and into such
-  // memory everything has been copied. For pages that may move, CUDA waits until the queue is empty; so smaller ones
-  // go through a buffer of ours, and the host runs ahead. From host_buffer(), which the card reads by
-  // itself, it reads when the stream comes to it: write there again only after that, or let the buffer go and take
-  // another one.
+  // A copy from or to ordinary host memory is complete when the call returns. For pageable
+  // memory CUDA waits until the queue is empty, so smaller copies go through a buffer of ours,
+  // and the host runs ahead. Memory from host_buffer() is read by the card when the stream
+  // reaches the copy: write to it again only after that, or release the buffer and take another
+  // one.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     cuda::CudaStream& queue = cuda::cuda_stream(stream);

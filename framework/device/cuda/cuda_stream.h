@@ -49,13 +49,13 @@ class CudaStream final : public Stream {
 
   /// For a launch, after touch() of the memory that it reads and writes.
   cudaStream_t handle() const { return queue_->handle(); }
-  /// Work on the block around `place` is about to be launched here. Null, and what is no block's: nothing.
+  /// Announces that work on the block around `place` will be launched here. Ignores null and memory outside all blocks.
   void touch(const void* place) { blocks_->touch(place, queue_); }
   Card& card() const { return *card_; }
   const std::shared_ptr<Queue>& queue() const { return queue_; }
   const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
-  /// Another queue of the same context. `priority`: CUDA's, lower numbers first, and what the card does not have is the
-  /// nearest that it has.
+  /// Returns another queue of the same context. `priority` is CUDA's, lower numbers first; a priority that the card
+  /// lacks becomes the nearest one that it has.
   std::unique_ptr<CudaStream> beside(int priority) const;
 
  private:

@@ -12,7 +12,7 @@
 
 namespace hexad::device::cuda {
 
-/// Points in queues that must have been passed before somebody else uses the memory.
+/// Points in queues that must have been passed before the next user touches the memory.
 using Marks = std::vector<std::shared_ptr<const DeviceMark>>;
 
 /// Freed memory is used again in the order of issue: the host does not wait, but the first work of each queue on a
@@ -29,7 +29,7 @@ class Blocks {
   /// Work on the block around `place` is about to be launched in `queue`. Elsewhere than in a block: nothing.
   void touch(const void* place, const std::shared_ptr<Queue>& queue);
 
-  /// Large blocks that last are to be whole from now on: somebody registers them with a library.
+  /// Makes large long-lived blocks whole from now on, because a library registers them.
   void make_whole() { make_whole_ = true; }
   bool makes_whole() const { return make_whole_; }
   struct Extent {
@@ -41,8 +41,8 @@ class Blocks {
   /// Lives as long as the block that begins there.
   void accompany(void* begin, std::shared_ptr<const void> companion);
 
-  /// While it lives, new blocks are touched for `queue` when they are made: what a kernel's launch needs for itself.
-  /// One at a time.
+  /// Marks, during its lifetime, new blocks as touched by `queue`: blocks that a kernel's launch needs for itself. One
+  /// at a time.
   class Launch {
    public:
     Launch(Blocks& blocks, const std::shared_ptr<Queue>& queue);

@@ -6,7 +6,7 @@
 
 namespace hexad::device::cuda {
 
-/// An event of which it is known when it was passed, from which the card measures the time to others.
+/// A reference event whose host time is known; the card measures the times of other events from it.
 class Queue::Clock {
  public:
   explicit Clock(cudaStream_t queue) {
@@ -33,7 +33,7 @@ class Queue::Clock {
   double passed_at_ = 0;
 };
 
-/// Owns its event while somebody holds it; then the queue may use the event again.
+/// Owns its event while it has holders; afterwards the queue reuses the event.
 class Queue::Mark final : public DeviceMark {
  public:
   /// `clock`: null where nobody asks for the time.

@@ -16,7 +16,7 @@ namespace hexad::device::cuda {
 /// streams, allocators and marks hold it. Safe to use from several threads.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
-  /// `priority`: CUDA's, lower numbers first; what the card does not have is the nearest that it has. Makes the card
+  /// `priority`: CUDA's, lower numbers first; a priority that the card lacks becomes the nearest one. Makes the card
   /// the calling thread's.
   Queue(int ordinal, int priority);
   ~Queue();
@@ -28,9 +28,9 @@ class Queue : public std::enable_shared_from_this<Queue> {
   int ordinal() const { return ordinal_; }
   /// The present end of the queue; the same mark while nothing is appended.
   std::shared_ptr<const DeviceMark> record();
-  /// The same, and it will be known when it was passed.
+  /// Like record(), but the mark also records the time at which it was passed.
   std::shared_ptr<const DeviceMark> record_timed();
-  /// A mark of another queue is waited for by this queue, of this queue it needs nothing; for others the host blocks.
+  /// Makes this queue wait for marks of other queues; its own marks need no wait. Blocks the host for any other event.
   void wait(const Event& event);
   void wait(const DeviceMark& mark);
   /// Blocks the host until the queue is empty.
@@ -39,7 +39,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
  private:
   class Mark;
   class Clock;
-  /// Events of one kind that nobody holds: making one costs several times what recording it does.
+  /// Pool of unused events of one kind: creating an event costs several times as much as recording it.
   using Unused = std::vector<cudaEvent_t>;
   std::shared_ptr<const Mark> record(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock);
 
@@ -49,7 +49,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   Unused plain_, timed_;
   std::shared_ptr<const Clock> clock_;
   std::weak_ptr<const Mark> end_;  // the last plain mark, unless something came after it
-  std::thread::id user_;           // the last who asked for the handle
+  std::thread::id user_;           // the last thread that asked for the handle
   bool several_users_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Memory that takes long to make, for those who use it again and again.
+// Source of memory that is slow to allocate, for allocators that keep and reuse it.
 #pragma once
 
 #include <cstddef>

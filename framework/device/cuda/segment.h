@@ -18,7 +18,7 @@ class Segment {
  public:
   /// `addresses` and `page` in bytes; one is a multiple of the other, and of the driver's page.
   Segment(const Driver& driver, int64_t addresses, int64_t page);
-  /// Waits for those who use what was given back; no block may be left.
+  /// Waits for the last users of the freed memory; no block may be left.
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -31,7 +31,7 @@ class Segment {
   std::optional<Taken> take(int64_t bytes);
   /// Pages to add so that take(bytes) succeeds, as bytes.
   int64_t missing(int64_t bytes) const;
-  /// Adds them. False: the card has no more; what it had is added all the same.
+  /// Adds pages of `bytes` bytes. Returns false if the card has too few; the pages that it had are added nevertheless.
   bool grow(int64_t bytes);
   /// A taken block, free once `last` have been passed.
   void give(void* begin, int64_t bytes, Marks last);

@@ -38,7 +38,7 @@ SharedLibrary::SharedLibrary(const std::string& name) : name_(name) {
     handle_ = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_) return;
     reason += (reason.empty() ? "" : "; ") + std::string(::dlerror());
-    // Only where there is none is another one looked for: a damaged one is not to stay unseen.
+    // Tries the next file only if this one does not exist: a damaged library must not stay unnoticed.
     if (!reason.ends_with("No such file or directory")) break;
   }
   refuse(base::cat(name, " cannot be loaded (", reason, ")"));

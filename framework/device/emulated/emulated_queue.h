@@ -1,4 +1,4 @@
-// A queue of the emulated device: a thread that does what was launched, some time later.
+// A queue of the emulated device: a thread that runs the launched work with a delay.
 #pragma once
 
 #include <condition_variable>
@@ -23,13 +23,13 @@ class Queue : public std::enable_shared_from_this<Queue> {
  public:
   /// With a seed, starts are delayed at random.
   Queue(const std::string& name, std::optional<uint64_t> jitter_seed);
-  /// Does what is still in it first. Not on its own thread.
+  /// Runs the remaining work first. Must not be called on the queue's own thread.
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  /// Returns at once. What `work` refers to stays until the queue has come there; the memory it touches is told to the
-  /// heap (Heap::touch). Throws what an earlier launch failed with.
+  /// Returns at once. Everything that `work` refers to must stay alive until the queue has run it; Heap::touch
+  /// announces the memory that it touches. Throws the error of an earlier launch.
   void launch(std::function<void()> work);
   /// The present end of the queue.
   std::shared_ptr<const DeviceMark> record();

@@ -21,7 +21,7 @@ class MetaMemory {
 
   /// Values of the `bytes` bytes from `address` on; null: not all of them are known.
   std::byte* known(const void* address, int64_t bytes);
-  /// The same, but marks them all as known: the caller writes those that were not.
+  /// Like known(), but marks all the bytes as known: the caller writes those that were unknown.
   std::byte* remember(const void* address, int64_t bytes);
   void forget(const void* address, int64_t bytes);
 

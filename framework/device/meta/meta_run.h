@@ -30,7 +30,7 @@ class MetaRun {
   DeviceKind stands_for() const { return stands_for_; }
   const std::shared_ptr<MetaMemory>& memory() const { return memory_; }
 
-  /// The routing model: what takes the place of what routers choose. Empty: nobody may ask what that is.
+  /// The routing model, which replaces the choices of routers. Empty if the run must not depend on routing.
   const Choose choose;
   /// Floating-point operations of products, and of attention: forward and backward.
   double product_flops = 0, attention_flops = 0;

@@ -12,8 +12,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// A count that one thread raises and others take from. Not std::counting_semaphore, which gives the core away before
-/// it sleeps, to any thread that wants it and for as long as that thread wants it.
+/// A count that one thread raises and others take from. std::counting_semaphore is not used: before it sleeps, it
+/// yields the core to any thread that wants it, for as long as that thread runs.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, 0, 0); }
@@ -48,8 +48,8 @@ class Helpers {
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
 
-  /// Calls work for each piece: the first, and those that no helper has begun by then, on this thread; so a helper that
-  /// gets no core holds up nobody. Returns when all have been computed.
+  /// Calls `work` for each piece. This thread takes the first piece and those that no helper has begun by then, so a
+  /// helper without a core delays nobody. Returns when all pieces have been computed.
   void run(const Work& work);
 
  private:

@@ -8,8 +8,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Puts a kernel on a stream; `shared`: bytes of dynamic shared memory for each block, `op`: what errors of the double
-/// of CUDA's runtime call it. What went wrong is what cudaGetLastError() says afterwards.
+/// Launches a kernel on a stream. `shared`: bytes of dynamic shared memory for each block; `op`: its name in errors of
+/// the double of CUDA's runtime. cudaGetLastError() then returns the error, if any.
 template <class... Parameters>
 void start_kernel([[maybe_unused]] std::string_view op, void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
                   size_t shared, cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {

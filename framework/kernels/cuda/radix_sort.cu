@@ -27,7 +27,7 @@ SortedIds sort_ids(std::string_view op, Stream& stream, const Tensor& ids, int64
   const SortedIds sorted{buffer(), buffer()};
   const Tensor numbers = buffer();
   launch(op, number_kernel, blocks_of(count, threads), threads, stream, pointer<int32_t>(numbers), count);
-  // Sorts by as many bits as `limit` has, which is no id. The same bits of -1, all ones, are then no id's either.
+  // Sorts by as many bits as `limit` has. Neither `limit` nor the same bits of -1, all ones, are an id.
   const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(limit))));
   size_t bytes = 0;
   const auto sort = [&](void* scratch) {

@@ -5,9 +5,9 @@
 
 namespace hexad::kernels {
 
-/// `ids` [T, K], which a router of any kind chose of `experts`, become what the routing model of their device's run
-/// says. `given`: the recipe chose them, and not a router. Does nothing where there is no such model: on every device
-/// but meta.
+/// Replaces `ids` [T, K], chosen from `experts` by a router of any kind, by the choice of the routing model of the
+/// device's run. `given`: the recipe has chosen them, not a router. Does nothing without a routing model: on every
+/// device but meta.
 void apply_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given);
 
 }  // namespace hexad::kernels

@@ -61,7 +61,7 @@ schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)
   });
 }
 
-// The same, unless there is one chunk and so nothing beside it.
+// Like beside_communication(), but with all threads if there is one chunk, since then nothing is in flight.
 schedule::TaskWork ExpertTasks::beside_chunks(std::function<void(Stream&)> work) const {
   return g_.counts.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
 }

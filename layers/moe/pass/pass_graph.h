@@ -62,7 +62,7 @@ class PassGraph {
   const comm::NodeGroups* const nodes;  // its two levels; null: it takes one step
   const comm::ProcessGroup& etp;
 
-  /// Calls the steps in the order that the schedule names. Throws Error(usage) when that is illegal.
+  /// Calls the steps in the order that the schedule names. Throws Error(usage) if that order is illegal.
   void add_steps(const PassSteps& steps);
   void run(std::string_view name) const { run_graph(graph_, routes.settings, name, device); }
   const schedule::TaskGraph& graph() const { return graph_; }

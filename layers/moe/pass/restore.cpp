@@ -42,7 +42,7 @@ void backward(RestoringCall& restoring, Backward& b, const Tensor& all_dout, con
   };
   Combine combine(g, {.row_weights = 1, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = 1});
-  Dispatch inputs(g, {.name = "inputs"});  // T_DI once more, where it was not offloaded
+  Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again, unless it was offloaded
   const int64_t products = experts.products();
   ExpertTasks compute(g, experts.flops_per_row(), {offloaded.activations() ? 0 : products - 1, products, products});
   std::vector<TaskId> fetched(routes.computations(), no_task);

@@ -1,4 +1,4 @@
-// Routers: what chooses the experts of a token, by the name that a recipe gives (model.moe.router).
+// Routers, which choose the experts of a token; chosen by name in a recipe (model.moe.router).
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@ using autograd::Parameter;
 using autograd::Tape;
 using autograd::Value;
 using layers::Builder;
-using layers::ModelConfig;
 using layers::ForwardContext;
+using layers::ModelConfig;
 using tensor::Tensor;
 
 class Router;

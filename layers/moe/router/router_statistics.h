@@ -34,7 +34,7 @@ struct RouterStatistics {
     Tensor losses;  // [2] f64: aux_loss, z_loss
   };
   void add_up_in(OnDevice sums) { sums_ = std::move(sums); }
-  /// Replaces what is known by what the owner has read.
+  /// Replaces the known sums by those that the owner has read.
   void take(std::span<const int64_t> read_counts, std::span<const double> read_losses);
 
  private:

@@ -39,7 +39,7 @@ constexpr auto words(Overlap) {
   });
 }
 
-/// Into what the work of a micro-batch is cut, so that the experts compute one chunk while others travel.
+/// Division of the work of a micro-batch into chunks: the experts compute one chunk while others are in flight.
 enum class ChunkBy : uint8_t { none, tokens, nodes, experts };
 constexpr auto words(ChunkBy) {
   using enum ChunkBy;

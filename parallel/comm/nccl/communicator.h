@@ -13,7 +13,7 @@ namespace hexad::comm::nccl {
 class Communicator {
  public:
   Communicator(CardRank& card, const ncclUniqueId& id, int size, int rank, const CommunicatorConfig& config);
-  /// Waits for what the others still launch; where an exception passes or something has failed, aborts instead.
+  /// Waits for operations that other ranks still launch. Aborts instead if an exception passes or something has failed.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

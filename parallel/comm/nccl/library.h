@@ -34,7 +34,7 @@ struct Library {
 /// Loaded at the first call. Throws Error(resource) with the reason where libnccl.so.2 is missing or too old.
 const Library& library();
 
-/// Throws Error(communication) with `what` and NCCL's text of the error; of what a lost peer causes Error(peer_lost).
+/// Throws Error(communication), or Error(peer_lost) for an error that a lost peer causes, with `what` and NCCL's text.
 void check(const Library& library, ncclResult_t result, std::string_view what);
 
 /// Calls between this object's life's begin and end are one launch. `end()` launches it.

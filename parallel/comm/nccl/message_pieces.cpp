@@ -18,8 +18,8 @@ Piece share_of(int64_t count, int part, int parts) {
   return {begin_of(part), begin_of(part + 1) - begin_of(part)};
 }
 
-// The circle method of tournaments: all but one sit in a circle and meet whom a chord leads to; who would meet himself
-// meets the one in the middle, who is nobody where the number is odd.
+// The circle method of tournaments: all ranks but one sit in a circle, and chords pair them. The rank whose chord leads
+// to itself meets the rank in the middle, or rests if the number of ranks is odd.
 int rounds_of(int size) { return size % 2 == 0 ? size - 1 : size; }
 
 std::optional<int> partner_of(int rank, int round, int size) {

@@ -17,7 +17,7 @@ std::vector<Piece> pieces_of(int64_t count, int64_t most);
 /// Part `part` of `count` elements that `parts` ranks share evenly.
 Piece share_of(int64_t count, int part, int parts);
 
-/// Pairs of `size` ranks in rounds: each pair meets in one of them, and nobody twice in one.
+/// Number of rounds in which all pairs of `size` ranks meet, each rank in at most one pair per round.
 int rounds_of(int size);
 /// Rank that `rank` meets in `round`; none if `size` is odd and it is its turn to rest.
 std::optional<int> partner_of(int rank, int round, int size);

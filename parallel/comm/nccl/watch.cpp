@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using base::cat;
 using base::ExitCode;
 
-// Looks in the watchdog's time: a hang is found at most so much too late.
+// Checks per watchdog limit: a hang is found late by at most one such interval.
 constexpr int looks = 16;
 constexpr auto longest_interval = 20ms;
 // NCCL's abort waits for its own threads, and has been seen to hang itself.

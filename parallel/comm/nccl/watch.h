@@ -1,4 +1,4 @@
-// Looks after what NCCL does for a rank: nobody else would notice when others do not come, or are gone.
+// Watches the NCCL operations of a rank, and finds ranks that do not arrive or are lost.
 #pragma once
 
 #include <cuda_runtime_api.h>

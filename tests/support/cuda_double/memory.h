@@ -21,7 +21,7 @@ void set_capacity(int64_t bytes);
 int64_t capacity();
 int64_t in_use(int device);
 
-// For those who make memory otherwise (virtual memory).
+// Functions for other allocators (virtual memory).
 
 /// False: the device has no room for so much. Negative: given back.
 bool charge(int device, int64_t bytes);

@@ -1,12 +1,12 @@
 // Interface of tests to the double of NCCL, whose ranks are threads of one process.
 //
-// An operation, as in NCCL, is launched on a stream and holds it until all ranks of the communicator have launched
-// theirs. While it waits it takes up thread blocks (CTAs) of its device: if those of several communicators do not fit
-// on the device together, ranks that launch them in different orders hang, as ranks do that use one stream for them.
-// The first operation of a communicator, and the first message of a pair, connect: the host waits until the others
-// launch theirs. Operations that ranks disagree on hang, too, and so do messages without a receiver or of another size
-// than expected, and those of which some ranks' buffers are registered and others' are not. Sums are rounded at every
-// step and go round the ranks from another one in every part, as in NCCL's rings.
+// As in NCCL, an operation is launched on a stream and holds it until all ranks of the communicator have launched
+// theirs. While it waits, it occupies thread blocks (CTAs) of its device. If those of several communicators do not fit
+// on the device together, ranks that launch them in different orders hang; so do ranks that use one stream for them.
+// The first operation of a communicator, and the first message of a pair, connect: the host waits until the other ranks
+// launch theirs. Operations on which ranks disagree hang, too. So do messages without a receiver or of another size
+// than expected, and operations for which only some ranks' buffers are registered. Sums are rounded at every step. As
+// in NCCL's rings, each part of a sum starts at another rank.
 #pragma once
 
 #include <nccl.h>

@@ -14,7 +14,7 @@ using namespace base;
 using namespace train;
 namespace {
 
-// A checkpoint without tensors, of a run that stands so.
+// Returns a checkpoint without tensors, of a run in state `run`.
 io::Checkpoint checkpoint_of(const Scratch& folder, const io::RunState& run) {
   io::Manifest manifest;
   manifest.run = run;
@@ -67,7 +67,7 @@ TEST(SavedRun, DefaultsToNoScheduleAndShuffledDocuments) {
   EXPECT_EQ(saved_shuffle(checkpoint), "documents");
 }
 
-// A manifest may have the right digest and yet hold something else than this program writes.
+// A manifest may have a valid digest and yet contents that this program never writes.
 struct Wrong {
   void (*read)(const io::Checkpoint&);
   std::string io::RunState::*member;

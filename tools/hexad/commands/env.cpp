@@ -16,7 +16,7 @@ using namespace train;
 
 namespace {
 
-// One line about what device: cuda would use, or why there is nothing.
+// Returns one line about the card that device: cuda would use, or the reason why there is none.
 std::string card() {
   try {
     return device::DeviceContext(device::ContextOptions{.kind = device::DeviceKind::cuda}).description();

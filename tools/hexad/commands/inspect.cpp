@@ -69,8 +69,8 @@ bool can_be_inspected(const fs::path& path) {
   return has(path, "manifest.json") || has(path, "checkpoints") || data::is_dataset(path.string());
 }
 
-/// Throws Error(usage) for a path that is none of what can be inspected, naming such folders directly below it, and
-/// Error(data) for a run that has no checkpoint yet.
+/// Throws Error(usage) for a path that cannot be inspected, naming such folders directly below it, and Error(data) for
+/// a run that has no checkpoint yet.
 void require_checkpoint(const std::string& path) {
   constexpr size_t most_named = 5;
   if (has(path, "manifest.json")) return;

@@ -1,4 +1,4 @@
-// Commands that may run on many ranks, and those that may not.
+// Commands that may run on many ranks, and commands that run as one process.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace hexad::app {
 
-/// Makes the world and runs `body` in it. Alone, an exception travels up to main. With peers it is printed here and the
-/// job ends with its exit code, at once: they may be waiting for this rank in a collective.
+/// Makes the world and runs `body` in it. On a single rank, an exception propagates to main. With peers, prints the
+/// exception and ends the job at once with its exit code: the peers may be waiting for this rank in a collective.
 base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& body,
                             const comm::CommEngine::Options& options = {});
 

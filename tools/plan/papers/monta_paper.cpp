@@ -60,7 +60,7 @@ struct Input {
 
   template <class V>
   void fields(V& v) {
-    v("I", volume, "[bytes] one all-to-all of a rank; or b, s, h, k, BPE, whose product it is (equation 3)",
+    v("I", volume, "[bytes] sent by a rank in one all-to-all; or b, s, h, k, BPE, whose product it is (equation 3)",
       positive());
     v("b", b, "sequences of a micro-batch", at_least(1));
     v("s", s, "[tokens] sequence length", at_least(1));

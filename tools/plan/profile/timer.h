@@ -46,11 +46,11 @@ class Timer {
   tensor::Device device_;
 };
 
-/// Time that several measurements share: what one leaves the next may use.
+/// Time shared by several measurements: a measurement may use what earlier ones have left.
 class Budget {
  public:
   Budget(const Timer& timer, double seconds) : timer_(timer), seconds_(seconds), begin_(now()) {}
-  /// Collective: what is left, the same on all ranks.
+  /// Returns the remaining seconds, the same on all ranks. Collective.
   double left() const { return std::max(0.0, seconds_ - timer_.largest(now() - begin_)); }
 
  private:

@@ -289,7 +289,7 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
   const auto phase = work.announce("looking for the checkpoint to resume from");
   device::DeviceContext host;
   const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
-  // Rank 0 looks, and says each folder that it wants to have verified; the others follow, up to the empty one.
+  // Rank 0 searches and broadcasts each folder to verify; the other ranks verify their shares until the name is empty.
   Failure failure;
   std::string found;
   if (world_.rank() == 0) {

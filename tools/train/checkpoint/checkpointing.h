@@ -46,7 +46,7 @@ class Checkpointer {
   /// Throws Error(usage) naming the parameter whose global shape differs from the one that is stored, Error(data) where
   /// a weight is not stored at all. Reads no weight.
   static void require_shapes(const io::Checkpoint& checkpoint, const ModelInstance& instance);
-  /// The same into the optimizer's main weights too: for `train.init_from`.
+  /// Loads the weights into the model and the optimizer's main weights: for `train.init_from`.
   static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer);
 
  private:

@@ -1,4 +1,4 @@
-// Opening what a run has saved: for `generate` and `eval`.
+// Opens a saved run, for `generate` and `eval`.
 #pragma once
 
 #include <filesystem>

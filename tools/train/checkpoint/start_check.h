@@ -18,9 +18,9 @@ struct StartCheck {
   int64_t trained_steps = 0;          // by that checkpoint
 };
 
-/// Opens what a run would open at its start, and throws what it would throw: data, the checkpoint of run.dir that
-/// checkpoint.resume names, train.init_from with the shapes of its weights, offload.folder. Writes nothing that stays,
-/// and reads no weights. `recipe` is complete (see complete()).
+/// Opens everything that a run opens at its start, and throws the same errors: data, the checkpoint of run.dir that
+/// checkpoint.resume names, train.init_from with the shapes of its weights, offload.folder. Leaves no file behind, and
+/// reads no weights. `recipe` is complete (see complete()).
 StartCheck check_start(const Recipe& recipe, const Extensions& extensions);
 
 /// Throws Error(data) unless `now`, the fingerprints of the recipe's data, are those that the checkpoint's run had.

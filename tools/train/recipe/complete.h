@@ -1,4 +1,4 @@
-// What a recipe takes from its datasets and from the machine before it can run.
+// Completes a recipe from its datasets and from the machine before it runs.
 #pragma once
 
 #include <string>

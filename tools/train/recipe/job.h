@@ -1,4 +1,4 @@
-// A recipe on a job's ranks: read alike by all of them, and obeyed by what moves their traffic.
+// The recipe of a job: read with the same result on all ranks, and applied to the job's traffic.
 #pragma once
 
 #include <string>

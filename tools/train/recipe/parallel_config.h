@@ -66,7 +66,7 @@ inline std::vector<std::string> one_rank_overrides() {
           "parallel.ep=1", "parallel.etp=auto", "parallel.zero=0",   "parallel.cp_expansion=auto"};
 }
 
-/// "dp 2 x cp 2 x tp 2 ..." and what else is not the default, for people.
+/// Returns a text for people: "dp 2 x cp 2 x tp 2 ..." and other settings that are not the defaults.
 std::string describe(const ParallelConfig& c, int64_t world);
 
 }  // namespace hexad::train

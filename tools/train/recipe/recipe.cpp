@@ -80,7 +80,7 @@ void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& ro
                  cat("must be 0 for the router ", m.moe.router, ", whose selection has no bias"));
 }
 
-// What is registered by name declares what it reads: nothing is made here.
+// Checks the registered names and their options. Reads declarations only: nothing is made here.
 void check_names(const Recipe& r, const Extensions& extensions, Problems& problems) {
   const layers::ModelConfig& m = r.model;
   if (problems.good({"model"})) {
@@ -146,7 +146,7 @@ void take_device_from_environment(Recipe& r, Problems& problems) {
 void check_device(const Recipe& r, Problems& problems) {
   if (r.device != device::DeviceKind::cpu && r.schedule.worker_lanes.value_or(false))
     problems.add("schedule.worker_lanes",
-                 cat("lanes are the device's queues on device: ", name_of(r.device), "; device: cpu has it"));
+                 cat("must be auto or false on device: ", name_of(r.device), "; device: cpu has worker lanes"));
   if (r.device != device::DeviceKind::cuda && r.distributed.device_collectives == comm::DeviceCollectives::nccl)
     problems.add("distributed.device_collectives", cat("needs device: cuda, but device is ", name_of(r.device)));
   if (r.distributed.register_buffers && r.distributed.device_collectives == comm::DeviceCollectives::host)

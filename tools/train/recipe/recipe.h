@@ -203,8 +203,8 @@ struct DistributedConfig {
       "the link busy",
       at_least(1));
     v("low_window_bytes", low_window_bytes,
-      "bytes in flight on a rank's link, in each direction, of each class below another one in use, so that the higher "
-      "class waits for at most so many; faster networks need more",
+      "like window_bytes, for each class that yields to another class in use: the higher class waits for at most so "
+      "many bytes; faster networks need more",
       at_least(1));
     v("device_collectives", device_collectives,
       "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
@@ -263,7 +263,7 @@ struct MemoryConfig {
       "its machines have is refused at its start (exit 4); none: no limit, and such a run is started anyway",
       config::at_least(0));
     v("pinned_bytes", pinned_bytes,
-      "largest page-locked host memory of a rank on a GPU for copies and offloaded data, more is refused (exit 4); "
+      "largest page-locked host memory of a rank on a GPU for copies and offloaded data; more is refused (exit 4); "
       "auto: half of the memory available on the node, divided by its ranks; 0: no limit",
       config::automatic, config::at_least(0));
   }

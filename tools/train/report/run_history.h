@@ -29,15 +29,15 @@ struct RunEnd {
 };
 
 struct RunHistory {
-  std::vector<RunStart> starts;  // the steps after starts[i] ran as it says, up to the next one
+  std::vector<RunStart> starts;  // starts[i] describes the steps after it, up to the next start
   std::optional<RunEnd> end;     // absent: the run goes on, or was killed
 };
 
 /// Empty for the directory of an older program. Throws Error(data) when the file cannot be understood.
 RunHistory read_history(const std::filesystem::path& dir);
 
-/// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). What was said of later
-/// steps, which run again, goes: metrics.jsonl is cut likewise. Throws Error(resource).
+/// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). Removes the records of
+/// later steps, which run again: metrics.jsonl is cut likewise. Throws Error(resource).
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
 /// A start that trained no step since the end before adds its samples, and that the trouble is over; how the steps ran,
 /// it cannot say. Throws Error(resource).

@@ -72,7 +72,7 @@ Samples samples_of_checkpoint(const Recipe& recipe, const ModelInstance& instanc
   if (!checkpoint || checkpoint->step() != step) {
     warn(
         "no samples in the report: with pp, tp or cp above 1 or zero: 3 they come from the last step's checkpoint, "
-        "and there is none (checkpoint.at_end)");
+        "and there is none; set checkpoint.at_end: true");
     return {};
   }
   Recipe alone = recipe;

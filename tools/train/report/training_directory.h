@@ -22,10 +22,10 @@ class TrainingDirectory {
 
   /// Throws Error(usage) if another job has taken over, as of the last renewal of the lock.
   void require_held() const;
-  /// The same as of now: before writing what the other job may have written.
+  /// Like require_held(), but checks now: call it before writing files that another job may have written.
   void require_held_now();
 
-  /// Logs on rank 0's terminal, too, so all ranks log here what all know.
+  /// Logs also on rank 0's terminal, so call it on all ranks with a text that concerns all of them.
   void info(const std::string& text) const { log_->info(text); }
   void warn(const std::string& text) const { log_->warn(text); }
   /// Logs in this rank's file alone.

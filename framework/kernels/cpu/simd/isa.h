@@ -12,14 +12,14 @@ namespace hexad::kernels::cpu {
 enum class Isa : uint8_t { v3, v4 };
 std::string_view name_of(Isa isa);
 
-/// The best set of this processor, or, if that is less, the one that the environment variable HEXAD_MAX_ISA names (v3,
-/// v4, dot or amx; to reproduce another machine's results). Read once. Throws Error(usage) for another value.
+/// The best instruction set of this processor, but at most the one that the environment variable HEXAD_MAX_ISA names
+/// (v3, v4, dot or amx; to reproduce another machine's results). Read once. Throws Error(usage) for another value.
 Isa machine_isa();
 /// True if the machine has, beside x86-64-v4, the instruction that multiplies and adds pairs of bf16 (AVX-512 BF16),
 /// and HEXAD_MAX_ISA is not less.
 bool machine_has_dot();
-/// True if that instruction is worth while, or named by HEXAD_MAX_ISA: AMD's does twice as many operations a cycle as
-/// f32 multiply-adds, Intel's as many.
+/// True if that instruction is faster than f32 multiply-adds, or HEXAD_MAX_ISA names it. AMD's does twice as many
+/// operations a cycle as f32 multiply-adds, Intel's as many.
 bool machine_prefers_dot();
 /// True if there is, beside x86-64-v4, the matrix unit for bf16 (AMX): the processor has it, HEXAD_MAX_ISA is not less,
 /// and the operating system lets this process use its registers, which the first call asks for.

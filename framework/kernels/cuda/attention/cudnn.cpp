@@ -1,4 +1,4 @@
-// Attention by cuDNN's plans: which calls have one, and what it is given to read.
+// Attention by cuDNN's plans: chooses the calls that have one, and prepares their operands.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -103,7 +103,7 @@ class GraphMaker {
     // The only layout without offsets that is read before 9.26.
     if (p_.documents == 0) stats.set_stride({p_.heads * p_.positions, p_.positions, 1, 1});
     auto o = options<SDPA_backward_attributes>("attention_backward").set_deterministic_algorithm(p_.deterministic);
-    // Else there is workspace for as many documents of all positions.
+    // Without these limits, cuDNN would reserve workspace for as many documents of full length.
     const int64_t tokens = p_.sequences * p_.positions;
     if (p_.documents > 0) o.set_max_total_seq_len_q(tokens).set_max_total_seq_len_kv(tokens);
     auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, out, dout, graph_.tensor(stats), o);

@@ -1,4 +1,4 @@
-// Attention to some keys takes in that to others, a warp a row and head.
+// Merges the attention to two sets of keys; one warp for each row and head.
 #include <limits>
 
 #include "framework/kernels/cuda/attention/calls.h"

@@ -24,7 +24,7 @@ struct Grid {
 };
 
 /// Runs `thread` once for each thread of each block, blocks one after another. Throws std::runtime_error naming kernel,
-/// block and thread where threads wait for some that will not come.
+/// block and thread if threads wait for others that never arrive.
 void run_grid(const Grid& grid, const std::function<void()>& thread);
 
 /// Value that a lane gives to the others of its warp.

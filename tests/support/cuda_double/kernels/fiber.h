@@ -10,14 +10,14 @@ namespace hexad::cuda_double {
 /// Runs on the thread that made it. The address sanitizer is told of every switch.
 class Fiber {
  public:
-  /// `body` throws nothing. It must have returned before the fiber goes.
+  /// `body` throws nothing. It must have returned before the fiber is destroyed.
   explicit Fiber(std::function<void()> body);
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
   /// Runs the body until it suspends itself or returns.
   void resume();
-  /// By the body: goes back to who resumed it.
+  /// Called by the body: switches back to the caller of resume().
   void suspend();
 
  private:
