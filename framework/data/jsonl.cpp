@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "framework/base/utf8.h"
 #include "framework/config/words.h"
 
