@@ -137,8 +137,8 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
 }
 
 // Gradients of the op's inputs where nobody gathers them, from `dslots`, those of slot rows, and `dweights`, those of
-// the plan's weights. The gradient of a token is the sum over its slots. The gate's pullback, which gets
-// the weights' gradients, adds its own part to that of x.
+// the plan's weights. The gradient of a token is the sum over its slots. The gate's pullback, to which
+// the weights' gradients go on, adds its own part to that of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
   const Tensor own_dweights = routes.own_of_plan(dweights);
