@@ -6,7 +6,6 @@
 #include "framework/base/philox.h"
 #include "framework/kernels/meta/meta_routing.h"
 #include "layers/moe/router/capacity.h"
-#include "layers/moe/router/router_logits.h"
 #include "layers/moe/router/router_statistics.h"
 #include "layers/moe/router/routing_log.h"
 #include "parallel/tp/regions.h"
@@ -109,6 +108,17 @@ void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) 
             " of ", c.experts);
 }
 
+// Returns a loss [1] that `ranks` ranks compute alike as this rank's addend to a sum over them: its value is a share,
+// its gradient is whole.
+Value share_value(Tape& tape, const Value& loss, int ranks) {
+  const Tensor out = Tensor::like(loss.data);
+  const auto& k = table(loss.data).pointwise;
+  k.copy(tape.stream, out, loss.data);
+  k.scale(tape.stream, out, 1.0 / ranks);
+  return tape.record("share_value", out, {loss}, {},
+                     [](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, dout); });
+}
+
 // Throws Error(usage) if the recipe wants a loss whose input the router does not return.
 void require_for(double coefficient, std::string_view key, const Value& what, std::string_view name,
                  const MoeConfig& c) {
@@ -141,17 +151,6 @@ MoeLayer::MoeLayer(const Spec& s, const Builder& b)
   if (config_.bias_rate > 0) bias_ = b.state("router.bias", {config_.experts});
   if (config_.aux_loss.coefficient > 0 && config_.aux_loss.scope == AuxScope::global_batch)
     previous_counts_ = b.state("router.previous_counts", {config_.experts});
-}
-
-MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
-  const int ranks = tensor_.group->size(), rank = tensor_.group->rank();
-  if (tensor_.sequence || ranks == 1 || !settings_.schedule.gates_all()) return {false, rank * rows, 0, rows};
-  const int64_t share = tp::rows_per_rank("moe", rows, *tensor_.group);
-  return {true, 0, rank * share, (rank + 1) * share};
-}
-
-Held MoeLayer::held(bool whole, const Routed& r) const {
-  return !whole ? Held::share : r.alike ? Held::alike : Held::apart;
 }
 
 // `ids` has rows of r.first and the following tokens' rows.
@@ -190,7 +189,9 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
                            const ForwardContext& pass) const {
   // If the tp ranks route rows alike, each of them has the whole gradient, and its share of the value.
-  const auto addend = [&](const Value& loss) { return r.alike ? share_value(t, loss, tensor_.group->size()) : loss; };
+  const auto addend = [&](const Value& loss) {
+    return r.held == Held::alike ? share_value(t, loss, tensor_.group->size()) : loss;
+  };
   const int64_t rows = ids.dim(0);
   RouterStatistics* statistics =
       pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[index_] : nullptr;
@@ -229,11 +230,18 @@ void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, co
                      {scope, *config_.capacity_factor, config_.drop}, stream);
 }
 
+MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
+  const int ranks = tensor_.group->size(), rank = tensor_.group->rank();
+  if (ranks == 1 || tensor_.sequence) return {Held::apart, rank * rows, 0, rows};
+  const int64_t share = tp::rows_per_rank("moe", rows, *tensor_.group);
+  if (settings_.schedule.gates_all()) return {Held::alike, 0, rank * share, (rank + 1) * share};
+  return {Held::share, rank * share, 0, share};
+}
+
 MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& pass) const {
-  const bool whole = routed(input.data.dim(0)).alike || tensor_.sequence;
-  const Value x = whole ? input : take_share(t, input, settings_);
+  const Routed r = routed(input.data.dim(0));
+  const Value x = r.held == Held::share ? take_share(t, input, settings_) : input;
   const int64_t rows = x.data.dim(0);
-  const Routed r = routed(rows);
   const Tensor forced = pass.routing_from ? pass.routing_from->choose(pass, index_, r.first, rows, x.device())
                         : override_       ? override_->choose(pass, r.first, rows, x.device())
                                           : Tensor{};
@@ -263,7 +271,9 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   Value shared;
   const auto compute_shared = [&] { shared = (*shared_)(t, input, pass); };
   SharedWork beside = shares_passes() ? shared_work(input.data.dim(0), compute_shared) : SharedWork{};
-  Value y = moe_pass(t, x, choice.weights, ids, held(whole, r), experts_, settings_, std::move(beside));
+  // In backward x gets two gradients, which the tape adds up: the pass's, and the gate's, to which the gradient of
+  // choice.weights comes through the pullbacks of choose_experts and Gate.
+  Value y = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, std::move(beside));
   if (shared_ && !shares_passes()) compute_shared();
   if (shared_) y = add(t, y, shared);
   return {y, losses};
@@ -278,18 +288,18 @@ SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) co
 }
 
 void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const {
-  const bool whole = routed(rows).alike || tensor_.sequence;
+  const Routed r = routed(rows);
   PassSettings settings = settings_;
   settings.runner = &runner;
   const auto policy = keep_policy();
   Tape tape(device.context().compute(), *policy);
   const Value input = tape.leaf(Tensor::zeros({rows, experts_.shape().hidden}, dtype, device));
-  const Value x = whole ? input : take_share(tape, input, settings);
+  const Value x = r.held == Held::share ? take_share(tape, input, settings) : input;
   const int64_t taken = x.data.dim(0);
   const Tensor ids = choice_by_chance(taken, config_.top_k, config_.experts, device);
   const Value weights = tape.leaf(Tensor::zeros({taken, config_.top_k}, acc_, device));
   SharedWork beside = shares_passes() ? shared_work(rows, [] {}) : SharedWork{};
-  const Value y = moe_pass(tape, x, weights, ids, held(whole, routed(taken)), experts_, settings, std::move(beside));
+  const Value y = moe_pass(tape, x, weights, ids, r.held, experts_, settings, std::move(beside));
   backward(tape, y, Tensor::zeros(y.shape(), dtype, device));
 }
 

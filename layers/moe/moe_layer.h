@@ -53,16 +53,18 @@ class MoeLayer {
   void show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const;
 
  private:
-  /// The micro-batch's rows that this rank routes, from `first` on; [own_begin, own_end) of them are its own share.
-  /// `alike`: they are all rows, and the other tp ranks route them, too.
+  /// The rows that this rank routes and hands to the pass. `held` says how the tp ranks divide them:
+  ///   apart   all rows that operator() gets, which no other tp rank has
+  ///   alike   all rows that operator() gets, which the other tp ranks route, too
+  ///   share   this rank's share of them (take_share)
   struct Routed {
-    bool alike;
-    int64_t first, own_begin, own_end;
+    Held held;
+    int64_t first;               // the first one's number in the micro-batch
+    int64_t own_begin, own_end;  // this rank's own share of them: all, unless they are held alike
     Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
   };
+  /// `rows`: that operator() gets.
   Routed routed(int64_t rows) const;
-  /// `whole`: the pass gets all rows that operator() gets.
-  Held held(bool whole, const Routed& r) const;
   /// True if the shared experts are computed within the routed experts' passes.
   bool shares_passes() const { return shared_ && settings_.schedule.shared == SharedExperts::beside; }
   /// Describes the shared experts' work on `rows` rows as operator() takes them.
@@ -80,9 +82,9 @@ class MoeLayer {
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* tokens_;
   PassSettings settings_;
-  const std::string router_name_;  // in traces
-  Dtype acc_;                      // of weights, scores and counts of the router
-  std::unique_ptr<Router> router_;
+  const std::string router_name_;   // in traces
+  Dtype acc_;                       // of weights, scores and counts of the router
+  std::unique_ptr<Router> router_;  // as the recipe names it: top_k is TopKRouter in router/router.cpp
   Experts experts_;
   std::unique_ptr<FeedForward> shared_;
   std::unique_ptr<RoutingOverride> override_;

@@ -124,7 +124,7 @@ Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends
   return rounded;
 }
 
-InFlight add_held_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream) {
+InFlight add_replicated_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream) {
   if (group.size() == 1) return {addends, {}};
   return {addends, group.all_reduce(addends, comm::Reduce::sum, stream)};
 }

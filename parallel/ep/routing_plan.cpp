@@ -43,8 +43,8 @@ struct Counts {
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
 };
 
-// Ranks whose rows must be known. With `held` rows the etp ranks get the same, each from its own ep group: one of them
-// is enough to know.
+// Ranks whose rows must be known. With EspExchange::replicated all etp ranks get the same rows, each from its own ep
+// group, so this rank's group is enough.
 const comm::ProcessGroup& sources(const ExpertGroups& g, EspExchange esp_exchange) {
   return esp_exchange == EspExchange::replicated ? *g.ep : *g.experts;
 }
@@ -378,7 +378,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     splits_of(chunk, counts, c, options, groups);
     if (two_steps) chunk.steps = steps_of(counts, c, options, groups, grid, all_to_all.rank());
     chunk.offsets = grouped.offsets;
-    chunk.own_rows = counts.in_chunk(c);
+    chunk.rows_in_chunk = counts.in_chunk(c);
     ChunkIndices indices;
     if (row_experts)
       indices = place_copies(counts, *row_experts, c, options.esp_exchange, grouped, options.merged, device);

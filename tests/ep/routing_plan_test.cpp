@@ -341,7 +341,7 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
         }
         EXPECT_FALSE(indices.place.defined());
         EXPECT_TRUE(chunk.placed);
-        EXPECT_EQ(chunk.own_rows, chunk.rows_computed());
+        EXPECT_EQ(chunk.rows_in_chunk, chunk.rows_computed());
         EXPECT_EQ(indices.reduced.dim(0), chunk.rows_received());
         all.push_back(Tensor::empty({chunk.rows_computed(), 2}, Dtype::f64, lab.context));
         kernels::kernels(rows.device()).permute.gather(lab.stream(), all.back(), there.data, indices.source, {});

@@ -41,7 +41,7 @@ class PlainPass {
         .beside = [&] { experts_->add_shared(shared); },
         .compute =
             [&](size_t c) {
-              experts_->add(c, dispatch_->arrive(c), {},
+              experts_->add(c, dispatch_->add_arrival(c), {},
                             [this, c](Stream& s, moe::Rows grouped) { return compute(s, c, std::move(grouped)); });
             },
         .combine = [&](size_t c) { combine_->add(c, experts_->computed(c), dispatch_->row_weights(c)); }};

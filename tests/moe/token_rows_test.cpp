@@ -7,6 +7,7 @@
 
 #include "framework/base/philox.h"
 #include "framework/schedule/executor.h"
+#include "layers/moe/pass/token_rows.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/plain_pass.h"
 #include "tests/support/compare.h"
@@ -80,7 +81,7 @@ class FactorPass {
         row_weights(moe::wire_weights(lab.stream(), plan(), weights)) {
     pass.weights_out = 1;
     pass.weighs = row_of == RowOf::token;
-    pass.rows = [this](Stream&, size_t c) { return pass.routes.token_rows(c, x, row_weights); };
+    pass.rows = [this](Stream&, size_t c) { return pass.routes.sent_rows(c, x, row_weights); };
     pass.compute = [this](Stream& s, size_t c, const Rows& rows) { return multiplied(s, c, rows); };
   }
   const ep::RoutingPlan& plan() const { return pass.routes.plan; }
@@ -261,7 +262,7 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
                      t.x);
       const bool of_tokens = row_of == RowOf::token;
       const Tensor row_weights = of_tokens ? moe::wire_weights(t.lab.stream(), echo.routes.plan, t.weights) : Tensor{};
-      echo.rows = [&](Stream&, size_t c) { return echo.routes.token_rows(c, t.x, row_weights); };
+      echo.rows = [&](Stream&, size_t c) { return echo.routes.sent_rows(c, t.x, row_weights); };
       echo.compute = [](Stream&, size_t, const Rows& rows) { return Rows{rows.values}; };
       echo.weights_out = of_tokens ? 1 : 0;
       echo.weighs = of_tokens;

@@ -120,11 +120,11 @@ class Bench {
     g.add_steps(
         {.dispatch =
              [&](size_t c) {
-               dispatch.add(c, g.room_to_dispatch(), [&, c](Stream&) { return routes.token_rows(c, rows, {}); });
+               dispatch.add(c, g.room_to_dispatch(), [&, c](Stream&) { return routes.sent_rows(c, rows, {}); });
              },
          .beside = [] {},
          .compute =
-             [&](size_t c) { echo.add(c, dispatch.arrive(c), {}, [](Stream&, Rows grouped) { return grouped; }); },
+             [&](size_t c) { echo.add(c, dispatch.add_arrival(c), {}, [](Stream&, Rows grouped) { return grouped; }); },
          .combine = [&](size_t c) { combine.add(c, echo.computed(c), dispatch.row_weights(c)); }});
     const schedule::TaskGraph& graph = g.graph();
     world_.barrier(device_.compute()).wait();

@@ -20,10 +20,10 @@ using schedule::TaskKind;
 
 constexpr TaskId no_task = -1;
 
-/// A value that one task of the graph makes, and later ones read or take. Taking empties it; what is only read stays
-/// until the graph is gone.
+/// Hands a value from the task that makes it to the later tasks that read or take it. Copies of a handoff share the
+/// value. Taking empties it; a value that is only read stays until the graph is gone.
 template <class T>
-class Slot {
+class Handoff {
  public:
   void put(T value) const { *value_ = std::move(value); }
   const T& read() const { return *value_; }
@@ -79,8 +79,8 @@ class PassGraph {
   std::vector<TaskId> room_to_compute() const;
   void note_computed(size_t chunk, TaskId task);
   void note_returned(size_t chunk, TaskId task);
-  /// The tasks with which all chunks have returned.
-  const std::vector<TaskId>& returned() const { return returned_by_; }
+  /// Returns the last task of each chunk: when all of them are done, all rows have returned.
+  const std::vector<TaskId>& return_tasks() const { return returned_by_; }
 
   /// Returns the format of rows with `row_weights` weights for each slot.
   RowFormat format(int64_t row_weights) const;

@@ -11,24 +11,59 @@ namespace hexad::moe {
 
 using device::Category;
 
-namespace {
-
-ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
-  using By = ep::Chunking::By;
-  ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
-                          .row_of = s.rows,
-                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential,
-                          .all_to_all = s.all_to_all};
-  options.chunking.chunks = static_cast<int>(s.chunks);
-  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
-  options.chunking.by = phases                           ? By::phases
-                        : s.chunk_by == ChunkBy::experts ? By::experts
-                        : s.chunk_by == ChunkBy::nodes   ? By::peers
-                                                         : By::tokens;
-  // A recipe for many ranks may be run by one.
-  if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
-  return options;
+int PassSettings::copies() const {
+  switch (schedule.duplicates) {
+    case Duplicates::baseline:
+      return tensor->size();
+    case Duplicates::replicated:
+      return tensor->size() / groups.etp->size();
+    default:
+      return 1;
+  }
 }
+
+RowGroups Routes::groups(size_t chunk) const {
+  const Tensor& on_device = plan.indices.chunks[chunk].offsets;
+  const std::vector<int64_t>& offsets = counts(chunk).offsets;
+  RowGroups groups{.computations = static_cast<int64_t>(computations())};
+  if (on_device.defined()) {
+    groups.rows = {
+        .groups = on_device.dim(0) - 1, .max_rows = counts(chunk).rows_computed(), .host = {}, .device = on_device};
+  } else {
+    groups.rows = kernels::GroupOffsets::on_host(offsets);
+    groups.dense = settings.schedule.is_dense(offsets);
+  }
+  return groups;
+}
+
+RowSource Routes::sent_rows(size_t chunk, const Tensor& tokens, const Tensor& row_weights) const {
+  return {.values = tokens,
+          .index = counts(chunk).of(plan.indices.wire_tokens),
+          .row_weights = counts(chunk).of(row_weights),
+          .inverse = plan.indices.chunks[chunk].offsets.defined() ? plan.indices.rows : Tensor{}};
+}
+
+Tensor Routes::plan_weights(const Tensor& weights, Stream& s) const {
+  return gatherers ? comm::all_gather_rows(weights, *gatherers, s) : own_of_result(weights);
+}
+
+std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
+  const int64_t tokens = end - begin;
+  const ep::Chunking chunking{ep::Chunking::By::tokens, static_cast<int>(plan.counts.chunks.size())};
+  std::vector<ChunkTokens> all;
+  int64_t from = 0;
+  for (int c = 0; c < chunking.chunks; ++c) {
+    int64_t to = from;
+    while (to < tokens && chunking.chunk(to, tokens, 0, 1, 0, 1) == c) ++to;
+    const Tensor of_all = plan.indices.rows.slice(0, from, to), rows = Tensor::like(of_all);
+    kernels::kernels(rows.device()).index.shift(stream, rows, of_all, -counts(c).slots_begin);
+    all.push_back({from, to, rows});
+    from = to;
+  }
+  return all;
+}
+
+namespace {
 
 // The order in which every tensor rank's rows come back is known here: all of them hold the same ids. Returns this
 // rank's.
@@ -72,63 +107,28 @@ bool is_local(const PassSettings& settings, const ep::PlanOptions& options) {
          s.gemms == Gemms::grouped;
 }
 
-}  // namespace
-
-int PassSettings::copies() const {
-  switch (schedule.duplicates) {
-    case Duplicates::baseline:
-      return tensor->size();
-    case Duplicates::replicated:
-      return tensor->size() / groups.etp->size();
-    default:
-      return 1;
-  }
+ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
+  using By = ep::Chunking::By;
+  ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
+                          .row_of = s.rows,
+                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential,
+                          .all_to_all = s.all_to_all};
+  options.chunking.chunks = static_cast<int>(s.chunks);
+  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
+  options.chunking.by = phases                           ? By::phases
+                        : s.chunk_by == ChunkBy::experts ? By::experts
+                        : s.chunk_by == ChunkBy::nodes   ? By::peers
+                                                         : By::tokens;
+  // A recipe for many ranks may be run by one.
+  if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
+  return options;
 }
 
-RowGroups Routes::groups(size_t chunk) const {
-  const Tensor& on_device = plan.indices.chunks[chunk].offsets;
-  const std::vector<int64_t>& offsets = counts(chunk).offsets;
-  RowGroups groups{.computations = static_cast<int64_t>(computations())};
-  if (on_device.defined()) {
-    groups.rows = {
-        .groups = on_device.dim(0) - 1, .max_rows = counts(chunk).rows_computed(), .host = {}, .device = on_device};
-  } else {
-    groups.rows = kernels::GroupOffsets::on_host(offsets);
-    groups.dense = settings.schedule.is_dense(offsets);
-  }
-  return groups;
-}
-
-RowSource Routes::token_rows(size_t chunk, const Tensor& rows, const Tensor& row_weights) const {
-  return {.values = rows,
-          .index = counts(chunk).of(plan.indices.wire_tokens),
-          .row_weights = counts(chunk).of(row_weights),
-          .inverse = plan.indices.chunks[chunk].offsets.defined() ? plan.indices.rows : Tensor{}};
-}
-
-Tensor Routes::plan_weights(const Tensor& weights, Stream& s) const {
-  return gatherers ? comm::all_gather_rows(weights, *gatherers, s) : mine(weights);
-}
-
-std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
-  const int64_t tokens = end - begin;
-  const ep::Chunking chunking{ep::Chunking::By::tokens, static_cast<int>(plan.counts.chunks.size())};
-  std::vector<ChunkTokens> all;
-  int64_t from = 0;
-  for (int c = 0; c < chunking.chunks; ++c) {
-    int64_t to = from;
-    while (to < tokens && chunking.chunk(to, tokens, 0, 1, 0, 1) == c) ++to;
-    const Tensor of_all = plan.indices.rows.slice(0, from, to), rows = Tensor::like(of_all);
-    kernels::kernels(rows.device()).index.shift(stream, rows, of_all, -counts(c).slots_begin);
-    all.push_back({from, to, rows});
-    from = to;
-  }
-  return all;
-}
-
-Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream) {
+// Returns the routes of the settings' number of chunks.
+Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream) {
   const MoeSchedule& schedule = settings.schedule;
-  const ep::PlanOptions options = plan_options(schedule, settings.groups.ep->size());
+  const int ep_ranks = settings.groups.ep->size();
+  const ep::PlanOptions options = plan_options(schedule, ep_ranks);
   Routes routes{.settings = settings};
   routes.end = ids.dim(0);
   if (ids.device().runs_ahead() && is_local(settings, options)) {
@@ -136,7 +136,7 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, S
     return routes;
   }
   const int64_t ranks = settings.tensor->size(), rank = settings.tensor->rank();
-  if (held == Held::share && ranks > 1) {
+  if (held == Held::share) {
     routes.sharers = settings.tensor;
     routes.begin = rank * ids.dim(0), routes.end = routes.begin + ids.dim(0);
   } else if (held == Held::alike && schedule.divides()) {
@@ -153,14 +153,20 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, S
   }
   if (schedule.duplicates == Duplicates::baseline && settings.groups.etp->size() > 1)
     routes.gatherers = settings.groups.etp;
-  const Tensor sent = routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.mine(ids);
-  routes.plan = ep::make_routing_plan(sent, settings.experts, settings.groups, options, stream, routes.gatherers);
+  const Tensor sent =
+      routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.own_of_result(ids);
+  const ep::SlotOrder order =
+      ep::order_slots(sent, {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers},
+                      settings.groups.ep->rank(), stream);
+  routes.plan = ep::make_routing_plan(order, settings.groups, options, stream);
   return routes;
 }
 
-Routes make_limited_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape,
-                           Dtype dtype, Stream& stream) {
-  Routes routes = make_routes(ids, held, settings, stream);
+}  // namespace
+
+Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
+                   Stream& stream) {
+  Routes routes = routes_in_chunks(ids, held, settings, stream);
   if (!settings.schedule.memory_limit) return routes;
   const int64_t limit = *settings.schedule.memory_limit;
   const auto largest = [&](int64_t value) {
@@ -175,7 +181,7 @@ Routes make_limited_routes(const Tensor& ids, Held held, const PassSettings& set
     const int64_t bytes = largest(buffer_bytes(routes.plan.counts, shape, finer.schedule.memory_reuse, dtype));
     if (bytes <= limit || finer.schedule.chunks >= most_chunks) break;
     finer.schedule.chunks = std::min(most_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
-    routes = make_routes(ids, held, finer, stream);
+    routes = routes_in_chunks(ids, held, finer, stream);
   }
   routes.settings = settings;
   return routes;

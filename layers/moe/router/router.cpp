@@ -1,11 +1,34 @@
 #include "layers/moe/router/router.h"
 
-#include "layers/moe/router/router_logits.h"
-
 namespace hexad::moe {
 
 using namespace autograd;
 using namespace base;
+
+Gate::Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b)
+    : weight_(&b.parameter(
+          "weight", {out, in},
+          {.init = {Init::Kind::normal, s.model.init_std}, .placement = b.partial(), .accumulator = true})) {}
+
+Value Gate::operator()(Tape& t, const Value& x, const RouterInput& in) const {
+  const auto& k = kernels::kernels(x.device()).matmul;
+  Parameter& w = *weight_;
+  const Tensor out = Tensor::empty({x.data.dim(0), w.shape()[0]}, w.dtype(), x.device());
+  k.forward(t.stream, out, x.data, w.use(t.stream), kernels::Write::replace);
+  const int64_t begin = in.own_begin, end = in.own_end;
+  return t.record("router_logits", out, {x}, save(x.data.slice(0, begin, end)),
+                  [&k, &w, shape = x.shape(), dtype = x.data.dtype()](Backward& b, const Tensor& dout, const Saved&) {
+                    b.accumulate(0, shape, dtype, [&](const Tensor& dx, const Tensor& so_far) {
+                      k.input_gradient(b.stream, dx, dout, w.use(b.stream), add_to(b.stream, dx, so_far));
+                    });
+                  },
+                  {{&w}, [&k, &w, begin, end](Backward& b, const Tensor& dout, const Saved& s) {
+                     auto [rows] = s.get<1>();
+                     const Tensor& dw = w.gradient();
+                     k.weight_gradient(b.stream, dw, dout.slice(0, begin, end), rows, w.next_write());
+                   }});
+}
+
 namespace {
 
 class TopKRouter final : public Router {
@@ -43,15 +66,6 @@ std::vector<std::string_view> score_rule_keys(const ModelConfig& model) {
 kernels::RouterRule RouterSpec::rule() const {
   require(declared.uses_score_rule, "[router ", model.moe.router, "] reads the score rule, which it does not declare");
   return model.moe.rule();
-}
-
-Gate::Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b)
-    : weight_(&b.parameter(
-          "weight", {out, in},
-          {.init = {Init::Kind::normal, s.model.init_std}, .placement = b.partial(), .accumulator = true})) {}
-
-Value Gate::operator()(Tape& t, const Value& x, const RouterInput& in) const {
-  return router_logits(t, x, *weight_, in.own_begin, in.own_end);
 }
 
 std::map<std::string, RouterDeclaration> built_in_routers() {

@@ -89,12 +89,14 @@ class Router {
   virtual RouterOutput operator()(Tape& t, const RouterInput& in) const = 0;
 };
 
-/// A linear map without bias for routers: [T, in] to [T, out], f32 (f64 in an f64 run), whose weight gradient counts
-/// every token once, whichever ranks route it.
+/// A linear map without bias for routers: [T, in] to [T, out], f32 (f64 in an f64 run). The gradient of x is that of
+/// all rows, the gradient of the weight that of rows [own_begin, own_end) alone: where several ranks route the same
+/// rows, each of them adds those of its own share, so that every token counts once.
 class Gate {
  public:
   /// "weight" [out, in], drawn with model.init_std.
   Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b);
+  /// Returns x[T, in] weight^T. x has a row for each row of `in`.
   Value operator()(Tape& t, const Value& x, const RouterInput& in) const;
 
  private:

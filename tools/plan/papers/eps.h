@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/base/ordinal.h"
 #include "tools/plan/measured_curve.h"
 
 namespace hexad::plan::eps {
@@ -27,7 +28,7 @@ enum class Mode { tp_tp, dp_ep, tp_ep };
 inline constexpr std::array all_modes{Mode::tp_tp, Mode::dp_ep, Mode::tp_ep};
 constexpr std::string_view name_of(Mode m) {
   constexpr std::array<std::string_view, 3> names{"TP+TP", "DP+EP", "TP+EP"};
-  return names[m];
+  return names[base::ordinal(m)];
 }
 
 /// Section 4.2: bytes a device sends in one stage (dispatch; combine is the same). P: activations of all devices'

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "framework/base/ordinal.h"
 #include "tools/plan/measured_curve.h"
 
 namespace hexad::plan::mpmoe {
@@ -87,7 +88,7 @@ enum class Reuse { none, s1, s2, s3, s4 };
 inline constexpr std::array all_strategies{Reuse::none, Reuse::s1, Reuse::s2, Reuse::s3, Reuse::s4};
 constexpr std::string_view name_of(Reuse r) {
   constexpr std::array<std::string_view, 5> names{"none", "S1", "S2", "S3", "S4"};
-  return names[r];
+  return names[base::ordinal(r)];
 }
 
 /// Cost of restoring for a whole batch.

@@ -4,10 +4,12 @@
 // The tape keeps x, the weights, and what is offloaded. Results of slots are not kept either: the gradient of a slot's
 // weight, the product of its result with dout, is computed by its expert as the product of T_M with its own gradient,
 // and returns beside the row.
+#include "layers/moe/pass/restoring_pass.h"
+
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
-#include "layers/moe/pass/strategies.h"
+#include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
 
@@ -21,12 +23,13 @@ struct RestoringCall {
 };
 
 // The backward pass under memory reuse.
-void backward(RestoringCall& restoring, Backward& b, const Tensor& all_dout, const Tensor& x, const Tensor& weights) {
+void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor& all_dout, const Tensor& x,
+                            const Tensor& weights) {
   const PassCall& call = restoring.call;
   const Routes& routes = *call.routes;
   const Experts& experts = *call.experts;
   OffloadedActivations& offloaded = restoring.offloaded;
-  const Tensor dout = routes.mine(all_dout);
+  const Tensor dout = routes.own_of_result(all_dout);
   const auto& k = kernels::kernels(dout.device()).permute;
   const ExpertWeights held = hold_weights(routes, experts, kernels::Direction::backward, b.stream);
   const Tensor row_weights = wire_weights(b.stream, routes.plan, weights);
@@ -46,7 +49,7 @@ void backward(RestoringCall& restoring, Backward& b, const Tensor& all_dout, con
   const int64_t products = experts.products();
   ExpertTasks compute(g, experts.flops_per_row(), {offloaded.activations() ? 0 : products - 1, products, products});
   std::vector<TaskId> fetched(routes.computations(), no_task);
-  const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, const Slot<Rows>& sent_again) {
+  const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, const Handoff<Rows>& sent_again) {
     ChunkActivations made = offloaded.take(c);
     if (!offloaded.inputs()) made.inputs = sent_again.take().values;
     if (!made.activations.defined()) made.activations = held.before_activation(s, made.inputs, routes.groups(c));
@@ -58,17 +61,17 @@ void backward(RestoringCall& restoring, Backward& b, const Tensor& all_dout, con
                    [&](size_t c) {
                      const TaskId room = g.room_to_dispatch();
                      if (!offloaded.inputs())
-                       inputs.add(c, room, [&, c](Stream&) { return routes.token_rows(c, x, {}); });
-                     dispatch.add(c, room, [&, c](Stream&) { return routes.token_rows(c, dout, row_weights); });
+                       inputs.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, x, {}); });
+                     dispatch.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, dout, row_weights); });
                      fetched[c] = offloaded.add_fetch(g, c);
                    },
                .beside = [&] { compute.add_shared(call.shared_backward(b)); },
                .compute =
                    [&](size_t c) {
-                     const Arrived again = offloaded.inputs() ? Arrived{} : inputs.arrive(c);
+                     const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
                      std::vector<TaskId> after = again.after;
                      after.push_back(fetched[c]);
-                     compute.add(c, dispatch.arrive(c), std::move(after),
+                     compute.add(c, dispatch.add_arrival(c), std::move(after),
                                  [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
                    },
                .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }});
@@ -95,7 +98,7 @@ Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const Pas
                      autograd::save(restoring->offloaded.inputs() ? Tensor{} : x.data, weights.data),
                      [restoring](Backward& b, const Tensor& dout, const Saved& saved) {
                        const auto [kept_x, kept_weights] = saved.get<2>();
-                       backward(*restoring, b, dout, kept_x, kept_weights);
+                       backward_with_restored(*restoring, b, dout, kept_x, kept_weights);
                      },
                      {call.experts->parameters(), {}});
 }

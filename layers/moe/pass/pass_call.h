@@ -1,9 +1,9 @@
-// Strategies by which backward obtains the expert activations (schedule.moe.memory_reuse; MPMoE, Table 2).
+// One call of the op moe_pass.
 #pragma once
 
 #include <memory>
 
-#include "layers/moe/pass/combine.h"
+#include "layers/moe/pass/expert_tasks.h"
 
 namespace hexad::moe {
 
@@ -22,10 +22,5 @@ struct PassCall {
   /// The pullbacks of the shared experts' ops, which forward recorded, as a part of `b`'s.
   SharedWork shared_backward(Backward& b) const;
 };
-
-/// keep.cpp: memory_reuse: none. Runs forward and records the op; `shared` is computed meanwhile.
-Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
-/// restore.cpp: S1 to S4.
-Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
 
 }  // namespace hexad::moe
