@@ -67,6 +67,7 @@ class Kernel<Answer(Arguments...)> {
   constexpr Kernel(Lambda lambda) : function_(lambda) {}
 
   Answer operator()(Operand<Arguments>... operands) const { return function_(operands...); }
+  constexpr Function get() const { return function_; }
   constexpr explicit operator bool() const { return function_ != nullptr; }
 
  private:

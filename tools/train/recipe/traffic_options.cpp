@@ -26,9 +26,9 @@ comm::Priorities priorities_of(const DistributedConfig& config) {
   if (config.priority.empty()) return comm::Priorities::by_arrival();
   comm::Priorities p;
   p.of_class.fill(static_cast<int>(config.priority.size()) + 1);
-  p.of_class[comm::TrafficClass::control] = 0;
+  p.of_class[base::ordinal(comm::TrafficClass::control)] = 0;
   int place = 1;
-  for (Traffic t : config.priority) p.of_class[class_of(t)] = place++;
+  for (Traffic t : config.priority) p.of_class[base::ordinal(class_of(t))] = place++;
   return p;
 }
 
@@ -40,8 +40,8 @@ comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::
                                    .watchdog_seconds = config.watchdog_seconds,
                                    .register_buffers = config.register_buffers};
   for (size_t i = 0; i < config.network_classes.size(); ++i)
-    options.network_class[class_of(config.priority[i])] = static_cast<int>(config.network_classes[i]);
-  if (recipe.train.deterministic) options.sum_of = kernels::kernels(context).pointwise.sum_of;
+    options.network_class[base::ordinal(class_of(config.priority[i]))] = static_cast<int>(config.network_classes[i]);
+  if (recipe.train.deterministic) options.sum_of = kernels::kernels(context).pointwise.sum_of.get();
   options.on_failure = [&world](const base::Error& e) {
     report_end(e.what());
     say(e.what());
