@@ -16,7 +16,8 @@ struct BlockSizes {
   // parallel/tp: minimum bytes of one piece of a sum over tensor-parallel ranks.
   int64_t sum_bytes = 64 << 10;
   // parallel/comm, whole_bytes: tensors of up to this many bytes are reduced or broadcast in one round, because latency
-  // then matters more than bandwidth. message_bytes: minimum bytes of a message of larger tensors; a multiple of 64.
+  // then matters more than bandwidth.
+  // message_bytes: minimum bytes of a message of larger tensors; a multiple of 64.
   int64_t whole_bytes = 8192, message_bytes = 16384;
   // framework/kernels/cpu, total_elements: elements of a tensor's total (a norm) that one thread sums.
   // cached_elements: elements of a sum of several tensors that stay in the first-level cache; at most

@@ -5,8 +5,8 @@
 
 namespace hexad::base {
 
-/// Detects that other threads want this thread's core: the operating system gave the core to one of them although this
-/// thread had not gone to sleep. For use by one thread.
+/// Detects that other threads want this thread's core: this thread did not go to sleep, but the operating system gave
+/// its core to another thread. For use by one thread.
 class CoreWatch {
  public:
   /// Returns true if other threads wanted the core since the last call. After that, returns true for 50 ms without

@@ -27,9 +27,9 @@ struct Node {
   enum class Kind : uint8_t { null, scalar, list, map };
 
   Kind kind = Kind::null;
-  Position at{};                 // for a child of a map, the place of the key
-  std::string key{};             // of a child of a map
-  std::string text{};            // of a scalar
+  Position at{};                 // place of the key, for a child of a map
+  std::string key{};             // key of a child of a map; otherwise empty
+  std::string text{};            // text of a scalar
   bool quoted = false;           // true for a quoted or block scalar, which is never a number, a bool or a keyword
   std::vector<Node> children{};  // children of a map are in the order of their sources, the latest last
 

@@ -104,8 +104,8 @@ class TreeBuilder final : public YAML::EventHandler {
   };
   struct Frame {
     Node node;
-    std::set<std::string> keys{};  // of a map, to find duplicates
-    std::optional<Key> key{};      // of a map whose next value has not been read yet
+    std::set<std::string> keys{};  // keys of a map so far, to find duplicates
+    std::optional<Key> key{};      // key of a map whose value has not been read yet
   };
 
   [[noreturn]] void refuse(const YAML::Mark& mark, std::string_view what) const {

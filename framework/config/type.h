@@ -165,7 +165,7 @@ struct TypeMaker<std::optional<E>> {
 
 }  // namespace detail
 
-/// The description of T.
+/// Returns the description of T.
 template <class T>
 inline constexpr const Type& type_of = detail::TypeOf<T>::value;
 

@@ -1,4 +1,4 @@
-// Typed recipes. A recipe is a plain struct that describes itself once, beside its owner:
+// Typed recipes. A recipe is a plain struct that describes its keys once, next to its members:
 //
 //   enum class RouterScore { softmax, sigmoid };
 //   constexpr auto enum_names(RouterScore) {

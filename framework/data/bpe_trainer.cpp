@@ -15,7 +15,7 @@ struct Word {
 };
 
 // The words, with the count and the words of every pair of neighbours. A merge changes only the words that contain its
-// pair, so the cost of training grows with the number of occurrences, not with words x merges.
+// pair. The cost of training therefore grows with the number of occurrences, not with words x merges.
 class PairIndex {
  public:
   explicit PairIndex(std::vector<Word> words) : words_(std::move(words)) {

@@ -27,8 +27,8 @@ struct DatasetHeader {
   int64_t text_bytes = 0;  // bytes of the documents' text, for bits per byte
   int64_t vocab_size = 0;
   Digest tokenizer;
-  Digest contents;  // of all bytes after the header
-  Digest header;    // of the header before this member; identifies the whole file, because it covers `contents`
+  Digest contents;  // digest of all bytes after the header
+  Digest header;    // digest of the members above; identifies the whole file, because it covers `contents`
 };
 static_assert(sizeof(DatasetHeader) == 96, "no padding: the header is written as it lies in memory");
 

@@ -31,10 +31,9 @@ enum class Shuffle : uint8_t {
 /// than the context continues in the next piece, with positions from 0. Pieces have different boundaries in each epoch.
 /// A dataset shorter than the context fills a piece with several epochs.
 ///
-/// The pieces whose first token is in epoch e are the sequences of the same indices, in an order drawn from (seed, e):
-/// global sequence i is the piece that a Permutation of these indices assigns to i. The order is not stored. Making a
-/// sequence takes O(log documents) time for each of its documents.
-/// sequence takes O(log documents) time for each document in it.
+/// The pieces whose first token is in epoch e are the sequences of the same indices, in an order drawn from (seed, e).
+/// A Permutation of these indices assigns a piece to global sequence i. The order is not stored. Making a sequence
+/// takes O(log documents) time for each of its documents.
 class ShuffledSequences final : public Source {
  public:
   /// Throws Error(data) if the dataset has no token. context >= 1.
@@ -84,12 +83,12 @@ class ShuffledDocuments final : public Source {
   Packing packing_;
   uint64_t seed_;
   mutable std::mutex mutex_;                                      // guards orders_
-  mutable std::array<std::shared_ptr<const Order>, 2> orders_{};  // of the last even and the last odd epoch
+  mutable std::array<std::shared_ptr<const Order>, 2> orders_{};  // orders of the last even and the last odd epoch
 };
 
 /// Visits the documents once, in file order: for held-out text. Every token that has a predecessor (if isolated: in its
 /// document) is a target exactly once. The last sequence is padded with the last id of the vocabulary (the mask token,
-/// which is not text), as a separate document whose targets are ignored.
+/// which is not text). The padding is a separate document whose targets are ignored.
 class SequentialSource final : public Source {
  public:
   /// Throws Error(data) if the dataset has fewer than 2 tokens, because nothing can be predicted.

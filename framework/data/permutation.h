@@ -9,8 +9,8 @@ namespace hexad::data {
 
 /// A keyed permutation in O(1) memory and, on average, O(1) time. It is a Feistel network with Philox as its round
 /// function. Its halves are numbers below a and b, where a b is the least product of about equal factors with a b >= n.
-/// A value outside [0, n) goes through the network again until it is inside (Black, Rogaway, "Ciphers with arbitrary
-/// finite domains", CT-RSA 2002: generalized Feistel cipher and cycle walking).
+/// A value outside [0, n) goes through the network again until it is inside. Source: Black, Rogaway, "Ciphers with
+/// arbitrary finite domains", CT-RSA 2002 (generalized Feistel cipher and cycle walking).
 class Permutation {
  public:
   /// Permutes 0 ... count - 1. The order depends only on `random` and `count`. count >= 0.

@@ -22,7 +22,7 @@ struct PrepareOptions {
   std::vector<std::string> inputs;  // files and folders, see InputRules; files in `output` are skipped
   std::string output;               // a folder; created if missing
   std::string tokenizer = "bpe";    // "bytes", "bpe" (trained on documents not held out), or a tokenizer file
-  int32_t vocab_size = 4096;        // of a bpe tokenizer, including special ids
+  int32_t vocab_size = 4096;        // size of a bpe tokenizer, including special ids
   DocumentSplit split;
   double heldout = 0.02;           // fraction of documents, chosen by a hash of the text: equal documents stay together
   std::string jsonl_key = "text";  // key of the text in files of JSON objects; each object is a document

@@ -18,7 +18,7 @@ inline constexpr size_t longest_piece = 128;
 /// - a word, a number or a run of punctuation, each with at most one space before it;
 /// - one of 's 't 're 've 'm 'll 'd;
 /// - a run of white space, whose last space goes to the next piece.
-/// The rules use bytes, so invalid UTF-8 needs no special case: a byte above 127 is a letter, except in U+2000..U+2BFF
+/// The rules use bytes, so invalid UTF-8 needs no special case. A byte above 127 is a letter, except in U+2000..U+2BFF
 /// (dashes, quotes, arrows, box drawing).
 size_t first_piece(std::string_view text);
 

@@ -15,7 +15,7 @@ namespace hexad::data {
 /// Properties of a run that are passed to its source.
 struct SourceContext {
   int64_t context;  // tokens in a sequence
-  int64_t vocab;    // of the model; ids are below it
+  int64_t vocab;    // size of the model's vocabulary; ids are below it
   uint64_t seed;    // train.seed
 };
 

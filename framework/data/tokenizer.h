@@ -13,8 +13,9 @@
 
 namespace hexad::data {
 
-/// Vocabulary: ids [0, 256) are the bytes; then come the tokens of this kind of tokenizer; the last two ids are
-/// end-of-document and mask. These two have no text: encode() never returns them, and decode() prints nothing for them.
+/// A tokenizer and its vocabulary. Ids [0, 256) are the bytes. The tokens of this kind of tokenizer follow. The last
+/// two ids are end-of-document and mask. These two have no text: encode() never returns them, and decode() prints
+/// nothing for them.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;

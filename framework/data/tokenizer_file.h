@@ -28,8 +28,8 @@ struct TokenizerContents {
 /// Writes a tokenizer file. Throws Error(resource).
 void write_tokenizer_file(const std::string& path, const TokenizerContents& contents);
 
-/// Reads a tokenizer file. Throws Error(data) naming `path` and the problem: not JSON, another format, newer version,
-/// missing or mistyped keys, a merge of ids that do not exist yet, or a wrong digest.
+/// Reads a tokenizer file. Throws Error(data) naming `path` and the problem. Problems are: not JSON, another format, a
+/// newer version, missing or mistyped keys, a merge of ids that do not exist yet, a wrong digest.
 TokenizerContents read_tokenizer_file(const std::string& path);
 
 }  // namespace hexad::data

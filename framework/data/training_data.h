@@ -19,12 +19,12 @@ struct TrainingData {
   std::shared_ptr<const Source> heldout = nullptr;       // null if nothing is held out
   std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null if the source is a registered one
   std::vector<std::string> missing_heldout = {};         // missing files; their datasets have no held-out part
-  std::vector<Digest> fingerprints = {};                 // of the train files, in the recipe's order, for checkpoints
+  std::vector<Digest> fingerprints = {};                 // of the train files in the recipe's order; for checkpoints
 };
 
 struct TrainingDataOptions {
   int64_t context;     // tokens in a sequence
-  int64_t vocab_size;  // of the model; at least that of the tokenizer
+  int64_t vocab_size;  // size of the model's vocabulary; at least that of the tokenizer
   uint64_t seed = 0;
   std::optional<std::vector<Digest>> expected = std::nullopt;  // fingerprints stored in a checkpoint
   FileWork work = {};                                          // records progress of reads
@@ -32,10 +32,10 @@ struct TrainingDataOptions {
 
 /// Opens the data of `config`. `sources` holds the sources that data.source may name; errors of these sources are
 /// passed on.
-/// Throws Error(data), naming the file, if a file is missing or damaged, if a dataset was made with another tokenizer
-/// than that of its folder or mixture or has more ids, or if a file changed since the checkpoint.
-/// Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's, or if the masked-LM objective is used
-/// with a dataset that has a loss mask.
+/// Throws Error(data), naming the file, in these cases: a file is missing or damaged; a dataset was made with another
+/// tokenizer than that of its folder or mixture, or has more ids; a file changed since the checkpoint.
+/// Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's. Throws it also if the masked-LM
+/// objective is used with a dataset that has a loss mask.
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options,
                                 const Sources& sources = {});
 

@@ -9,9 +9,9 @@
 
 namespace hexad::device {
 
-/// Runs work in the order in which it was appended. On the CPU, a stream runs its work immediately on the calling
-/// thread (inline: the compute stream), or on its own thread (the other lanes, on request). The streams of other
-/// devices are queues of the device: kernels are launched into them, and the host runs ahead.
+/// Runs work in the order in which it was appended. On the CPU, an inline stream (the compute stream) runs work
+/// immediately on the calling thread. The other lanes can, on request, have threads that run their work. The streams of
+/// other devices are queues of the device: kernels are launched into them, and the host runs ahead.
 class Stream {
  public:
   virtual ~Stream() = default;

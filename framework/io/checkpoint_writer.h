@@ -19,7 +19,7 @@ namespace hexad::io {
 struct ShardItem {
   std::string name;
   Kind kind;
-  Shape shape;    // of the global tensor
+  Shape shape;    // shape of the global tensor
   Region region;  // region of the global tensor that `tensor` holds
   Tensor tensor;  // has shape region.size; may be strided
 };

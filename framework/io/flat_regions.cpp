@@ -5,8 +5,8 @@ namespace hexad::io {
 using namespace base;
 namespace {
 
-// Appends elements `range` of `region`, whose dimensions before `dim` have size 1: a part of a row of dimension `dim`,
-// then whole rows, then a part of a row.
+// Appends elements `range` of `region`, whose dimensions before `dim` have size 1. These are a part of a row of
+// dimension `dim`, then whole rows, then a part of a row.
 void append(std::vector<Region>& out, const Region& region, int dim, FlatRange range) {
   if (range.empty()) return;
   if (dim == region.size.rank()) return out.push_back(region);

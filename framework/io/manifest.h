@@ -30,7 +30,7 @@ struct TensorRecord {
   std::string name;
   Kind kind;
   Dtype dtype;
-  Shape shape;                // of the global tensor
+  Shape shape;                // shape of the global tensor
   std::vector<Piece> pieces;  // disjoint; together they cover the tensor
 
   int64_t bytes() const { return shape.numel() * size_of(dtype); }
@@ -69,7 +69,7 @@ inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 /// Returns the text of manifest.json, which contains its own digest.
 std::string manifest_to_json(const Manifest& manifest);
 /// Parses manifest.json. Throws Error(data) beginning with `where` if the text is damaged, from a newer version, or
-/// inconsistent: pieces outside their tensor or not covering it, shard names outside the folder.
+/// inconsistent. Inconsistent means: pieces outside their tensor or not covering it, shard names outside the folder.
 Manifest manifest_from_json(std::string_view text, const std::string& where);
 /// Checks a text before the writer writes it. Throws Error(resource) beginning with `where` if a reader would reject
 /// `text`, because of its contents or because it has more than `limit` bytes.
@@ -83,7 +83,7 @@ struct ShardPart {
 };
 std::string part_to_json(const ShardPart& part);
 /// Merges the parts of all writers. Throws std::logic_error if a shard is missing or given twice, if ranks disagree
-/// about a tensor, or if its pieces do not tile it, because the checkpoint could not be loaded.
+/// about a tensor, or if its pieces do not tile it. Such a checkpoint could not be loaded.
 Manifest merge_parts(const RunState& run, std::span<const std::string> parts);
 
 }  // namespace hexad::io

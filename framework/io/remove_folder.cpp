@@ -19,7 +19,7 @@ void remove_folder(const std::string& folder, const base::FileWork& work, std::e
     }
     if (error) return;
   }
-  error.clear();  // an error because the folder is missing
+  error.clear();  // a missing folder is no error
   fs::remove_all(folder, error);
 }
 

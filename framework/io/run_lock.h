@@ -19,19 +19,19 @@ struct LockTiming {
 /// Lock of a run directory. Rank 0 holds it from before the first step to the end.
 ///
 /// The lock is a flock, which the system releases when the process dies. On some network file systems a flock has no
-/// effect on other machines, so a free flock does not prove that no job of another machine is running. The processes of
-/// another machine cannot be checked either. Therefore the file also names its holder, and a thread of the holder
+/// effect on other machines. A free flock then does not prove that no job of another machine is running. The processes
+/// of another machine cannot be checked either. Therefore the file also names its holder, and a thread of the holder
 /// renews it (increments a counter in it) while the job runs.
 ///
 /// A job that finds a file of another machine with a free flock watches the file. If the file is renewed, the job is
-/// refused; otherwise it takes over. No clocks are compared, so clocks need not be right. A holder that was suspended
-/// for longer and lost the lock detects this at its next look and must end.
+/// refused; otherwise it takes over. No clocks are compared, so clocks need not be right. If a holder was suspended for
+/// longer than the patience and lost the lock, it detects this at its next look and must end.
 class RunLock {
  public:
-  /// Creates the directory if needed and locks it. Takes over the lock of a dead job: immediately if it ran on this
-  /// machine (host name and boot), otherwise after `timing.patience`, which is reported to `note`. Watching reports
-  /// progress to `work`. Throws Error(usage) with host and process id of the job that holds the lock; Error(resource)
-  /// if the directory cannot be created or written.
+  /// Creates the directory if needed and locks it. Takes over the lock of a dead job. If this job ran on the same
+  /// machine (host name and boot), that needs no wait. Otherwise it takes `timing.patience`, which is reported to
+  /// `note`, and progress is reported to `work`. Throws Error(usage) with host and process id of the job that holds the
+  /// lock. Throws Error(resource) if the directory cannot be created or written.
   static RunLock acquire(
       const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
       LockTiming timing = {}, const base::FileWork& work = {});

@@ -9,11 +9,12 @@
 
 namespace hexad::telemetry {
 
-/// Appends one line per record, each with one unbuffered write, so a killed run loses no complete line. on_start()
-/// truncates the file at the point where the run resumes: it removes the first record of a step after `first_step` and
-/// everything after it, because these steps are computed again. A new run (first_step 0) thus starts an empty file. A
-/// torn last line is removed too. An evaluation of `first_step` replaces the existing one, because a run that had
-/// finished its last step evaluates it again.
+/// Appends one line per record, each with one unbuffered write, so a killed run loses no complete line.
+///
+/// on_start() truncates the file at the point where the run resumes. It removes the first record of a step after
+/// `first_step` and everything after it, because these steps are computed again. A new run (first_step 0) thus starts
+/// an empty file. A torn last line is removed too. An evaluation of `first_step` replaces the existing one, because a
+/// run that had finished its last step evaluates it again.
 class JsonlSink : public MetricsSink {
  public:
   explicit JsonlSink(std::filesystem::path path) : path_(std::move(path)) {}

@@ -17,7 +17,7 @@ namespace hexad::telemetry {
 
 namespace {
 
-/// Unbuffered file sink. spdlog's own file sink has a stdio buffer, which loses lines when a rank is killed and repeats
+/// Unbuffered file sink. spdlog's own file sink has a stdio buffer. It loses lines when a rank is killed and repeats
 /// lines on a full disk.
 class LogFileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:

@@ -22,7 +22,7 @@ struct CommMetrics {
 };
 using CommByClass = std::map<std::string, CommMetrics>;
 
-/// Predicted and measured time of the passes of all MoE layers in one step: seconds per rank, as the mean over the
+/// Predicted and measured time of the passes of all MoE layers in one step, in seconds. The value is the mean over the
 /// ranks that have MoE layers.
 struct ScheduleMetrics {
   double predicted_seconds = 0, measured_seconds = 0;
@@ -47,7 +47,7 @@ struct StepMetrics {
   double z_loss = 0;
   double router_max_load = 0;   // maximum over mean, of the worst layer
   double dropped_fraction = 0;  // fraction of token-expert pairs, 0..1
-  CommByClass comm;             // of this step only
+  CommByClass comm;             // traffic of this step only
   /// Number of reads of device memory for which the host waited, by name, on rank 0 since the previous step; empty on
   /// the CPU.
   std::map<std::string, int64_t> host_reads;

@@ -38,8 +38,9 @@ double lower_median(std::vector<double> values);
 /// Summarizes the times of ranks 0, 1, ...
 RankTimes rank_times(std::span<const RankTime> ranks);
 
-/// Finds ranks whose own work is slow: its median over a window of steps is more than 1.2 times, and more than two
-/// milliseconds above, the median of the ranks that do the same work.
+/// Finds ranks whose own work is slow. Compares the median of a rank's own work over a window of steps with the median
+/// of the ranks that do the same work. A slow rank is more than 1.2 times, and more than two milliseconds, above this
+/// median.
 class SlowRanks {
  public:
   static constexpr int window = 16;  // steps

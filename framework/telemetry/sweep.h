@@ -36,8 +36,8 @@ double efficiency(const Sweep& sweep, size_t run);
 /// Returns the classes of traffic of all runs, in the order in which reports show them.
 std::vector<std::string> traffic_classes(const Sweep& sweep);
 
-/// Returns a line per run, with a header. Unknown values are empty. The format is RFC 4180, except that lines end in '
-/// '.
+/// Returns a line per run, with a header. Unknown values are empty. The format is RFC 4180, except that lines end in
+/// '\n'.
 std::string csv_of(const Sweep& sweep);
 
 /// Returns one JSON object with the same figures. `page` is the file that shows them. Unknown values are null.

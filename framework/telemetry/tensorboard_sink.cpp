@@ -52,7 +52,7 @@ constexpr int wall_time = 1, step = 2, file_version = 3, summary = 5, session_lo
 }
 namespace session_field {
 constexpr int status = 1;
-constexpr uint64_t start = 1;  // of enum SessionStatus
+constexpr uint64_t start = 1;  // value of enum SessionStatus
 }  // namespace session_field
 namespace summary_field {
 constexpr int value = 1, tag = 1, simple_value = 2;

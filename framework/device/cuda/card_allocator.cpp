@@ -75,7 +75,7 @@ void* CardAllocator::allocate(int64_t bytes, Category category) {
   return taken->begin;
 }
 
-// Fills a block with set bits, which are NaN in every float type.
+// Sets all bits of a block. A float with all bits set is NaN.
 Marks CardAllocator::poison(void* block, int64_t size, const Marks& former) {
   for (const auto& mark : former) cleaner_->wait(*mark);
   check(cudaMemsetAsync(block, 0xff, size, cleaner_->handle()), "poisoning memory");

@@ -10,7 +10,7 @@ namespace {
 
 template <class F>
 void load(F& function, const char* name) {
-  constexpr unsigned version = 12000;  // of the driver's interface; every driver that runs this program has it
+  constexpr unsigned version = 12000;  // the driver's interface; every driver that runs this program has this version
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   check(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result),

@@ -9,7 +9,7 @@
 
 namespace hexad::device::cuda {
 
-/// Keeps freed blocks and reuses those that are at most an eighth too large. The memory is host memory, but copies of
+/// Keeps freed blocks and reuses blocks that are at most an eighth too large. The memory is host memory, but copies of
 /// its contents may be in flight. Therefore only copies of the card access it.
 class PinnedAllocator final : public Allocator {
  public:

@@ -48,8 +48,8 @@ class EmulatedBackend final : public Backend {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }
 
-  // Emulates CUDA's copies of pageable host memory: a copy from it reads the memory before the call returns, and a copy
-  // to it is complete when the call returns. Only copies from or to host_buffer() happen later.
+  // Emulates CUDA's copies of pageable host memory. A copy from it reads the memory before the call returns. A copy to
+  // it is complete when the call returns. Only copies from or to host_buffer() happen later.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     EmulatedStream& queue = emulated_stream(stream);

@@ -11,8 +11,8 @@
 namespace hexad::device::emulated {
 
 /// Reuses freed blocks in the order of issue, like a card's allocator. The bytes of a freed block become NaN once the
-/// queues that announced use of it have passed, and the next user of the block waits for that. Work that was not
-/// announced reads these NaNs; new blocks contain NaNs too. Thread-safe.
+/// queues that announced its use have passed. The next user of the block waits for that. Work that was not announced
+/// reads these NaNs; new blocks contain NaNs too. Thread-safe.
 class Heap {
  public:
   explicit Heap(int64_t bytes, std::shared_ptr<Queue> cleaner) : memory_(bytes), cleaner_(std::move(cleaner)) {}
@@ -35,7 +35,7 @@ class Heap {
   const std::shared_ptr<Queue> cleaner_;  // writes the NaNs
   std::mutex mutex_;
   std::map<int64_t, Block> live_;                                     // by offset
-  std::map<int64_t, std::vector<std::pair<int64_t, Event>>> cached_;  // by size: offset, event of cleaning
+  std::map<int64_t, std::vector<std::pair<int64_t, Event>>> cached_;  // by size: offset, event after which it is clean
   int64_t end_ = 0;
 };
 
