@@ -1,15 +1,16 @@
-// Detects whether a thread that waits without giving its core away takes the core from a thread that needs it.
+// Detection of spinning threads that keep a core from threads that need it.
 #pragma once
 
 #include <chrono>
 
 namespace hexad::base {
 
-/// Detects that other threads want this thread's core: the operating system has given the core to them although this
-/// thread had not gone to sleep. For use by one thread.
+/// Detects that other threads want this thread's core: this thread did not go to sleep, but the operating system gave
+/// its core to another thread. For use by one thread.
 class CoreWatch {
  public:
-  /// Since the last call; true for another 50 ms, without asking again.
+  /// Returns true if other threads wanted the core since the last call. After that, returns true for 50 ms without
+  /// asking the system.
   bool is_wanted();
 
  private:
@@ -18,12 +19,13 @@ class CoreWatch {
 };
 
 /// Spins for a short time, because waking a sleeping thread takes some microseconds. Does not spin on a core that other
-/// threads want: one of them may be the thread that is waited for. For use by one thread.
+/// threads want, because the awaited thread may need that core. For use by one thread.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
 
-  /// Calls ready() until it is true, at most for the limit, or once if this core is wanted. Returns the last result.
+  /// Calls ready() until it returns true or the limit has passed; only once if the core is wanted. Returns the last
+  /// result.
   template <class Ready>
   bool until(const Ready& ready) {
     if (ready()) return true;
@@ -40,11 +42,11 @@ class BriefSpin {
   }
 
  private:
-  static constexpr int looks = 16;  // asking for the time takes longer than asking whether it is ready
+  static constexpr int looks = 16;  // reading the clock takes longer than calling ready()
 
   std::chrono::microseconds limit_;
   CoreWatch core_;
-  bool calm_ = false;  // the last spin found ready() false and this core wanted
+  bool calm_ = false;  // true if the last spin found ready() false and this core wanted
 };
 
 }  // namespace hexad::base

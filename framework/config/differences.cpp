@@ -9,7 +9,8 @@
 namespace hexad::config {
 namespace {
 
-/// Every leaf of a struct, in its order; lists of structs leaf by leaf, other lists as one value.
+/// Collects every leaf of a struct, in its order. A list of structs has one entry per leaf; any other list is one
+/// value.
 class Flattener final : public Visitor {
  public:
   static std::vector<Setting> entries(void* value, const Type& type) {

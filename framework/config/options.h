@@ -1,5 +1,5 @@
-// Options that a recipe gives to something chosen by name (a registered layer, router, optimizer or data source): a
-// list of names and values. The chosen thing declares the names that it reads.
+// Options in a recipe for a registered layer, router, optimizer or data source: a list of names and values. The
+// registered object declares the names that it reads.
 #pragma once
 
 #include <string>
@@ -32,30 +32,29 @@ struct TextOption {
   }
 };
 
-/// Names of the options that a registered thing reads. A recipe that gives another option is refused.
+/// Names of the options that a registered object reads. A recipe with another option is rejected.
 using OptionNames = std::vector<std::string>;
 
-/// The recipe's key of the options ("model.mlp_options"), and the thing that declares them ("the layer bottleneck").
+/// Key of the options in the recipe ("model.mlp_options"), and the object that declares them ("the layer bottleneck").
 struct OptionsOwner {
   std::string key, name;
 };
 
-/// Adds a problem for each option of `given` that is given twice or is not among the `declared` ones. `given` was read
-/// from owner.key.
+/// Adds a problem for each option of `given` that is a duplicate or not in `declared`. `given` was read from owner.key.
 void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<NumberOption>& given,
                    Problems& problems);
 void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<TextOption>& given,
                    Problems& problems);
 
-/// Values of the declared options that a recipe gives. Immutable.
+/// Values of the declared options in a recipe. Immutable.
 class Options {
  public:
-  /// Throws Error(usage) for what check_options() would report first.
+  /// Throws Error(usage) with the first problem that check_options() would report.
   Options(OptionsOwner owner, OptionNames declared, const std::vector<NumberOption>& given);
   Options(OptionsOwner owner, OptionNames declared, const std::vector<TextOption>& given);
 
-  /// The value that the recipe gives, or `fallback`. Throws Error(usage) for a text that is no finite number, and
-  /// std::logic_error for a name that the owner does not declare.
+  /// Returns the recipe's value, or `fallback` if there is none. Throws Error(usage) if a text is not a finite number,
+  /// and std::logic_error if the owner does not declare the name.
   double number(const std::string& name, double fallback) const;
   std::string text(const std::string& name, const std::string& fallback) const;
 

@@ -1,4 +1,4 @@
-// Typed recipes. A recipe is a plain struct that describes itself once, beside its owner:
+// Typed recipes. A recipe is a plain struct that describes its keys once, next to its members:
 //
 //   enum class RouterScore { softmax, sigmoid };
 //   constexpr auto enum_names(RouterScore) {
@@ -18,7 +18,7 @@
 //     }
 //   };
 //
-// Only constraints.h is needed for that. The program then reads, checks and writes it:
+// The struct needs only constraints.h. The program then reads, checks and writes it:
 //
 //   Problems problems;
 //   Recipe recipe = read<Recipe>(load(path, overrides), problems);
@@ -28,8 +28,8 @@
 //   problems.throw_if_any();
 //
 // Members are bool, integers, double, std::string, enums, Curve, nested structs, and std::optional or std::vector of
-// them. A key that is not written keeps the member's initial value. That value meets the constraints too, so a member
-// whose initial value breaks them is a key that every recipe must write.
+// these. A key that is not written keeps the member's initial value. The initial value is checked too; if it breaks the
+// constraints, every recipe must write the key.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ std::string write(void* value, const Type& type);
 std::string reference(void* value, const Type& type);
 std::vector<std::string> differences(void* before, void* after, const Type& type);
 
-/// The struct with every key that could be read; the others are in `problems` and keep their initial value.
+/// Reads a struct from `document`. Keys that cannot be read are reported in `problems` and keep their initial value.
 template <class T>
 T read(const Document& document, Problems& problems) {
   T value{};
@@ -56,28 +56,29 @@ T read(const Document& document, Problems& problems) {
   return value;
 }
 
-/// The whole struct as YAML, defaults included. Reading the text gives an equal struct, doubles bit for bit.
+/// Returns the whole struct as YAML, including defaults. Reading the text gives an equal struct; doubles are bitwise
+/// equal.
 template <class T>
 std::string write(T value) {
   return write(&value, type_of<T>);
 }
 
-/// One number for the whole struct, the same in every process: ranks compare it at the start, and on a mismatch
-/// exchange write()'s text to show differences().
+/// Returns a hash of the whole struct, the same in every process. Ranks compare it at the start. On a mismatch they
+/// exchange the text of write() to show differences().
 template <class T>
 uint64_t fingerprint(T value) {
   return base::stable_hash(write(&value, type_of<T>));
 }
 
-/// Markdown: one table a section with key, type, default, legal values and meaning.
+/// Returns Markdown: one table per section with key, type, default, legal values and meaning.
 template <class T>
 std::string reference() {
   T value{};
   return reference(&value, type_of<T>);
 }
 
-/// "model.hidden: 512 -> 1024" for every key that differs, in the struct's order; a key that one side lacks (an element
-/// of a list of sections) reads "absent" there.
+/// Returns "model.hidden: 512 -> 1024" for every key that differs, in the struct's order. If only one struct has the
+/// key (an element of a list of sections), the other value is "absent".
 template <class T>
 std::vector<std::string> differences(T before, T after) {
   return differences(&before, &after, type_of<T>);

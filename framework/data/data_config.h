@@ -54,10 +54,10 @@ struct DataConfig {
   double mlm_probability = 0;
   DatasetCheck check = DatasetCheck::everything;
 
-  /// True if tokens come from a registered source, which has no tokenizer; source_name() is its name.
+  /// True if tokens come from a registered source, which has no tokenizer. source_name() is its name.
   bool registered() const { return synthetic || !source.empty(); }
   std::string source_name() const { return synthetic ? "synthetic" : source; }
-  /// Order that a new run uses.
+  /// Returns the order of sequences of a new run.
   Shuffle order() const { return shuffle.value_or(Shuffle::sequences); }
 
   template <class V>
@@ -82,7 +82,7 @@ struct DataConfig {
   }
 };
 
-/// Reports unless exactly one of dataset, mixture, synthetic and source is given.
+/// Reports a problem unless exactly one of dataset, mixture, synthetic and source is given.
 void check(const DataConfig& data, config::Problems& problems);
 
 }  // namespace hexad::data

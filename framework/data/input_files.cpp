@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Status = struct stat;
-using Identity = std::pair<uint64_t, uint64_t>;  // of a file, whatever its name: device and inode
+using Identity = std::pair<uint64_t, uint64_t>;  // device and inode, which identify a file under any name
 
 Identity identity_of(const Status& status) { return {status.st_dev, status.st_ino}; }
 
@@ -33,7 +33,7 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-/// Patterns of one option, and which of them have matched something.
+/// The patterns of one option, with a mark on each pattern that matched.
 class Patterns {
  public:
   Patterns(std::string option, const std::vector<std::string>& patterns) : option_(std::move(option)) {
@@ -46,7 +46,7 @@ class Patterns {
 
   bool empty() const { return given_.empty(); }
 
-  /// `path` is the file's, `below` that part of it which lies below the input.
+  /// `path` is the path of the file; `below` is its part below the input.
   bool match(const std::string& path, const std::string& below, bool folder) {
     bool any = false;
     for (Given& g : given_) {
@@ -93,7 +93,7 @@ class Finder {
 
   InputFiles find() {
     for (size_t i = 0; i < rules_.inputs.size(); ++i) take_input(i);
-    // Files behind links come last, so that a file keeps its own name if it has one here.
+    // Follows links last, so that a file that is also found without a link keeps that path.
     for (size_t i = 0; i < links_.size(); ++i) follow(Entry(links_[i]));
     problems_.throw_if_any();
     std::ranges::sort(taken_, {}, [](const Taken& t) { return std::tie(t.input, t.file.path); });
@@ -108,11 +108,11 @@ class Finder {
  private:
   /// A file found in a folder, or an input itself.
   struct Entry {
-    size_t input;  // by which it was found
+    size_t input;  // index of the input that led to the file
     std::string path;
-    std::string below;    // the part of it below the input
-    bool named = false;   // it is an input
-    bool linked = false;  // it was found behind a link in a folder
+    std::string below;    // the part of `path` below the input
+    bool named = false;   // true if the file is itself an input
+    bool linked = false;  // true if the file was found behind a link in a folder
   };
   struct Taken {
     size_t input;
@@ -186,7 +186,7 @@ class Finder {
     take(link, status);
   }
 
-  /// Adds a file that is not excluded.
+  /// Adds a file unless it is excluded.
   void take(const Entry& file, const Status& status) {
     if (!include_.empty() && !include_.match(file.path, file.below, false)) return skip(file, SkipReason::not_included);
     if (!S_ISREG(status.st_mode)) return skip(file, SkipReason::special, std::string(kind_of_file(status.st_mode)));
@@ -247,9 +247,9 @@ class Finder {
   const InputRules& rules_;
   Patterns include_, exclude_;
   std::optional<Identity> output_;
-  std::map<Identity, std::string> folders_;  // with the path by which they were entered
+  std::map<Identity, std::string> folders_;  // with the path of the first visit
   std::map<Identity, Entry> files_;
-  std::vector<Entry> links_;  // to be followed
+  std::vector<Entry> links_;  // links that are followed last
   std::vector<Taken> taken_;
   InputProblems problems_;
   InputFiles found_;

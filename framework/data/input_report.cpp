@@ -12,7 +12,7 @@
 namespace hexad::data {
 namespace {
 
-// Completes "3 ".
+// Returns text that completes a count such as "3 ".
 std::string thing(const SkippedFile& file, bool several) {
   switch (file.why) {
     case SkipReason::hidden:

@@ -46,7 +46,7 @@ struct Sample {
   std::vector<int32_t> ids;
 };
 
-// The first document, the middle and the last one.
+// Returns the first, the middle and the last document.
 std::vector<Sample> samples_of(const Part& part) {
   const int64_t documents = part.tokens->documents();
   std::set<int64_t> chosen;
@@ -68,7 +68,7 @@ std::string text_of(const InspectedDataset& dataset, const Sample& sample) {
   return text;
 }
 
-// On one line; bytes that are no UTF-8 are replaced, as in JSON.
+// Returns `text` as one quoted line. Bytes that are not UTF-8 are replaced, as in JSON.
 std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string ids_of(const Sample& sample) {
@@ -150,7 +150,7 @@ std::string describe(const InspectedDataset& dataset) {
     for (const Sample& sample : samples_of(part))
       text += fmt::format("{} document {} ({} tokens): {}\n", part.name, sample.document, sample.tokens,
                           tokenizer ? quoted(text_of(dataset, sample)) : ids_of(sample));
-  text.pop_back();  // who prints it ends the line
+  text.pop_back();  // the caller prints the last line end
   return text;
 }
 

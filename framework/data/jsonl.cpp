@@ -57,7 +57,7 @@ std::string keys_of(const Json& object, std::string_view wanted) {
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
 
-// The objects of one file, and what is wrong with them.
+// The objects of one file, and their problems.
 struct Objects {
   TextForm form;
   const std::string& path;
@@ -75,7 +75,7 @@ struct Objects {
       pass(Json::parse(line), number, line);
     } catch (const Json::exception& e) {
       const std::string_view what =
-          e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
+          e.what();  // such as "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
       const size_t column = what.find("column ");
       refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)));
     }

@@ -48,7 +48,7 @@ InputRules rules_of(const PrepareOptions& o) {
   return {o.inputs, o.output, o.include, o.exclude, o.follow_links, o.binary};
 }
 
-// Runs over all documents of all files; the text of one file is in memory at a time.
+// Visits all documents of all files. The text of one file is in memory at a time.
 class Corpus {
  public:
   Corpus(const PrepareOptions& options, const Progress& progress)
@@ -60,7 +60,7 @@ class Corpus {
   const InputFiles& inputs() const { return inputs_; }
   int64_t files() const { return std::ssize(inputs_.taken); }
 
-  /// Calls f(file, contents), and may change what is known of the file.
+  /// Calls f(file, contents). `f` may change the recorded properties of the file.
   template <class F>
   void for_each_file(std::string_view stage, F&& f) {
     int64_t done = 0;
@@ -72,7 +72,7 @@ class Corpus {
       progress_({stage, done, total_bytes_});
     }
   }
-  /// Calls f for each document of one file, empty ones too.
+  /// Calls f for each document of one file, including empty ones.
   void for_each_document_of(const InputFile& file, std::string_view contents, const TakeDocument& f,
                             const TakeProblem& bad) const {
     if (file.form == TextForm::text) return data::for_each_document(contents, options_.split, f);
@@ -85,7 +85,7 @@ class Corpus {
     };
     for_each_json_text(file.form, contents, file.path, options_.jsonl_key, take, bad);
   }
-  /// Empty documents are left out.
+  /// Calls `f` for each document that is not empty.
   template <class F>
   void for_each_document(std::string_view stage, F&& f) {
     for_each_file(stage, [&](const InputFile& file, std::string_view contents) {
@@ -103,8 +103,8 @@ class Corpus {
   int64_t total_bytes_ = 0;
 };
 
-// A document is held out when its hash is below `threshold`. The threshold is the asked fraction of all hashes, moved
-// just enough that neither part is empty: small corpora have few documents.
+// Rule for held-out documents: the hash is below `threshold`. The threshold is the requested fraction of all hashes,
+// moved just enough that neither part is empty, because a small corpus has few documents.
 struct HeldOutRule {
   uint64_t threshold = 0;
 
@@ -115,7 +115,7 @@ struct Scan {
   Digest inputs;
   int64_t empty_documents = 0;
   HeldOutRule held_out;
-  std::vector<std::string> unnamed_json;  // files of JSON lines, most likely, whose names do not say so
+  std::vector<std::string> unnamed_json;  // files that are probably JSON lines, but have another ending
 };
 
 // Collects the problems of one file.
@@ -153,7 +153,7 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
     inputs.add(&digest, sizeof digest);
     file.form = form_of(file.path, contents, options.jsonl_key);
     if (is_unnamed_json(file.form, contents, options.jsonl_key)) result.unnamed_json.push_back(file.path);
-    if (file.form != TextForm::text) {  // the same bytes under another name are other documents
+    if (file.form != TextForm::text) {  // the same bytes in another form are other documents
       const Digest key = digest_of(options.jsonl_key);
       inputs.add(&key, sizeof key);
     }
@@ -223,7 +223,7 @@ class PartWriter {
 
 std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
 
-// Warns of a held-out part that is too small for a meaningful loss, or takes much of the text.
+// Warns if the held-out part is too small for a meaningful loss, or is a large share of the text.
 void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std::vector<std::string>& warnings) {
   constexpr int64_t few_tokens = 2000;
   const PreparedPart& part = s.heldout;

@@ -10,7 +10,7 @@ using namespace base;
 
 namespace {
 
-// A source that checks its sequences: embedding and loss do not check ids again if they run on a device.
+// A source that checks its sequences, because embedding and loss do not check ids on a device.
 class CheckedSource final : public Source {
  public:
   CheckedSource(std::string name, int64_t vocab, bool repeats, std::shared_ptr<const Source> source)
@@ -56,7 +56,8 @@ std::vector<int32_t> contents(const Source& source, int64_t index) {
   return all;
 }
 
-// Resuming and other layouts ask for sequences in another order, and again.
+// Throws Error(data) if a sequence changes when it is read again. Resumed runs and other layouts read sequences again
+// and in another order.
 void require_addressable(const std::string& name, const Source& source) {
   const auto first = contents(source, 0);
   if (source.size() > 1) contents(source, 1);

@@ -18,7 +18,7 @@ namespace hexad::device {
 namespace {
 
 constexpr size_t alignment = 64;
-// Guard against prefetching products that read up to one vector past the end.
+// Extra bytes, because prefetching products read up to one vector past the end.
 constexpr int64_t slack = 64;
 
 }  // namespace
@@ -98,7 +98,7 @@ void Allocator::count(int64_t bytes, Category category) {
 }
 
 void Allocator::recategorise(int64_t bytes, Category from, Category to) {
-  if (bytes == 0) return;  // no block
+  if (bytes == 0) return;  // there is no block of 0 bytes
   std::lock_guard lock(mutex_);
   count_locked(-bytes, from);
   count_locked(bytes, to);
@@ -145,7 +145,7 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
                limit_ ? base::cat(" exceeds the limit of ", limit_, " bytes") : "", "; in use:\n", stats().table(),
                "largest blocks:\n", largest_blocks());
   count(bytes, category);
-  if (poison_) std::memset(block, 0xff, bytes);  // all ones is a NaN in every float type
+  if (poison_) std::memset(block, 0xff, bytes);  // a float with all bits set is NaN
   return block;
 }
 

@@ -39,7 +39,7 @@ DeviceContext::DeviceContext(const Options& options)
 }
 
 DeviceContext::~DeviceContext() {
-  host_stream_.reset();  // first: what it still does may use this context
+  host_stream_.reset();  // first, because its remaining work may use this context
   std::lock_guard lock(life_->mutex_);
   life_->over_ = true;
 }

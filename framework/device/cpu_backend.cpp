@@ -1,4 +1,4 @@
-// The CPU as a device: its memory is the host's, kernels run where they are called, files stand for a GPU's host
+// The CPU as a device. Its memory is host memory, kernels run on the calling thread, and files replace a GPU's host
 // memory.
 #include <cstring>
 #include <thread>

@@ -1,4 +1,4 @@
-// The in-order queues of a rank.
+// In-order queues of a rank.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace hexad::device {
 
-/// The in-order queues of the MoE schedules: traffic between nodes, inside a node, copies, and computation.
+/// In-order queues of the MoE schedules: traffic between nodes, traffic inside a node, copies, and computation.
 enum class Lane : uint8_t { inter, intra, copy, compute };
 constexpr auto enum_names(Lane) {
   return std::to_array<std::pair<Lane, std::string_view>>(

@@ -32,7 +32,7 @@ int64_t file_bytes(const Manifest& manifest) {
   return bytes;
 }
 
-/// 46702792704 as "46,702,792,704".
+/// Returns 46702792704 as "46,702,792,704".
 std::string grouped(int64_t number) {
   std::string digits = std::to_string(number);
   for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, 1, ',');
@@ -61,7 +61,7 @@ Json json_of(const Checkpoint& checkpoint) {
           {"totals", std::move(totals)},   {"tensors", std::move(tensors)}};
 }
 
-// A folder's name may be no UTF-8.
+// Returns JSON text. The name of a folder may not be UTF-8.
 std::string text_of(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace

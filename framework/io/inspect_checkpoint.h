@@ -7,15 +7,16 @@
 
 namespace hexad::io {
 
-/// For people: where the run stood, totals by kind, a line a tensor.
+/// Returns readable text: the position in the run, totals by kind, and a line per tensor.
 std::string describe(const Checkpoint& checkpoint);
-/// The same as one JSON object.
+/// Like describe(), as one JSON object.
 std::string describe_json(const Checkpoint& checkpoint);
 
-/// A line for each good checkpoint of a run, newest first, and from which one the run would continue.
+/// Returns a line for each good checkpoint of a run, newest first, and the checkpoint from which the run would
+/// continue.
 std::string describe(const CheckpointStore::Scan& scan);
-/// The JSON object of that one with `good`, a list of folders, and `bad`, one of messages; where none is good, these
-/// alone.
+/// Returns the JSON object of the checkpoint from which the run would continue, with `good`, a list of folders, and
+/// `bad`, a list of messages. If no checkpoint is good, the object has only these two lists.
 std::string describe_json(const CheckpointStore::Scan& scan);
 
 }  // namespace hexad::io

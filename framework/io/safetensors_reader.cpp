@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t window_bytes = 1 << 20;
 
-/// Reads ascending ranges of a file. Short ones, such as rows of a column-parallel weight, come from a window: a system
-/// call each would cost more than the bytes between them.
+/// Reads ascending ranges of a file. Short ranges, such as rows of a column-parallel weight, come from a window. A
+/// system call for each would cost more than reading the bytes between them.
 class RunReader {
  public:
   RunReader(const data::ReadFile& file, int64_t end, const FileWork& work) : file_(file), end_(end), work_(work) {}
@@ -42,7 +42,7 @@ class RunReader {
   }
 
   const data::ReadFile& file_;
-  int64_t end_;  // of the tensor
+  int64_t end_;  // end of the tensor
   const FileWork& work_;
   int64_t begin_ = 0;
   std::vector<char> window_;

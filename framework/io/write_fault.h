@@ -1,4 +1,4 @@
-// Places where a test, or HEXAD_FAULT, may make a save fail.
+// Points at which a test, or HEXAD_FAULT, may make a save fail.
 #pragma once
 
 #include <functional>
@@ -6,8 +6,8 @@
 
 namespace hexad::io {
 
-/// Called with the name of each file boundary that a save passes. It may throw (the save then fails there as if the
-/// disk had) or end the process.
+/// Called with the name of each file boundary that a save passes. It may throw, and the save then fails there as if the
+/// disk had failed, or it may end the process.
 using FaultHook = std::function<void(std::string_view point)>;
 
 inline void reach(const FaultHook& hook, std::string_view point) {

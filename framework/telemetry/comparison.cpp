@@ -18,17 +18,18 @@
 namespace hexad::telemetry {
 namespace {
 
-constexpr size_t most_settings = 6;  // that get their own column
+constexpr size_t most_settings = 6;  // maximum number of settings with their own column
 
 std::string known(double value, std::string (*text)(double)) { return std::isfinite(value) ? text(value) : "–"; }
 
-/// Three digits, so that runs can be told apart.
+/// Formats a duration with three digits, so that runs can be told apart.
 std::string duration(double seconds) {
   if (seconds >= 10) return human_duration(seconds);
   return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", 1e3 * seconds);
 }
 
-/// "2 ranks: dp 2, ep 2" of a mesh in words (mesh::Layout::to_string): sizes of one are left out.
+/// Returns a short form such as "2 ranks: dp 2, ep 2" of a mesh's text (mesh::Layout::to_string()), without sizes of
+/// one.
 std::string short_layout(const std::string& layout) {
   static const std::regex mesh("(\\S+) (\\d+)(?= x | \\| | \\()");
   const size_t colon = layout.find(": "), end = layout.find(')');
@@ -48,7 +49,7 @@ std::string head(const std::vector<std::string>& columns) {
   return out + "</tr></thead>\n";
 }
 
-/// A row whose first cell is the run's colour and name.
+/// Returns a row whose first cell has the run's colour and name.
 std::string row(const Sweep& sweep, size_t run, const std::vector<std::string>& cells) {
   std::string out = fmt::format("<tr><th scope=\"row\"><i class=\"swatch\" data-run=\"{}\"></i>{}</th>", run,
                                 escaped(sweep.runs[run].name));
@@ -107,7 +108,7 @@ std::string speed_table(const Sweep& sweep) {
   return head(columns) + "<tbody>\n" + body + "</tbody>";
 }
 
-/// Explains an MFU above 100% and an efficiency clearly above it, where there are any.
+/// Returns an explanation for an MFU above 100% and for an efficiency clearly above 100%, if a run has one.
 std::string notes(const Sweep& sweep) {
   std::string text;
   if (std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; }))
@@ -123,7 +124,7 @@ std::string notes(const Sweep& sweep) {
   return text;
 }
 
-/// Names the runs where the title does not.
+/// Returns the names of the runs, for a title that does not contain them.
 std::string subtitle(const Sweep& sweep) {
   constexpr size_t most = 4;
   std::vector<std::string> names;

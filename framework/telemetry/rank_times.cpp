@@ -55,7 +55,7 @@ std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
 }
 
 std::vector<SlowRanks::Slow> SlowRanks::look() {
-  std::vector<double> usual;  // one slow step of a rank is no slow rank
+  std::vector<double> usual;  // a median, because one slow step does not make a slow rank
   for (const auto& steps : own_) usual.push_back(lower_median(steps));
   std::map<int, std::vector<double>> of_kind;
   for (size_t r = 0; r < usual.size(); ++r) of_kind[kinds_[r]].push_back(usual[r]);

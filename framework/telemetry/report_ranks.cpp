@@ -14,7 +14,7 @@ constexpr size_t rows = 8;
 /// Times of one rank over the steps that list it among the slowest.
 struct Record {
   int rank = 0;
-  size_t slowest = 0;  // steps in which nobody was slower
+  size_t slowest = 0;  // number of steps in which no rank was slower
   std::vector<double> own, waited, over_median;
 };
 

@@ -6,7 +6,7 @@ namespace hexad::device::cuda {
 
 void check(cudaError_t result, std::string_view what) {
   if (result == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // else the next launch would report this error as its own
+  static_cast<void>(cudaGetLastError());  // clears the error; otherwise the next launch would report it
   base::fail(base::ExitCode::resource, "[cuda] ", what, ": ", cudaGetErrorName(result), " (",
              cudaGetErrorString(result), ")");
 }

@@ -1,4 +1,4 @@
-// CUDA's error codes as exceptions.
+// Conversion of CUDA's error codes to exceptions.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,7 @@
 
 namespace hexad::device::cuda {
 
-/// Throws Error(resource) with `what` and CUDA's name and text of the error.
+/// Throws Error(resource) with `what` and CUDA's name and text of the error, unless `result` is success.
 void check(cudaError_t result, std::string_view what);
 
 }  // namespace hexad::device::cuda

@@ -15,7 +15,7 @@ void Blocks::add(void* begin, int64_t bytes, Marks former, bool whole) {
 }
 
 Marks Blocks::remove(void* begin) {
-  Block block;  // its companions end without the lock
+  Block block;  // destroys its companions after releasing the lock
   Marks last;
   {
     std::lock_guard lock(mutex_);
@@ -30,7 +30,7 @@ Marks Blocks::remove(void* begin) {
   return block.users.empty() ? block.former : last;
 }
 
-// The block that `place` is in, or the end.
+// Returns the block that contains `place`, or the end.
 Blocks::ByBegin::iterator Blocks::around(const void* place) {
   const auto address = reinterpret_cast<uintptr_t>(place);
   auto it = blocks_.upper_bound(address);
@@ -56,7 +56,8 @@ void Blocks::accompany(void* begin, std::shared_ptr<const void> companion) {
   blocks_.at(reinterpret_cast<uintptr_t>(begin)).companions.push_back(std::move(companion));
 }
 
-// Each queue waits for the former users by itself, so that a later one need not wait for this one.
+// Makes `queue` wait for the former users. Each queue waits separately, so that a later queue need not wait for this
+// one.
 void Blocks::touch_locked(Block& block, const std::shared_ptr<Queue>& queue) {
   if (std::find(block.users.begin(), block.users.end(), queue) != block.users.end()) return;
   for (const auto& mark : block.former) queue->wait(*mark);

@@ -1,4 +1,4 @@
-// Tracks which queues have work on which blocks of memory.
+// Record of the queues that have work on each block of memory.
 #pragma once
 
 #include <atomic>
@@ -12,37 +12,37 @@
 
 namespace hexad::device::cuda {
 
-/// Points in queues that must have been passed before the next user touches the memory.
+/// Points in queues that must be passed before the next user accesses the memory.
 using Marks = std::vector<std::shared_ptr<const DeviceMark>>;
 
-/// Freed memory is used again in the order of issue: the host does not wait, but the first work of each queue on a
-/// block waits, in its queue, for the work of other queues on the block's memory before. For that everybody who
-/// launches says what the launch touches. Thread-safe.
+/// Allows reuse of freed memory in the order of issue, without waiting on the host. The first work of each queue on a
+/// block waits, in this queue, for earlier work of other queues on the same memory. Therefore every launch must
+/// announce the memory that it uses. Thread-safe.
 class Blocks {
  public:
-  /// A new block, which is free of its former users once they have passed `former`. `whole`: it is one piece of the
-  /// card's memory (whole_blocks.h).
+  /// Adds a new block. Its memory may be used once the queues have passed `former`. `whole`: the block is one separate
+  /// allocation of the card's memory (whole_blocks.h).
   void add(void* begin, int64_t bytes, Marks former, bool whole = false);
-  /// Ends it: where its users are by now, or those before it when it had none. The host waits for them where the block
-  /// had companions.
+  /// Removes a block. Returns the current ends of the queues that used it; if none did, the marks passed to add(). If
+  /// the block had companions, the host waits for these queues.
   Marks remove(void* begin);
-  /// Work on the block around `place` is about to be launched in `queue`. Elsewhere than in a block: nothing.
+  /// Announces a launch in `queue` that uses the block around `place`. Does nothing if `place` is in no block.
   void touch(const void* place, const std::shared_ptr<Queue>& queue);
 
-  /// Makes large long-lived blocks whole from now on, because a library registers them.
+  /// Makes later large long-lived blocks whole, because a library registers them.
   void make_whole() { make_whole_ = true; }
   bool makes_whole() const { return make_whole_; }
   struct Extent {
     void* begin;
     int64_t bytes;
   };
-  /// The block around `place`, if it is a whole one.
+  /// Returns the block around `place` if it is whole.
   std::optional<Extent> whole(const void* place);
-  /// Lives as long as the block that begins there.
+  /// Keeps `companion` alive as long as the block that begins at `begin`.
   void accompany(void* begin, std::shared_ptr<const void> companion);
 
-  /// Marks, during its lifetime, new blocks as touched by `queue`: blocks that a kernel's launch needs for itself. One
-  /// at a time.
+  /// Marks, during its lifetime, new blocks as used by `queue`: temporary blocks that a kernel's launch allocates. Only
+  /// one Launch may exist at a time.
   class Launch {
    public:
     Launch(Blocks& blocks, const std::shared_ptr<Queue>& queue);

@@ -10,7 +10,7 @@ namespace {
 
 template <class F>
 void load(F& function, const char* name) {
-  constexpr unsigned version = 12000;  // of the driver's interface: any driver that runs this program has it
+  constexpr unsigned version = 12000;  // the driver's interface; every driver that runs this program has this version
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   check(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result),
@@ -44,7 +44,7 @@ Driver::Driver(int ordinal) {
 
   memory_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
-  // Lets other processes be given the pages, as registering buffers with NCCL requires.
+  // Allows sharing of the pages with other processes, as registration of buffers with NCCL requires.
   memory_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   access_.location = memory_.location;
   access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;

@@ -13,7 +13,7 @@ std::byte* PinnedMemory::allocate(int64_t bytes) {
     if (limit_ && held_ + bytes > limit_) return nullptr;
     held_ += bytes;
   }
-  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may be one that never did
+  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may not have chosen the card yet
   void* block = nullptr;
   const cudaError_t result = cudaHostAlloc(&block, bytes, cudaHostAllocDefault);
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
@@ -21,12 +21,12 @@ std::byte* PinnedMemory::allocate(int64_t bytes) {
     std::lock_guard lock(mutex_);
     held_ -= bytes;
   }
-  static_cast<void>(cudaGetLastError());  // answered by the caller, or below
+  static_cast<void>(cudaGetLastError());  // clears the error, which the caller or the next line handles
   if (result != cudaErrorMemoryAllocation) check(result, "page-locking host memory");
   return nullptr;
 }
 
-// Without a check: the process may be ending, and CUDA may be gone already.
+// Ignores errors: the process may be ending, and CUDA may be gone already.
 void PinnedMemory::free(std::byte* block, int64_t bytes) noexcept {
   static_cast<void>(cudaFreeHost(block));
   std::lock_guard lock(mutex_);

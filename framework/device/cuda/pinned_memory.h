@@ -1,4 +1,4 @@
-// Host memory that the card reads and writes by itself.
+// Host memory that the card reads and writes without the host's help.
 #pragma once
 
 #include <mutex>
@@ -7,7 +7,7 @@
 
 namespace hexad::device::cuda {
 
-/// Page-locked memory of one rank, up to a limit: the rest of the machine cannot use it. Thread-safe.
+/// Page-locked memory of one rank, up to a limit, because other programs cannot use this memory. Thread-safe.
 class PinnedMemory final : public RawMemory {
  public:
   /// `limit` in bytes; 0: none.

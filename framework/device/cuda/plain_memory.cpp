@@ -7,16 +7,16 @@
 namespace hexad::device::cuda {
 
 std::byte* PlainMemory::allocate(int64_t bytes) {
-  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may be one that never did
+  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may not have chosen the card yet
   void* block = nullptr;
   const cudaError_t result = cudaMalloc(&block, bytes);
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
-  static_cast<void>(cudaGetLastError());  // answered by the caller, or below
+  static_cast<void>(cudaGetLastError());  // clears the error, which the caller or the next line handles
   if (result != cudaErrorMemoryAllocation) check(result, "taking memory of the card");
   return nullptr;
 }
 
-// Without a check: the process may be ending, and CUDA may be gone already.
+// Ignores errors: the process may be ending, and CUDA may be gone already.
 void PlainMemory::free(std::byte* block, int64_t) noexcept { static_cast<void>(cudaFree(block)); }
 
 std::string PlainMemory::unavailable_reason() const {

@@ -1,4 +1,4 @@
-// The card's memory as cudaMalloc gives it.
+// Memory of the card from cudaMalloc.
 #pragma once
 
 #include "framework/device/cuda/raw_memory.h"

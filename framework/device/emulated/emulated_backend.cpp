@@ -1,4 +1,4 @@
-// A device without a card: kernels of the CPU, on threads that behave as a card's queues do.
+// A device without a card: CPU kernels on threads that behave like a card's queues.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace emulated;
 
-// Addresses, not memory: pages come when they are used.
+// Reserves addresses, not memory: pages are allocated at first use.
 constexpr int64_t range = int64_t{1} << 38;
 
 std::optional<uint64_t> jitter_from_environment() {
@@ -24,7 +24,7 @@ std::optional<uint64_t> jitter_from_environment() {
   const uint64_t seed = std::strtoull(text, &end, 10);
   if (end == text || *end != '\0')
     base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a seed, a number from 0");
-  // Ranks that are threads are delayed differently.
+  // Ranks that are threads of one process get different delays.
   static std::atomic<uint64_t> contexts{0};
   return seed + (contexts++ << 32);
 }
@@ -43,13 +43,13 @@ class EmulatedBackend final : public Backend {
     return std::make_shared<EmulatedAllocator>(heap_, options_.memory_limit);
   }
   std::shared_ptr<Allocator> make_offload_allocator() override { return std::make_shared<EmulatedAllocator>(heap_); }
-  // Every lane is a queue of its own, whether or not lanes are to run by themselves.
+  // Every lane is a separate queue for either value of the second argument.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }
 
-  // From pages that may move, CUDA copies before it returns; to such pages it waits until it has. Only with
-  // host_buffer() does the copy happen later.
+  // Emulates CUDA's copies of pageable host memory. A copy from it reads the memory before the call returns. A copy to
+  // it is complete when the call returns. Only copies from or to host_buffer() happen later.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     EmulatedStream& queue = emulated_stream(stream);

@@ -1,4 +1,4 @@
-// Host memory that the emulated device copies from and to by itself.
+// Host memory that the emulated device copies without the host's help.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace hexad::device::emulated {
 
-/// Knows which memory was given out as pinned, and keeps it while copies are in flight. Lives in a shared_ptr that the
-/// buffers hold. Thread-safe.
+/// Records the pinned buffers that were handed out, and keeps them alive while copies are in flight. Owned by
+/// shared_ptr, which the buffers hold. Thread-safe.
 class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
  public:
-  /// `limit` in bytes; 0: none. What would exceed it throws Error(resource).
+  /// `limit` in bytes; 0: none. take() throws Error(resource) if it would exceed the limit.
   explicit PinnedMemory(int64_t limit = 0) : limit_(limit) {}
   std::shared_ptr<std::byte> take(int64_t bytes);
-  /// The buffer that `place` lies in; null for other memory.
+  /// Returns the buffer that contains `place`; null for other memory.
   std::shared_ptr<std::byte> holder_of(const void* place) const;
 
  private:

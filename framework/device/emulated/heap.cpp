@@ -9,9 +9,9 @@
 namespace hexad::device::emulated {
 namespace {
 
-constexpr int64_t alignment = 512;  // as a card's
+constexpr int64_t alignment = 512;  // the alignment on a card
 
-// Eighths of a power of two, as the CPU's allocator has them.
+// Returns the size rounded up to eighths of a power of two, as in the CPU's allocator.
 int64_t rounded(int64_t bytes) {
   if (bytes <= alignment) return alignment;
   const int64_t eighth = (int64_t{1} << (std::bit_width(static_cast<uint64_t>(bytes - 1)) - 1)) >> 3;
@@ -19,7 +19,7 @@ int64_t rounded(int64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// Waits for the mark and ignores errors of the work, which concern others.
+// Waits for the mark and ignores errors of the work; its waiters receive these.
 void wait_quietly(const DeviceMark& mark) {
   try {
     mark.wait();
@@ -27,7 +27,7 @@ void wait_quietly(const DeviceMark& mark) {
   }
 }
 
-constexpr int nan_byte = 0xff;  // all ones is a NaN in every float type
+constexpr int nan_byte = 0xff;  // a float with all bits set is NaN
 
 }  // namespace
 
@@ -59,7 +59,7 @@ void Heap::free(void* block) {
   for (const auto& queue : freed.queues)
     if (auto use = queue->record(); !use->passed()) uses.push_back(std::move(use));
   if (uses.empty()) {
-    lock.unlock();  // nobody can reach the block
+    lock.unlock();  // no other thread can reach the block
     std::memset(memory_.device(block), nan_byte, freed.size);
     lock.lock();
     return cached_[freed.size].emplace_back(offset, freed.clean), void();

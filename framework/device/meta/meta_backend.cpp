@@ -1,4 +1,4 @@
-// A device without memory: streams do nothing but call, copies carry what is known.
+// A device without memory: streams run host work directly, and copies carry only known values.
 #include <cstring>
 
 #include "framework/base/error.h"
