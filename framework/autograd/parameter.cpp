@@ -64,7 +64,7 @@ class Source {
 
  private:
   std::vector<Philox> parts_;
-  int64_t inner_ = 0;  // distance between neighbours of one part
+  int64_t inner_ = 0;  // number of neighbouring elements of one part
 };
 
 Parameter::Spec checked(Parameter::Spec spec) {

@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(threads)
   keys[i] = static_cast<int32_t>(key);
 }
 
-/// Places slots from the slots in the order of their ids (as unsigned numbers, so that dropped slots are last).
+/// Places slots that are sorted by their ids (as unsigned numbers, so that dropped slots are last).
 __global__ void __launch_bounds__(threads) place_sorted_kernel(int64_t* tokens, int64_t* rows, const uint32_t* ids,
                                                                const int32_t* slots, int count, int top_k) {
   const int row = static_cast<int>(blockIdx.x * threads + threadIdx.x);
