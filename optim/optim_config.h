@@ -21,7 +21,7 @@ constexpr auto enum_names(ScheduleKind) {
                                                                    {ScheduleKind::wsd, "wsd"}});
 }
 
-/// In which gradients are kept and summed over ranks.
+/// Dtype in which gradients are kept and summed over ranks.
 enum class GradientDtype : uint8_t { f32, bf16 };
 constexpr auto enum_names(GradientDtype) {
   return std::to_array<std::pair<GradientDtype, std::string_view>>(
@@ -46,8 +46,8 @@ struct OptimConfig {
   double decay_fraction = 0.2;
   GradientDtype grad_dtype = GradientDtype::f32;
 
-  /// No key: numbers that the named optimizer keeps of every element beside the main weights, known once a recipe is
-  /// loaded; for estimates.
+  /// Number of values per element that the named optimizer keeps in addition to the main weights, for estimates. Not a
+  /// recipe key; set when a recipe is loaded.
   int64_t states = 2;
 
   template <class V>

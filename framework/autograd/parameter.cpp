@@ -20,7 +20,7 @@ template <class F>
 void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   const int rank = global.rank();
   const Shape strides = global.row_major_strides();
-  // Dimensions that are held whole join the run of the one before them.
+  // A dimension that is held whole extends the run of the dimension before.
   int dim = rank - 1;
   int64_t run = rank > 0 ? region.size[dim] : 1;
   for (; dim > 0 && region.size[dim] == global[dim]; --dim) run *= region.size[dim - 1];
@@ -28,7 +28,7 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   for (int64_t r = 0; r < runs; ++r) {
     int64_t rest = r, index = 0;
     for (int d = rank - 1; d >= 0; --d) {
-      const int64_t steps = d >= dim ? 1 : region.size[d];  // inside a run only its first element counts
+      const int64_t steps = d >= dim ? 1 : region.size[d];  // within a run, only the first element counts
       index += (region.begin[d] + rest % steps) * strides[d];
       rest /= steps;
     }
@@ -36,7 +36,7 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   }
 }
 
-// Random source of a parameter's elements: one stream for its name, or one for the name of each stacked tensor.
+// Random source of a parameter's elements: one stream for its name, or one stream for each stacked tensor's name.
 class Source {
  public:
   Source(uint64_t seed, const Parameter::Spec& spec) {
@@ -50,7 +50,7 @@ class Source {
     for (int d = stack.dim + 1; d < spec.global_shape.rank(); ++d) inner_ *= spec.global_shape[d];
   }
 
-  // Elements [begin, begin + values.size()) of the global tensor.
+  // Draws elements [begin, begin + values.size()) of the global tensor.
   void normals(std::span<float> values, int64_t begin) const {
     if (parts_.size() == 1) return parts_.front().normals(values, static_cast<uint64_t>(begin));
     const auto parts = static_cast<int64_t>(parts_.size());
@@ -64,7 +64,7 @@ class Source {
 
  private:
   std::vector<Philox> parts_;
-  int64_t inner_ = 0;  // neighbours of one part
+  int64_t inner_ = 0;  // number of neighbouring elements of one part
 };
 
 Parameter::Spec checked(Parameter::Spec spec) {
@@ -108,14 +108,14 @@ void Parameter::initialize(uint64_t seed) {
   with_dtype<float, bf16, double>("initialize", spec_.dtype, [&]<class T>() {
     using A = accumulator_t<T>;
     const bool on_host = device_.on_host();
-    std::vector<T> drawn(on_host ? 0 : static_cast<size_t>(shape_.numel()));  // uploaded where the host cannot write
+    std::vector<T> drawn(on_host ? 0 : static_cast<size_t>(shape_.numel()));  // uploaded if the host cannot write
     T* out = on_host ? local().data<T>() : drawn.data();
     if (spec_.init.kind == Init::Kind::constant) {
       std::fill_n(out, shape_.numel(), T(static_cast<A>(spec_.init.value)));
       if (!on_host) local().upload(drawn.data());
       return;
     }
-    // Drawn in float, so that an fp64 run starts from the very weights of an fp32 run.
+    // Values are drawn in float, so that an fp64 run starts from exactly the weights of an fp32 run.
     const int64_t piece = block_sizes().drawn_elements;
     const auto draw = [&](int64_t local, int64_t global, int64_t count) {
       kernels::cpu::parallel_for((count + piece - 1) / piece, 16, [&](int64_t begin, int64_t end) {

@@ -9,7 +9,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
   Tape first(tape.stream, tape.policy(), Tape::Mode::forget);
   std::vector<Value> constants;
   std::vector<Tensor> saved;
-  std::vector<char> wants;  // whether the gradient of an input is wanted, for the second run
+  std::vector<char> wants;  // true for inputs whose gradient is needed, for the second run
   for (const Value& v : inputs) {
     constants.push_back({v.data, -1});
     saved.push_back(v.data);
@@ -22,7 +22,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
   const bool recompute_norms = tape.recompute_norms();
   auto pullback = [name, segment, wants, policy, recompute_norms, count = outs.size()](Backward& b, const Tensor&,
                                                                                        const Saved& s) {
-    // Shared with delayed weight tasks, which hold the second tape's tensors until they have run.
+    // Delayed weight tasks share `second`: they hold its tensors until they have run.
     auto second = std::make_shared<Tape>(b.stream, *policy, Tape::Mode::recompute, recompute_norms);
     const auto tensors = s.all();
     std::vector<Value> leaves;
@@ -36,10 +36,10 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
       if (b.output_gradient(o).defined() && results[o].wants_gradient())
         roots.push_back({results[o], b.output_gradient(o)});
     auto replay = std::make_shared<Replay>(*second, roots, Replay::Weights::delayed);
-    // Gradients go on from what is there already, so that they get their addends, and are rounded, as on one tape.
+    // Gradients start from the existing sums, so that addends and rounding are those of a single tape.
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i]) replay->seed(leaves[i], b.take_gradient(i));
-    // Hands on weight tasks node by node: those that are not delayed free their tensors during the replay.
+    // Hands weight tasks on node by node: a task that is not delayed frees its tensors during the replay.
     for (size_t pending = 0; replay->step(); pending = replay->pending_weights())
       for (size_t added = replay->pending_weights() - pending; added > 0; --added)
         b.defer([second, replay] { replay->step_weights(); });

@@ -1,4 +1,4 @@
-// Recomputation: a part of the forward pass keeps its inputs only and runs again in backward.
+// Recomputation: a part of the forward pass keeps only its inputs and runs again in backward.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace hexad::autograd {
 
-/// A pure function of its inputs (and of parameters), recording on the tape it is given.
+/// A pure function of its inputs and of parameters. It records on the tape passed to it.
 using Segment = std::function<std::vector<Value>(Tape&, std::span<const Value>)>;
 
-/// Runs `segment` without keeping anything but `inputs`, as one op called `name`; its backward runs the segment again
-/// (Tape::Mode::recompute) and replays it. Bitwise equal to running `segment` on `tape` directly.
+/// Runs `segment` as one op called `name`, which keeps only `inputs`. Its backward runs the segment again
+/// (Tape::Mode::recompute) and replays it. The result is bitwise equal to running `segment` on `tape` directly.
 std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const Value> inputs, const Segment& segment);
 
 }  // namespace hexad::autograd

@@ -80,7 +80,7 @@ void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
   Tensor& sum = replay_.sum_of(inputs_[index]);
   require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", shape, " ", dtype, " of one value");
-  // A tensor with another reader (an op may pass dout on to two inputs) must not be changed.
+  // A tensor with a second reader must not be changed: an op may pass dout on to two inputs.
   const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
   write(out, sum);
   sum = out;
@@ -150,7 +150,7 @@ void Replay::accumulate(int32_t id, Tensor gradient) {
   }
   require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(), " of one value");
-  // A tensor with another reader (an op may pass dout on to two inputs) must not be changed.
+  // A tensor with a second reader must not be changed: an op may pass dout on to two inputs.
   const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
   kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);
   sum = target;
@@ -170,7 +170,7 @@ bool Replay::step() {
 }
 
 void Replay::run_node(size_t index) {
-  // Moved out: what the node holds is freed when this returns, or when its delayed weight task has run.
+  // The node is moved out: its tensors are freed when this returns, or after its delayed weight task has run.
   Tape::Node node = std::move(tape_.nodes_[index]);
   tape_.nodes_.pop_back();
   std::vector<Tensor> douts(node.outputs);
@@ -179,7 +179,7 @@ void Replay::run_node(size_t index) {
     douts[o] = std::move(gradients_[node.first_output + o]);
     any |= douts[o].defined();
   }
-  if (!any) {  // nothing depended on this op: it contributes zero
+  if (!any) {  // nothing depended on this op, so the op contributes zero
     finish(node.weight_pullback.parameters);
     return;
   }

@@ -1,4 +1,4 @@
-// Walks over the families and entries of a KernelTable, and the tables that such walks make.
+// Iteration over the families and entries of a KernelTable, and the tables built by it.
 #pragma once
 
 #include <ostream>
@@ -9,7 +9,7 @@
 
 namespace hexad::kernels {
 
-/// An entry's place in the table; printed as `swiglu.backward`.
+/// Name of an entry in the table; printed as `swiglu.backward`.
 struct EntryName {
   std::string_view family, entry;
   friend std::ostream& operator<<(std::ostream& out, const EntryName& name) {
@@ -52,7 +52,7 @@ constexpr void for_each_entry(const F& f) {
   });
 }
 
-/// The table of a backend; `kernels_of.operator()<SwigluKernels>()` gives its family.
+/// Makes the table of a backend; `kernels_of.operator()<SwigluKernels>()` returns its family.
 template <class F>
 constexpr KernelTable table_of(const F& kernels_of) {
   KernelTable table;
@@ -62,8 +62,8 @@ constexpr KernelTable table_of(const F& kernels_of) {
   return table;
 }
 
-/// A table that wraps another one: `Wrap<&KernelTable::matmul, &MatmulKernels::forward>::launch` is the function that
-/// stands for that entry.
+/// Makes a table that wraps another table: `Wrap<&KernelTable::matmul, &MatmulKernels::forward>::launch` is the
+/// function that replaces that entry.
 template <template <auto Family, auto Entry> class Wrap>
 constexpr KernelTable wrapped_table() {
   KernelTable table;

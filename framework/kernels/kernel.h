@@ -1,4 +1,4 @@
-// Type of a kernel. Its signature says which operands the kernel writes.
+// Type of a kernel. Its signature shows the operands that the kernel writes.
 #pragma once
 
 #include <concepts>
@@ -8,9 +8,9 @@
 
 namespace hexad::kernels {
 
-/// Marks an operand that a kernel writes: it replaces the values, adds to them or updates them in place. Calls and
-/// implementations pass a T instead, tensors by reference. Tables that wrap another table's kernels
-/// (framework/kernels/entries.h) learn from the mark which values change.
+/// Marks an operand that a kernel writes: the kernel replaces the values, adds to them or updates them in place. Calls
+/// and implementations pass a T instead, tensors by reference. Tables that wrap another table's kernels
+/// (framework/kernels/entries.h) use the mark to find the values that change.
 template <class T>
 struct Out;
 
@@ -31,11 +31,11 @@ struct OperandOf<Out<T>> {
 template <class Argument>
 using Operand = typename OperandOf<Argument>::Type;
 
-/// True if a kernel of these arguments has an effect: it answers a question of the host, or has an output.
+/// True if a kernel with these arguments has an effect: it answers a question of the host, or has an output.
 template <class Answer, class... Arguments>
 inline constexpr bool has_effect = !std::is_void_v<Answer> || (is_out<Arguments> || ...);
 
-/// A struct of operands that go together: S::tensors() lists its members, all of which are tensors.
+/// A struct of related operands: S::tensors() lists its members, all of which are tensors.
 template <class S>
 concept OperandStruct = requires {
   S::tensors();
@@ -74,7 +74,7 @@ class Kernel<Answer(Arguments...)> {
   Function function_ = nullptr;
 };
 
-/// A member of a table or of a family of kernels, under its name.
+/// Named member of a table or of a family of kernels.
 template <class Member>
 struct Named {
   std::string_view name;

@@ -1,4 +1,4 @@
-// Looks at the graphs of passes without running them.
+// Collects the graphs of passes without running them.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hexad::schedule {
 
-/// Keeps the graphs that it is shown, in their order.
+/// Keeps the graphs passed to run(), in their order.
 class GraphCollector final : public GraphRunner {
  public:
   void run(const std::string&, const TaskGraph& graph, device::DeviceContext&) override {

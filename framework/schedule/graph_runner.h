@@ -1,4 +1,4 @@
-// Runs a layer's graphs in place of execute(), to record when the tasks ran or to learn what a pass would do.
+// Runs a layer's graphs in place of execute(), to record the times of tasks or to inspect a pass.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ namespace hexad::schedule {
 class GraphRunner {
  public:
   virtual ~GraphRunner() = default;
-  /// Called on the rank's thread in place of execute(graph, context). `name` says of which pass: "moe.3 forward".
+  /// Called on the rank's thread in place of execute(graph, context). `name` identifies the pass: "moe.3 forward".
   virtual void run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
-  /// False: it only inspects graphs, and nothing is computed.
+  /// False if the runner only inspects graphs and computes nothing.
   virtual bool computes() const { return true; }
 };
 

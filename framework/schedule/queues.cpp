@@ -41,11 +41,11 @@ class Run {
 
  private:
   struct State {
-    size_t waits_for = 0;         // jobs it comes after that are not done
-    std::vector<size_t> waiting;  // jobs that come after it
+    size_t waits_for = 0;         // predecessors that are not done
+    std::vector<size_t> waiting;  // successors
     bool working = false;
-    double left = 0, speed = 0, since = 0;  // seconds of work at full speed, of which `speed` a second since then
-    size_t version = 0;                     // events of earlier speeds are no longer true
+    double left = 0, speed = 0, since = 0;  // seconds of work left at full speed at time `since`; current speed
+    size_t version = 0;                     // events with an older version are void
   };
   struct Queue {
     std::vector<size_t> jobs;
@@ -75,7 +75,7 @@ class Run {
       moved_.push_back(*job);
   }
 
-  // Everything that happens now: jobs end and others begin; then those at work have new speeds.
+  // Processes everything that happens now: jobs end and others begin; then running jobs get new speeds.
   void settle() {
     while (!moved_.empty()) {
       const size_t job = moved_.back();
@@ -122,7 +122,7 @@ class Run {
     }
   }
 
-  // Until the next job has done its work. What differs by rounding ends together.
+  // Advances the time until the next job has done its work. Jobs whose end differs by rounding only end together.
   void pass_time() {
     const auto old = [&](const Event& e) { return e.version != states_[e.job].version; };
     while (!events_.empty() && old(events_.top())) events_.pop();
@@ -148,7 +148,7 @@ class Run {
   std::vector<std::vector<size_t>> collectives_;  // jobs
   std::vector<size_t> unmoved_;                   // by collective: jobs that have not done their work
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::vector<size_t> moved_;    // jobs that have done their work now
+  std::vector<size_t> moved_;    // jobs that have just done their work
   std::vector<size_t> changed_;  // sets whose active queues have changed
   double now_ = 0;
   JobTimes times_;

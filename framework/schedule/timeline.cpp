@@ -9,9 +9,9 @@ namespace hexad::schedule {
 namespace {
 
 using Span = Timeline::Span;
-using Intervals = std::vector<Interval>;  // ascending and disjoint, where not said otherwise
+using Intervals = std::vector<Interval>;  // ascending and disjoint, unless stated otherwise
 
-// `parts` in any order.
+// Returns the union of `parts`, which may be in any order.
 Intervals united(Intervals parts) {
   std::sort(parts.begin(), parts.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   Intervals whole;

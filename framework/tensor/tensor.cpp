@@ -136,7 +136,7 @@ Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
           dim, " of ", shape_);
   Tensor t = *this;
   t.shape_[dim] = end - begin;
-  if (t.numel() > 0) t.offset_ += begin * strides_[dim];  // an empty tensor may have no block to point into
+  if (t.numel() > 0) t.offset_ += begin * strides_[dim];  // an empty tensor may have no block to point to
   return t;
 }
 

@@ -1,4 +1,4 @@
-// A typed, non-owning look at a tensor: what kernels take.
+// A typed, non-owning view of a tensor: the operand type of kernels.
 #pragma once
 
 #include <array>
@@ -6,7 +6,8 @@
 
 namespace hexad::tensor {
 
-/// Element (i, j, ...) lies at data[i * stride[0] + j * stride[1] + ...]. No bounds checks: kernels loop over size.
+/// View in which element (i, j, ...) is data[i * stride[0] + j * stride[1] + ...]. No bounds checks: kernels loop over
+/// size.
 template <class T, int Rank>
 struct View {
   T* data = nullptr;

@@ -1,4 +1,4 @@
-// Every rank gets the keys and values of the whole sequences first (Llama 3, section 3.3.2). Backward gathers them
+// Every rank first gets the keys and values of the whole sequences (Llama 3, section 3.3.2). Backward gathers them
 // again instead of keeping them.
 #include "parallel/cp/kinds.h"
 #include "parallel/cp/sequence_rows.h"
@@ -54,7 +54,7 @@ Half half(int which, const ContextAttention& c) {
   return h;
 }
 
-// This rank's rows of the sum over the ranks.
+// Returns this rank's rows of the sum over the ranks.
 InFlight reduce_rows(const Tensor& whole, const ContextAttention& c, Stream& stream) {
   const Tensor rows = in_rank_order(whole, c.split, stream);
   const Tensor sum = Tensor::empty({c.split.rows(), whole.dim(1), whole.dim(2)}, whole.dtype(), whole.device(),

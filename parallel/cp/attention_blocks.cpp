@@ -18,7 +18,7 @@ struct Block {
   Tensor first, last;
 };
 
-// first or last of a half of the queries, in positions of a chunk of keys; may lie outside of it.
+// Returns first or last of a half of the queries, in positions of a chunk of keys; a value may be outside of the chunk.
 Tensor relative(const Tensor& bounds, const BlockPair& pair, int64_t key_begin, const ContextSplit& split,
                 Stream& stream) {
   if (!bounds.defined()) return {};

@@ -14,7 +14,7 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
       s.memory = Tensor::empty({bucket.elements}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
     } else if (gathers(s)) {
-      // In the order of buckets, which is that of all ranks of the group.
+      // Groups are created in the order of buckets, which is the same on all ranks of the group.
       auto& gatherer = gatherers_[bucket.group];
       if (!gatherer) gatherer = bucket.group->urgent(bucket.group->name() + ", weights");
       s.group = gatherer.get();
@@ -23,7 +23,7 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
         e.parameter->bind_owned_weights(bucket.share_of_piece(s.piece, e));
         e.parameter->gather_weights_by(*this);
       }
-    }  // else parameters have memory of their own
+    }  // otherwise parameters have memory of their own
   }
 }
 
@@ -63,7 +63,7 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
 
 void WeightBuckets::release(State& s) {
   if (!s.memory.defined()) return;
-  s.gathered.wait();  // begun, but not needed after all: it must not read the piece while that is updated
+  s.gathered.wait();  // begun but not needed: the gather must not read the piece during the update
   s.gathered = {};
   s.memory = {};
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();

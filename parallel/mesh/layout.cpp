@@ -11,7 +11,7 @@ namespace {
 
 using base::cat;
 
-// Divisors of `n` nearest to `value` on either side, such as "2, 4"; only one if the other side has none.
+// Returns the divisors of `n` nearest to `value` on either side, such as "2, 4"; only one if one side has none.
 std::string nearest_divisors(int n, int value) {
   int below = 0, above = 0;
   for (int d = 1; d <= n; ++d) {
@@ -23,7 +23,7 @@ std::string nearest_divisors(int n, int value) {
   return cat(below, ", ", above);
 }
 
-// Multiples of `n` around `value`.
+// Returns the multiples of `n` around `value`.
 std::string nearest_multiples(int n, int value) {
   const int below = value / n * n;
   return below ? cat(below, ", ", below + n) : cat(n);
@@ -143,7 +143,7 @@ std::vector<int> Layout::sharers(const Placement& placement, int rank, Copies co
   const auto partial = [&](Axis axis) {
     return std::find(placement.partial.begin(), placement.partial.end(), axis) != placement.partial.end();
   };
-  // True if `c` holds the same piece along `axis`: of `parts` pieces over more ranks, neighbours share one.
+  // True if `c` holds the same piece along `axis`. With fewer `parts` than ranks, neighbours share a piece.
   const auto same_piece = [&](const Coordinates& c, Axis axis) {
     for (const base::Shard& s : placement.shards)
       if (s.axis == axis && at(c, axis) * s.parts / size(axis) != at(mine, axis) * s.parts / size(axis)) return false;

@@ -8,14 +8,15 @@ namespace {
 using base::cat;
 using comm::TrafficClass;
 
-// Expert tensor parallelism interrupts computation as tensor parallelism does; replicas of experts reduce as others do.
+// Traffic of expert tensor parallelism blocks computation like that of tensor parallelism. Replicas of experts reduce
+// like other replicas.
 TrafficClass traffic_of(Axis axis) {
   constexpr TrafficClass classes[] = {TrafficClass::pp, TrafficClass::dp, TrafficClass::cp, TrafficClass::tp,
                                       TrafficClass::dp, TrafficClass::ep, TrafficClass::tp};
   return classes[base::ordinal(axis)];
 }
 
-// One placement of every kind that a model may have.
+// Returns one placement of every kind that a model may have.
 std::vector<Placement> kinds_of(const Layout& layout, int rank, const SharedPieces& shared) {
   const int t = layout.coordinate(Axis::tp, rank), tp = layout.size(Axis::tp);
   std::vector<Placement> kinds{{.view = MeshView::dense},

@@ -15,7 +15,7 @@ using device::Category;
 using device::Stream;
 using tensor::Device;
 
-// Name of an action's span, without its micro-batch.
+// Returns the name of an action's span, without its micro-batch.
 std::string_view span_name(Action::Kind kind) {
   switch (kind) {
     case Action::Kind::forward:
@@ -68,7 +68,7 @@ class Runner {
     Tensor data;
     Event event;
   };
-  // Messages that a peer sends to this rank, in its order, and how many of them have a receive.
+  // Messages that a peer sends to this rank, in the peer's order, and the number of them that have a receive.
   struct Inbox {
     std::vector<Message> messages;
     size_t posted = 0;
@@ -95,9 +95,9 @@ class Runner {
     if (const auto message = made(schedule_.stages, pp_.rank(), action)) give(*message, out);
   }
 
-  // The backward begins, as in DualPipe: then a forward's rows go to the experts beside the backward's experts and
-  // their weight gradients, which is the longest computation between two hand-overs. The forward's result may leave at
-  // its end; the backward's comes after it in the peer's list, whichever ends first.
+  // The backward begins, as in DualPipe. Then the forward's rows travel to the experts during the backward's experts
+  // and their weight gradients, the longest computation between two yields. The forward's result may leave at its end.
+  // The backward's result follows it in the peer's list, whichever ends first.
   void act_as_fibers(const Action& forward, const Action& backward) {
     Tensor x = input(forward), dy = input(backward), dx;
     fibers_->run([&] { dx = compute(backward, std::exchange(dy, {})); },
@@ -105,7 +105,8 @@ class Runner {
     hand_on(backward, dx);
   }
 
-  // Messages of a pair match by order alone, so a receive comes after those of all that the peer sends before.
+  // Messages of a pair of ranks match only by order, so a receive is posted after the receives of all earlier messages
+  // of the peer.
   void post_receives(const Action& action) {
     const auto message = needed(schedule_.stages, pp_.rank(), action);
     if (!message) return;
@@ -161,8 +162,8 @@ class Runner {
   Stream& stream_;
   device::SpanLog& spans_;
   std::vector<Inbox> inboxes_;       // by peer
-  std::map<Message, Arrival> here_;  // has arrived, will arrive, or was made here
-  std::vector<Event> sends_;         // each owns its tensor until it has left
+  std::map<Message, Arrival> here_;  // messages that have arrived, are expected, or were made on this rank
+  std::vector<Event> sends_;         // each operation owns its tensor until the tensor has left
 };
 
 }  // namespace

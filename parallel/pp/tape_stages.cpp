@@ -19,7 +19,7 @@ Tensor TapeStages::forward(int chunk, int micro, const Tensor& input) {
   Tape& tape = *flight.tape;
   if (input.defined()) flight.input = tape.leaf(input);
   Output output = functions_.forward(tape, chunk, micro, flight.input);
-  flight.input.data = {};  // ops that need it have saved it
+  flight.input.data = {};  // ops that need the input have saved it
   flight.roots = std::move(output.roots);
   const bool last = stages_.stage(rank_, chunk) == stages_.last();
   if (!last) flight.output = output.activation.id;
@@ -53,7 +53,8 @@ void TapeStages::weights(int chunk, int micro) {
   in_flight_.erase(at);
 }
 
-// A rank's last contribution to a parameter comes after its last forward: by then all tapes that use it are counted.
+// A rank's last contribution to a parameter comes after its last forward: by then all tapes that use the parameter are
+// counted.
 void TapeStages::contributed(Parameter& p) {
   const bool last = --owing_[&p] == 0 && forwards_left_ == 0;
   if (functions_.contributed) functions_.contributed(p, last);

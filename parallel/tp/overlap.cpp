@@ -11,8 +11,8 @@ using namespace base;
 
 namespace {
 
-// Pieces of an all-reduce: enough of them to hide all but the last, each large enough for the link's bandwidth to count
-// for more than its latency.
+// Number of pieces of an all-reduce: enough to hide all but the last. Each piece should be large enough that the link's
+// bandwidth matters more than its latency.
 constexpr int64_t pieces = 4;
 
 int64_t rows_of_a_piece(int64_t rows, int64_t row_bytes) {
@@ -48,7 +48,7 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
     addends[f] = buffer();
     arrived[f] = group.receive(addends[f], from, stream);
   }
-  // Starts with the neighbour's part and ends with the own part: all parts but the first arrive during computation.
+  // Starts with the neighbour's part and ends with this rank's part: all parts but the first arrive during computation.
   for (int k = 1; k <= size; ++k) {
     const int owner = (me + k) % size;
     const Tensor part = buffer();
@@ -76,7 +76,7 @@ RowGather::RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stre
     const int from = (first_ + k) % size;
     arrived_[from] = group.receive(part(from), from, stream);
   }
-  // Downwards: a rank visits its neighbour's rows next.
+  // Sends downwards, because each rank visits the rows of its upper neighbour next.
   for (int k = 1; k < size; ++k) group.send(mine, (first_ + size - k) % size, stream);
   kernels::kernels(mine.device()).pointwise.copy(stream, part(first_), mine);
 }

@@ -13,7 +13,8 @@ Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
   const Dtype acc = accumulator_dtype(x.data.dtype());
   Tensor inverse_rms = Tensor::empty({rows}, acc, x.device());
   k.rms_norm.forward(tape.stream, out, {}, inverse_rms, x.data, {}, gain.use(tape.stream), eps);
-  // One pass over x and dout gives both gradients; the gain's waits in its partial sums until weights have their turn.
+  // One pass over x and dout gives both gradients. The gain's gradient stays in partial sums until the weight task
+  // runs.
   Value y = tape.record("rms_norm", out, {x}, save(x.data, inverse_rms),
                         [&k, &gain, rows, width, acc](Backward& b, const Tensor& dout, const Saved& s) {
                           const auto [in, inverse] = s.get<2>();

@@ -5,7 +5,7 @@
 namespace hexad::autograd {
 namespace {
 
-// Tokens of each scope; `segment` is read by the host.
+// Returns the number of tokens of each scope. The host reads `segment`.
 std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t scopes) {
   std::vector<int64_t> counts(scopes, 0);
   if (!segment.defined()) {
@@ -38,7 +38,7 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
   const std::vector<int64_t> counts = tokens_in_scope.empty() ? count_tokens(segment, tokens, scopes) : tokens_in_scope;
   require(static_cast<int64_t>(counts.size()) == scopes, "[load_balancing_loss] there are counts of ", counts.size(),
           " scopes; expected ", scopes);
-  // E / (scopes tokens_in_scope): turns sums over tokens into means over tokens and scopes.
+  // E / (scopes tokens_in_scope) turns sums over tokens into means over tokens and scopes.
   std::vector<double> values;
   for (const int64_t n : counts)
     values.push_back(n > 0 ? static_cast<double>(experts) / (static_cast<double>(scopes) * static_cast<double>(n)) : 0);

@@ -10,7 +10,7 @@ void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, co
 void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
                         const AttentionShape& shape);
 
-/// In attention_merge.cpp: elementwise, no tiles.
+/// Implements AttentionKernels::merge in attention_merge.cpp: elementwise, without tiles.
 void attention_merge(Stream&, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
                      const Tensor& block_log_sum_exp);
 

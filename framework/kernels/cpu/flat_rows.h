@@ -1,4 +1,4 @@
-// A tensor of any rank as rows: all leading dimensions flattened, the last one contiguous.
+// A tensor of any rank as rows: all leading dimensions are flattened, and the last one is contiguous.
 #pragma once
 
 #include "framework/tensor/tensor.h"
@@ -9,7 +9,8 @@ using base::require;
 using base::Shape;
 using tensor::Tensor;
 
-/// rows()[r] points at `width` contiguous elements. Leading dimensions may have any strides ("strided rows").
+/// Rows of a tensor: rows()[r] points to `width` contiguous elements. Leading dimensions may have any strides ("strided
+/// rows").
 template <class T>
 class Rows {
  public:
@@ -21,7 +22,7 @@ class Rows {
       if (t.dim(d) == 1) continue;
       const size_t last = levels_ - 1;
       if (levels_ > 0 && t.strides()[d] == size_[last] * stride_[last]) {
-        size_[last] *= t.dim(d);  // continues the dimension inside it
+        size_[last] *= t.dim(d);  // continues the next inner dimension
       } else {
         size_[levels_] = t.dim(d);
         stride_[levels_++] = t.strides()[d];
@@ -46,7 +47,7 @@ class Rows {
  private:
   T* data_;
   int64_t width_, count_ = 1;
-  int levels_ = 0;  // leading dimensions that do not merge into one, innermost first
+  int levels_ = 0;  // leading dimensions that cannot be merged, innermost first
   std::array<int64_t, Shape::max_rank> size_{}, stride_{};
 };
 

@@ -11,7 +11,8 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// About what sleeping and waking take: who spins for so long before it sleeps loses at most half of its time.
+// About the time that sleeping and waking take. A thread that spins this long before it sleeps loses at most half of
+// its time.
 constexpr std::chrono::microseconds spin_limit{50};
 
 }  // namespace

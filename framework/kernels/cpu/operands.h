@@ -1,4 +1,4 @@
-// Small helpers that several families need on their operands.
+// Small helpers for operands, used by several families.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace hexad::kernels::cpu {
 using base::bf16;
 using base::with_dtype;
 
-/// A gain or bias of any floating dtype in the accumulator type: converted once, read by every row. Empty when
+/// Returns a gain or bias of any floating dtype in the accumulator type, converted once for all rows. Empty if
 /// undefined.
 template <class A>
 std::vector<A> accumulators(const Tensor& t) {
@@ -31,7 +31,8 @@ std::vector<A> accumulators(const Tensor& t) {
   return values;
 }
 
-/// Indices of a contiguous tensor, each checked to lie in [lowest, limit); lowest is -1 where "none" is allowed.
+/// Returns the indices of a contiguous tensor, each checked to be in [lowest, limit). lowest is -1 if "none" is
+/// allowed.
 template <class I>
 const I* checked_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest, int64_t limit) {
   require_flat(op, name, t, t.numel());
@@ -42,7 +43,8 @@ const I* checked_indices(std::string_view op, std::string_view name, const Tenso
   return p;
 }
 
-/// Rows that threads write at once: the same in [lowest, limit), none but -1 twice.
+/// Returns the indices of rows that threads write concurrently, each checked to be in [lowest, limit). Only -1 may
+/// occur twice.
 inline const int64_t* distinct_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest,
                                        int64_t limit) {
   const int64_t* p = checked_indices<int64_t>(op, name, t, lowest, limit);
@@ -53,13 +55,13 @@ inline const int64_t* distinct_indices(std::string_view op, std::string_view nam
   return p;
 }
 
-/// Calls f(begin, end) on pieces of [0, n): for elementwise loops.
+/// Calls f(begin, end) on pieces of [0, n), for elementwise loops.
 template <class F>
 void parallel_elements(int64_t n, const F& f) {
   parallel_for(n, 16384, f);
 }
 
-/// The sum of f(begin, end) over blocks of [0, n), in order: it depends on n alone.
+/// Returns the sum of f(begin, end) over blocks of [0, n), in order. The result depends only on n.
 template <class F>
 double sum_of_blocks(int64_t n, const F& f) {
   const int64_t block = base::block_sizes().total_elements;
@@ -72,7 +74,7 @@ double sum_of_blocks(int64_t n, const F& f) {
   return total;
 }
 
-/// Calls f(column, count) on chunks of [0, width) for sums over `rows` rows: a column's sum never depends on the
+/// Calls f(column, count) on chunks of [0, width), for sums over `rows` rows. A column's sum never depends on the
 /// threads.
 template <class F>
 void parallel_columns(int64_t rows, int64_t width, const F& f) {

@@ -21,14 +21,14 @@ AdamwConstants<A> constants_of(const AdamwStep& s, double weight_decay, double f
           .eps = static_cast<A>(s.eps)};
 }
 
-/// Factor that multiplies gradients; negative: the step is skipped.
+/// Returns the factor that multiplies gradients. If it is negative, the step is skipped.
 double value_of(std::string_view op, const Tensor& factor) {
   if (!factor.defined()) return 1;
   require_flat(op, "factor", factor, 1);
   return *factor.data<double>();
 }
 
-/// Calls f(main, weights, gradient), weights null where they are main itself.
+/// Calls f(main, weights, gradient). weights is null if the weights are main itself.
 template <class F>
 void with_operands(std::string_view op, const Tensor& main, const Tensor& weights, const Tensor& gradient, const F& f) {
   require_flat(op, "main", main, main.numel());

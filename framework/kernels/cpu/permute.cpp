@@ -6,7 +6,7 @@ namespace hexad::kernels::cpu {
 using namespace base;
 namespace {
 
-// out[r, :] = x[index[r], :], nothing where index[r] is -1, which `lowest` allows.
+// Copies out[r, :] = x[index[r], :], except where index[r] is -1, which `lowest` allows.
 void copy_rows(std::string_view op, std::string_view name, const Tensor& out, const Tensor& x, const Tensor& index,
                int64_t lowest) {
   with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {
@@ -23,7 +23,7 @@ void copy_rows(std::string_view op, std::string_view name, const Tensor& out, co
   });
 }
 
-// By the rows of out: x is small beside it, and read from the cache.
+// Iterates over the rows of out: x is small in comparison and read from the cache.
 void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens, const Tensor&) {
   stream.run([=] { copy_rows("gather", "tokens", out, x, tokens, -1); });
 }

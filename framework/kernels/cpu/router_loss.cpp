@@ -1,5 +1,5 @@
-// [T, E] is little beside the products: plain loops in double. Addends are computed by all threads and summed by one,
-// in the order of the tokens.
+// [T, E] is small compared with the products, so these are plain loops in double. All threads compute addends; one
+// thread sums them in the order of the tokens.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -10,7 +10,7 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-/// The scope of each token of [0, tokens): all are in scope 0 where `segment` is undefined.
+/// Scope of each token of [0, tokens). All tokens are in scope 0 if `segment` is undefined.
 class Scopes {
  public:
   Scopes(std::string_view op, const Tensor& segment, int64_t tokens, int64_t scopes) {
@@ -24,7 +24,7 @@ class Scopes {
   const int32_t* scope_ = nullptr;
 };
 
-/// The sum of f(token) over [0, tokens), in order.
+/// Returns the sum of f(token) over [0, tokens), in order.
 template <class F>
 double sum_over_tokens(int64_t tokens, int64_t experts, const F& f) {
   std::vector<double> addends(tokens);
@@ -66,7 +66,7 @@ void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
   });
 }
 
-/// The operands that `balance` and its gradient share, checked.
+/// Checked operands of `balance` and its gradient.
 template <class A>
 struct Balance {
   int64_t tokens, experts;
@@ -138,7 +138,7 @@ void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dloss
   });
 }
 
-// Any number of scopes: only which tokens are in none matters.
+// Any number of scopes is allowed, because only tokens without a scope are treated differently.
 constexpr int64_t any = std::numeric_limits<int32_t>::max();
 
 void z(Stream& stream, const Tensor& loss, const Tensor& log_sum_exp, const Tensor& logits, const Tensor& segment,

@@ -1,4 +1,4 @@
-// Offsets of the groups' rows, as a launch keeps them.
+// Offsets of the groups' rows, kept for a launch.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@ namespace hexad::kernels::cpu {
 
 using base::require;
 
-/// Offsets of `groups` groups among `rows` rows: copied and checked at the launch where the host knows them, else read
-/// from the tensor when the work runs.
+/// Offsets of `groups` groups among `rows` rows. If the host has them, they are copied and checked at the launch.
+/// Otherwise they are read from the tensor when the work runs.
 class Groups {
  public:
   Groups(std::string_view op, const GroupOffsets& o, int64_t groups, int64_t rows)

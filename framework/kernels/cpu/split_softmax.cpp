@@ -12,8 +12,8 @@ namespace {
 
 using Split = SplitSoftmaxKernels;
 
-// Folds x[0 .. n) from `start`, in lanes that the compiler may put into one vector: an order of its own, but a fixed
-// one.
+// Folds x[0 .. n) from `start`, in lanes that the compiler may put into one vector. The order differs from a plain loop
+// but is fixed.
 template <class A, class F>
 A fold(const A* x, int64_t n, A start, const F& f) {
   constexpr int64_t lanes = 16;
@@ -49,8 +49,8 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
         for (int64_t t = begin; t < end; ++t) {
           A* row = x + t * columns.count;
           out[Split::at_target * rows + t] = columns.hold(target[t]) ? row[target[t] - columns.first] : A(0);
-          // Finite even when every logit is -inf, so that those become 0 and not NaN. A NaN passes by here and is
-          // found in the sum.
+          // m is finite even if every logit is -inf, so that those logits become 0 and not NaN. The maximum ignores a
+          // NaN, which appears in the sum.
           const A m =
               fold(row, columns.count, std::numeric_limits<A>::lowest(), [](A a, A b) { return b > a ? b : a; });
           for (int64_t v = 0; v < columns.count; ++v) row[v] -= m;

@@ -7,7 +7,7 @@ namespace hexad::kernels::cpu {
 using namespace base;
 namespace {
 
-/// One number for each row; null where undefined.
+/// Returns one number per row; null if undefined.
 template <class T>
 accumulator_t<T>* row_scalars(std::string_view name, const Tensor& t, int64_t rows) {
   if (!t.defined()) return nullptr;

@@ -23,15 +23,15 @@ const WireLoops<T>& loops() {
   return choose<T>(v3::wire_loops, v4::wire_loops);
 }
 
-/// The scale of a row whose largest magnitude has these bits. It is never a subnormal float, which could be off by so
-/// much that the quotient overflows the format.
+/// Returns the scale of a row whose largest magnitude has these bits. It is never a subnormal float: rounding of the
+/// subnormal could make the quotient overflow the format.
 float scale_of(uint32_t largest_bits) {
   const float largest = std::bit_cast<float>(largest_bits);
   if (!std::isfinite(largest)) return std::numeric_limits<float>::quiet_NaN();
   return largest > 0 ? std::max(largest / e4m3::largest, std::numeric_limits<float>::min()) : 0;
 }
 
-/// Codes and scale of one row.
+/// Computes the codes and the scale of one row.
 template <class T>
 void encode_row(uint8_t* row, const T* x, int64_t width, const WireLayout& layout) {
   const float scale = scale_of(loops<T>().largest_bits(x, width));
@@ -49,7 +49,7 @@ void decode_row(T* out, const uint8_t* row, int64_t width, const WireLayout& lay
   loops<T>().decode(out, row, scale, width);
 }
 
-/// Elements of an operand that may be undefined; then null.
+/// Returns the elements of an operand; null if it is undefined.
 template <class A>
 A* row_weights_of(std::string_view op, std::string_view name, const Tensor& t, int64_t rows) {
   if (!t.defined()) return nullptr;

@@ -22,11 +22,11 @@ struct Within {
 };
 
 struct ShiftParts {
-  const int64_t* parts;  // ends, then what to add
+  const int64_t* parts;  // ends, then numbers to add
   int64_t count;
   __device__ int64_t operator()(int64_t x) const {
     if (x < 0) return x;
-    int64_t first = 0, last = count - 1;  // the part is one of these
+    int64_t first = 0, last = count - 1;  // the part is in [first, last]
     while (first < last) {
       const int64_t middle = (first + last) / 2;
       if (x < parts[middle])

@@ -17,7 +17,7 @@ struct Operands {
   A sign;
 };
 
-/// An item: N elements of a head's first half and their partners in the second. out may be x.
+/// Rotates an item: N elements of a head's first half and their partners in the second half. out may be x.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads) rotate(Operands<D> o, Items<N> items) {
   using A = sum_t<D>;

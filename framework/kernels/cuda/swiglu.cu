@@ -44,13 +44,13 @@ __global__ void __launch_bounds__(item_threads) forward_items(Forward<D> o, Item
 
 template <class D, class A = sum_t<D>>
 struct Backward {
-  Rows<D> dgate, dup, product;  // product: without data where it is not wanted
+  Rows<D> dgate, dup, product;  // product: without data if it is not needed
   A* dweights;
   Rows<D> dout, gate, up;
   const A* weights;
 };
 
-/// N elements side by side. Results may lie where operands are: all of an item is read before any is written.
+/// Computes N elements side by side. Results may overwrite operands: all of an item is read before any is written.
 template <class D, int N>
 struct Item {
   using A = sum_t<D>;
@@ -61,7 +61,7 @@ struct Item {
     gate = load_words<N>(gate_at);
     up = load_words<N>(up_at);
   }
-  /// Returns <dout, silu(gate) up>.
+  /// Writes the results and returns <dout, silu(gate) up>.
   __device__ __forceinline__ A write(D* dgate_at, D* dup_at, D* product_at, A weight) const {
     const Vector<D, N> dy = elements(dout), gates = elements(gate), ups = elements(up);
     Vector<D, N> dgate, dup, product;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(item_threads) backward_items(Backward<D> o, It
   }
 }
 
-/// With the gradients of the weights: a warp a row.
+/// Computes rows with the gradients of the weights, one warp per row.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads) backward_rows(Backward<D> o) {
   using A = sum_t<D>;
@@ -179,7 +179,7 @@ void backward(Stream& stream, const SwigluGradients& gradients, const Tensor& do
         [&]<int N>(const Items<N>& items) {
           if (!dweights.defined())
             return launch("swiglu", backward_items<D, N>, blocks_of<at_once>(items), item_threads, stream, o, items);
-          constexpr int64_t rows = item_threads / warp_size;  // of a block
+          constexpr int64_t rows = item_threads / warp_size;  // per block
           launch("swiglu", backward_rows<D, N>, blocks_of(o.dout.count, rows), item_threads, stream, o);
         },
         o.dout, o.gate, o.up, o.dgate, o.dup, product.defined() ? o.product : o.dout);

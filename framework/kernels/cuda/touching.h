@@ -1,4 +1,4 @@
-// A launch that says which memory it is about to touch.
+// Launches that report the memory they will read and write.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Tells the allocator which blocks a launch reads and writes, so that their next user waits for it. Memory that a
-/// launch allocates for itself is told, too.
+/// Reports to the allocator the blocks that a launch reads and writes, so that the next user of a block waits for the
+/// launch. Memory that a launch allocates for itself is reported, too.
 class Touches {
  public:
   explicit Touches(Stream& stream)

@@ -24,7 +24,7 @@ inline void forget(const Tensor& t) {
   for (int d = 0; d < t.rank(); ++d) last += (t.dim(d) - 1) * t.strides()[d];
   run_of(t).memory()->forget(device_raw(t), (last + 1) * size_of(t.dtype()));
 }
-/// Forgets what a step writes: all but the gradients.
+/// Invalidates the values that a step writes: all but the gradients.
 inline void forget(std::span<const AdamwSlice> slices) {
   for (const AdamwSlice& s : slices)
     for (const Tensor* t : {&s.main, &s.m, &s.v, &s.weights}) forget(*t);
@@ -34,7 +34,7 @@ void forget(const S& outputs) {
   for_each_tensor<S>([&](auto member) { forget(outputs.*member); });
 }
 
-/// Forgets an operand that the signature marks as an output.
+/// Invalidates an operand that the signature marks as an output.
 template <class Argument>
 void forget_output(const std::remove_cvref_t<Operand<Argument>>& operand) {
   if constexpr (is_out<Argument>) forget(operand);

@@ -1,4 +1,4 @@
-// Kernels that decide how many rows go where: done by the CPU's kernels on the values that are known.
+// Kernels that decide the number of rows for each destination: the CPU's kernels run on the known values.
 #include <vector>
 
 #include "framework/kernels/meta/meta_kernels.h"
@@ -9,7 +9,7 @@ namespace hexad::kernels::meta {
 using namespace tensor;
 namespace {
 
-// Returns `t` with its elements at `first_element`, for the CPU's kernels. Null: it has no elements.
+// Returns `t` with its elements at `first_element`, for the CPU's kernels. If that is null, `t` has no elements.
 Tensor at(const Tensor& t, std::byte* first_element) {
   if (!first_element) return t.borrowed_at(nullptr, t.device().host());
   const int64_t offset = static_cast<std::byte*>(device_raw(t)) - DeviceAccess::begin(*t.storage());
@@ -36,7 +36,7 @@ void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tens
   apply_routing_model(ids, rule, logits.dim(1), false);
 }
 
-// Scores are not known, so all count as equal: the earliest tokens stay.
+// Scores are not known, so all count as equal: the earliest tokens are kept.
 const CapacityKernels capacity{.drop = [](Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows,
                                           const Capacity& limits) {
   std::vector<std::byte> alike(scores.bytes());
@@ -71,7 +71,7 @@ void apply_routing_model(const Tensor& ids, const RouterRule& rule, int64_t expe
   const device::MetaRun* run = ids.device().context().meta();
   if (!run || !run->choose || ids.numel() == 0) return;
   const bool was_known =
-      run->memory()->known(tensor::device_raw(ids), ids.bytes());  // a router need not listen to the recipe
+      run->memory()->known(tensor::device_raw(ids), ids.bytes());  // a router may ignore the recipe's choice
   const Tensor values = meta::result(ids);
   run->choose({values.data<int32_t>(), static_cast<size_t>(ids.numel())},
               {rule.top_k, experts, rule.groups, rule.top_groups, given && was_known});

@@ -23,7 +23,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& stats, const Tenso
   });
 }
 
-// With n = (x - mean) r, r = inverse standard deviation: dx = r (g dy - mean(g dy) - n mean(g dy n)).
+// Computes dx = r (g dy - mean(g dy) - n mean(g dy n)), with n = (x - mean) r, r = inverse standard deviation.
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& gain,
                     const Tensor& stats) {
   stream.run([=] {

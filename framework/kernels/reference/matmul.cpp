@@ -4,7 +4,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-/// Initial value of a result: zero, or what is there.
+/// Returns the initial value of a result: zero, or its old value.
 Array start(const Tensor& t, Write write) { return write == Write::add ? load(t) : zeros(t); }
 
 void product(const Tensor& out, const Tensor& x, const Tensor& w, Write write) {

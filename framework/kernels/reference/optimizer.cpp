@@ -6,7 +6,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// Factor that multiplies gradients; negative: the step is skipped.
+// Returns the factor that multiplies gradients. If it is negative, the step is skipped.
 double value_of(const Tensor& factor) { return factor.defined() ? load(factor)[0] : 1; }
 
 void update(const AdamwSlice& slice, const AdamwStep& step, double factor) {

@@ -1,4 +1,4 @@
-// Every kernel of the reference is the definition of its op in plain loops over doubles.
+// Reference kernels. Each kernel is the definition of its op in plain loops over doubles.
 #include "framework/kernels/entries.h"
 
 namespace hexad::kernels {

@@ -27,7 +27,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
   });
 }
 
-// With n = x r, r = inverse rms: dx = r (g dy - n mean(g dy n)), dg = the sum of dy n over the rows.
+// Computes, with n = x r, r = inverse rms: dx = r (g dy - n mean(g dy n)), dg = the sum of dy n over the rows.
 void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual) {
   stream.run([=] {

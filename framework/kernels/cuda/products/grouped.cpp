@@ -1,4 +1,4 @@
-// Chooses a way for each grouped product.
+// Chooses an implementation for each grouped product.
 #include <algorithm>
 
 #include "framework/kernels/cuda/products/grouped_passes.h"
@@ -13,11 +13,11 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Sizes from which products that tensor cores do not take in one kernel go one by one: dense products of f32 and f64
+// Minimum sizes for products one by one, if tensor cores cannot take them in one kernel: dense products of f32 and f64
 // then beat the simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
-// If each group is a launch, fewer rows a group than these (on average) are left to the simple kernel, which is one
-// launch for all groups (not measured).
+// If each group is a launch, products with fewer rows per group (on average) use the simple kernel, which is one launch
+// for all groups (not measured).
 constexpr int64_t few_rows = 16;
 
 /// The operands of a pass as matrices: x[R, width], y[R, features], w[E, features, width].
@@ -50,7 +50,8 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
   return o;
 }
 
-/// TMA and cuBLASLt want rows of multiples of 16 bytes, and a tile's sum has a term at least.
+/// True if tensor cores can take the operands: TMA and cuBLASLt need rows of multiples of 16 bytes, and a tile's sum
+/// must have at least one term.
 bool fits_tensor_cores(const Operands& o) {
   const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0; };
   if (!tensor_cores::in_one_kernel && o.rows < few_rows * o.groups) return false;
@@ -68,7 +69,7 @@ bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets, GroupedPass
   return seconds_one_by_one(product) < seconds_in_one_kernel(product);
 }
 
-/// True unless the host knows that every group has rows.
+/// True if a group may have no rows: false only if the host knows that every group has rows.
 bool may_have_empty_groups(const GroupOffsets& offsets) {
   return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
 }

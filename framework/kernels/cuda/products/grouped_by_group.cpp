@@ -1,5 +1,4 @@
-// Grouped products on generations of cards for which there is no grouped kernel: a product of cuBLASLt's for each
-// group.
+// Grouped products on generations of cards without a grouped kernel: one cuBLASLt product per group.
 #include "framework/kernels/cuda/products/grouped_passes.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/host_read.h"

@@ -30,7 +30,7 @@ void zero(Stream& stream, const Matrix& m) {
                       "matmul: zeros");
 }
 
-/// The factor, or a copy of it in `dtype`.
+/// Returns the factor, or a copy of it in `dtype`.
 Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype dtype) {
   const Tensor& t = factor.matrix.tensor;
   if (t.dtype() == dtype) return factor;
@@ -39,8 +39,8 @@ Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype
   return {matrix(op, "copy", copy), factor.transposed};
 }
 
-/// By copies in acc of all that is not: for factors of two dtypes that parts in bf16 are not for, and where bf16 rows
-/// lie so that cuBLASLt has no kernel for them. The result is rounded once.
+/// Multiplies in acc, with copies of all operands that are not acc. For factors of two dtypes that bf16 parts do not
+/// suit, and for bf16 rows at addresses or strides without a cuBLASLt kernel. The result is rounded once.
 void multiply_in_acc(Stream& stream, std::string_view op, const Matrix& out, const Factor& left, const Factor& right,
                      Write write) {
   const Dtype acc = accumulator_dtype(left.dtype());
