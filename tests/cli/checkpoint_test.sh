@@ -131,7 +131,7 @@ test_what_a_run_has_gone_back_from_is_put_aside() {
   trained_to_4
   HEXAD_FAULT=kill@0,3 run go_on checkpoint.resume=2
   [ "$code" -ne 0 ] || failed "was not killed"
-  expect_text err "the steps after 2 are trained anew" "put aside" "$newest.abandoned"
+  expect_text err "retraining from step 3; later checkpoints were moved aside and can be removed: " "$newest.abandoned"
   expect_text run/checkpoints/latest step-00000002
   expect 0 go_on
   expect_text err "resumed from run/checkpoints/step-00000002"

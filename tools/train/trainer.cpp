@@ -10,7 +10,7 @@
 #include "optim/lr_schedule.h"
 #include "tools/train/model/evaluation.h"
 #include "tools/train/opening.h"
-#include "tools/train/process/launcher.h"
+#include "tools/train/process/job_launcher.h"
 #include "tools/train/process/planted_fault.h"
 #include "tools/train/process/signals.h"
 #include "tools/train/report/run_report.h"
@@ -120,10 +120,8 @@ void Trainer::begin_steps() {
   directory_.require_held_now();
   const std::vector<std::string> abandoned = checkpoints_.abandon_after(progress().step);
   if (!abandoned.empty())
-    directory_.info(fmt::format(
-        "the steps after {} are trained anew: the checkpoints that there were are put aside, remove them when they are "
-        "of no use: {}",
-        progress().step, fmt::join(abandoned, ", ")));
+    directory_.info(fmt::format("retraining from step {}; later checkpoints were moved aside and can be removed: {}",
+                                progress().step + 1, fmt::join(abandoned, ", ")));
   start_.date = utc_now();
   start_.layout = describe(recipe_.parallel, world_.size());
   start_.facts = facts_of_start(recipe_, world_.size());

@@ -10,7 +10,7 @@
 #include <fmt/core.h>
 
 #include "tools/train/process/crash_report.h"
-#include "tools/train/process/launcher.h"
+#include "tools/train/process/job_launcher.h"
 #include "tools/train/process/signals.h"
 
 namespace hexad::app {

@@ -4,7 +4,7 @@
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/run_schedule.h"
-#include "tools/train/process/launcher.h"
+#include "tools/train/process/job_launcher.h"
 #include "tools/train/process/signals.h"
 #include "tools/train/trainer.h"
 

@@ -17,7 +17,7 @@
 #include "tools/plan/memory_report.h"
 #include "tools/plan/run_schedule.h"
 #include "tools/train/checkpoint/start_check.h"
-#include "tools/train/process/launcher.h"
+#include "tools/train/process/job_launcher.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/cautions.h"

@@ -13,7 +13,7 @@
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/usage.h"
-#include "tools/train/process/launcher.h"
+#include "tools/train/process/job_launcher.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/planted_fault.h"
 #include "tools/train/process/say.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/train/process/launcher.h"
+#include "tools/train/process/job_launcher.h"
 
 namespace hexad::train {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <ctime>
 
-#include "tools/train/process/launcher.h"
+#include "tools/train/process/job_launcher.h"
 
 namespace hexad::train {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "framework/config/include_root.h"
 #include "tools/train/process/cores.h"
-#include "tools/train/process/launcher.h"
+#include "tools/train/process/job_launcher.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/agreement.h"

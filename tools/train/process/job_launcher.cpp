@@ -1,4 +1,4 @@
-#include "tools/train/process/launcher.h"
+#include "tools/train/process/job_launcher.h"
 
 #include <unistd.h>
 
