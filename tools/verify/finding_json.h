@@ -1,4 +1,4 @@
-// Findings as JSON: [step, what, relative, detail, place], null for an infinite difference.
+// Findings as JSON: [step, what, relative, detail, place], with null for an infinite difference.
 #pragma once
 
 #include <cmath>
