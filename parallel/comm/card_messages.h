@@ -6,10 +6,10 @@
 
 namespace hexad::comm {
 
-/// Group over a transport that takes pointers to a card's memory (Topology::takes_cards). Operations that only move
-/// bytes go through buffers on the card. The tensors themselves are in mapped pages: transports cannot share these with
-/// other processes, or share only the first page. Another group executes everything else, including sums, which the
-/// host adds.
+/// Group over a transport that accepts pointers to a card's memory (Topology::takes_cards). Operations that only move
+/// bytes use buffers on the card. The tensors themselves are in mapped pages: transports cannot share these with other
+/// processes, or share only the first page. The group given to the constructor executes everything else, including
+/// sums, which the host adds.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;

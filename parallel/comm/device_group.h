@@ -49,12 +49,12 @@ struct DeviceGroupOptions {
   std::function<void(const Error&)> on_failure{};
 };
 
-/// Makes a group of all ranks of `world` that takes tensors of `context`'s device. Groups split from it take them, too.
-/// The group uses NCCL. If ranks share a card or NCCL is missing, it uses the transport of `world`, provided that this
-/// takes card memory. Returns null on all ranks if tensors pass through host memory, because the options say so or
-/// neither path takes the tensors. Also returns null if there is only one rank or the device is no card. Collective.
-/// `world` and `context` outlive the groups. All tensors are on the card of `context`. Throws if the options require
-/// NCCL and it is not available.
+/// Makes a group of all ranks of `world` for tensors of `context`'s device. The groups split from it also accept these
+/// tensors. The group uses NCCL. If ranks share a card or NCCL is missing, the group uses the transport of `world`,
+/// provided that it accepts card memory. Returns null on all ranks if tensors pass through host memory, because the
+/// options say so or neither path accepts card memory. Also returns null if there is only one rank or the device is no
+/// card. Collective. `world` and `context` outlive the groups. All tensors are on the card of `context`. Throws if the
+/// options require NCCL and it is not available.
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext& context,
                                                 const DeviceGroupOptions& options);
 

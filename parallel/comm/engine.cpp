@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Time that the rank's thread has to end the job after a failure, and that other ranks have to reach MPI_Init.
+// Time limit for the rank's thread to end the job after a failure, and for other ranks to reach MPI_Init.
 constexpr auto patience = 5s;
 
 // Returns the tag of a channel's messages. Each communicator has two tags, so that messages of collectives never match
@@ -174,8 +174,8 @@ Link CommEngine::link_of(const Request& request) const {
 
 void CommEngine::abort_job(int code) {
   std::fflush(nullptr);
-  // The lost rank knows the cause: this rank leaves it time to set the job's exit code. Then this rank ends the job,
-  // because some launchers do not end the remaining ranks.
+  // The lost rank has the cause of the failure. This rank gives it time to set the job's exit code. Then this rank ends
+  // the job, because some launchers do not end the remaining ranks.
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);

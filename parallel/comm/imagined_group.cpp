@@ -28,7 +28,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Gives this rank, as the message from every other rank, its own message to itself.
+// Copies this rank's own message to itself to the place of every other rank's message.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;
@@ -43,14 +43,14 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
-// Marks the values that other ranks would write as unknown, on a device that knows some values.
+// Marks the values that other ranks would write as unknown. For devices on which some values are known.
 void forget(const Tensor& out, Stream& stream) {
   if (out.numel() > 0) out.fill_bytes(0, stream);
 }
 
 // Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds
-// its tensors as long as possible. Not for messages to one rank: these leave as soon as they are expected, because no
-// thread waits for one of them before all have left.
+// its tensors for the longest possible time. Not for messages to one rank. These leave immediately, because no thread
+// waits for one of them before all have left.
 Event over_when_awaited(const Operation& op) {
   const auto state = Event::make_state();
   const Event event(state);

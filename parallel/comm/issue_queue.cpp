@@ -116,9 +116,9 @@ Volume IssueQueue::excess(const Candidate& c) const {
   Volume volume = r.plan.rounds[c.start.round].volume();
   for (const auto& [channel, queue] : queues_) {
     const Request& first = *queue.requests.front();
-    // In these two cases a round in flight takes no room from a round that gives way. First: no rank has answered it
-    // yet. Second: its priority is lower. It may wait for rounds that its peers hold back until the higher priority
-    // ends.
+    // Two kinds of rounds in flight do not count against a round of a lower class: rounds that no rank has answered
+    // yet, and rounds of lower priority. The latter may wait for rounds that its peers hold back until the higher
+    // priority ends.
     const bool moves = answered(queue) || queue.rounds_in_flight > 1;
     const bool takes_room =
         first.link == r.link && low(queue) == c.low && (!c.low || (moves && priority_of(first) <= priority_of(r)));

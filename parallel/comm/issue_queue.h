@@ -98,8 +98,8 @@ class IssueQueue {
   void post(RequestPtr request);
   /// Marks the work before `request` on its stream as done.
   void make_ready(const RequestPtr& request);
-  /// Gives all requests of the channel up to `request` precedence over all classes. A wait for `request` is also a wait
-  /// for those before it.
+  /// Raises all requests of the channel up to `request` above all classes. A wait for `request` is also a wait for the
+  /// requests before it.
   void boost(const Request& request);
   void boost_all();
 

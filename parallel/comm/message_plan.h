@@ -33,11 +33,11 @@ struct Round {
 };
 
 /// Messages of an operation, in rounds that start in order. The messages between two ranks start in order, too, so they
-/// need no names to be matched. The operation's sizes alone determine the number and sizes of the messages, so both
+/// need no names to be matched. Only the operation's sizes determine the number and sizes of the messages, so both
 /// sides cut alike.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one, which may be empty
-  std::vector<Tensor> scratch;  // buffers that live as long as the plan
+  std::vector<Tensor> scratch;  // buffers owned by the plan
 };
 
 /// Returns the plan of rank `rank` of `size`. Copies within the rank are done here. A message has at most about

@@ -157,7 +157,7 @@ class MpiTransport final : public Transport {
 
   void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) override {
     MPI_Request request;
-    // A plain send may be done as soon as MPI has copied the data, even if the link is full.
+    // A plain send may be done once MPI has copied the data, even if the link is full.
     if (when == SendDone::taken)
       check(MPI_Issend(data, int_of(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &request), "MPI_Issend");
     else

@@ -45,8 +45,8 @@ class ProcessGroup {
   Event reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;
   /// Concatenates the ranks' in[n] in rank order to out[size() n]. `in` may be this rank's piece of `out`.
   Event all_gather(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;
-  /// Sends the rows of `in` [sum of send, ...] to the ranks, as many as splits.send says. Fills `out` [sum of receive,
-  /// ...] in rank order.
+  /// Sends splits.send[r] rows of `in` [sum of send, ...] to each rank r. Fills `out` [sum of receive, ...] in rank
+  /// order.
   Event all_to_all(const Tensor& out, const Tensor& in, const Splits& splits, Stream& stream,
                    Where where = Where::current()) const;
   Event broadcast(const Tensor& x, int root, Stream& stream, Where where = Where::current()) const;

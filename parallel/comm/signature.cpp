@@ -18,7 +18,7 @@ struct Header {
 };
 static_assert(std::is_trivially_copyable_v<Header>);
 
-// Headers of one rank, by peer. They live as long as the plan that sends and receives them.
+// Headers of one rank, by peer. The plan that sends and receives them owns them.
 struct Headers {
   std::vector<Header> sent, received;
 };

@@ -21,7 +21,7 @@ Directions directions_of(const Operation& op, int rank) {
           .out_arrives = op.out.defined() && !root};
 }
 
-// Completes an event once the received data are on their way from the host to the device.
+// Completes an event once the copy of the received data from the host to the device is launched.
 struct Return {
   Tensor from, to;  // undefined: nothing arrives
   DeviceContext* context;

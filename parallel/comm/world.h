@@ -47,7 +47,7 @@ class World {
 
  private:
   int exceptions_;                      // number of exceptions in flight when this world was made
-  std::unique_ptr<CommEngine> engine_;  // null if this rank is alone
+  std::unique_ptr<CommEngine> engine_;  // null if there is only one rank
   base::FileWork file_work_;            // of the engine, if there is one
   Topology topology_;
   std::unique_ptr<ProcessGroup> group_;

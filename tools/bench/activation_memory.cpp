@@ -16,7 +16,8 @@ namespace {
 
 double table_4(const Recipe& r, int64_t rows) {
   const auto k = static_cast<double>(r.model.moe.top_k), t = static_cast<double>(r.parallel.tp);
-  const double shared_by = r.parallel.sp ? t : 1;  // divides the part that tensor parallelism alone does not divide
+  const double shared_by = r.parallel.sp ? t : 1;  // sequence parallelism divides the part that tensor parallelism
+                                                   // leaves whole
   const double bytes =
       r.recompute == layers::Recompute::block ? 2 / shared_by : (5 + 5 * k) / shared_by + (8 + 16 * k) / t;
   return static_cast<double>(rows * r.model.hidden * r.model.layers / r.parallel.pp) * bytes;

@@ -59,7 +59,7 @@ class Bench {
     return Tensor::from<float>(values, {options_.tokens, heads, options_.size}, device_);
   }
 
-  // Runs `work` on all ranks at once and prints its line.
+  // Runs `work` on all ranks at the same time and prints its line.
   template <class Work>
   void measure(std::string_view what, std::string_view pass, const Work& work) {
     group_.barrier(stream()).wait();

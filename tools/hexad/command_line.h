@@ -1,5 +1,5 @@
-// The command line: commands, their options and the legal values of these. Only command_line.cpp includes CLI11, the
-// library that reads it, because each file that includes CLI11 takes seconds longer to compile.
+// The command line: commands, their options and the legal values of options. Only command_line.cpp includes CLI11, the
+// library that parses it, because each file that includes CLI11 takes seconds longer to compile.
 #pragma once
 
 #include <cstdint>

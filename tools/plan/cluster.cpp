@@ -65,9 +65,9 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Returns the curve with the rate of its last point for all larger sizes, if the last size took more seconds per byte
-// or FLOP than the size before. Extrapolating the last two points would make the rate fall with size, but links and
-// kernels keep their rate.
+// Returns the curve with the rate of its last point for all larger sizes, if the last size has a lower rate than the
+// size before. Extrapolating the last two points would make the rate fall with size, but links and kernels keep their
+// rate.
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };

@@ -29,7 +29,7 @@ class MemoryReport {
 
   /// Returns the memory of the rank that needs the most, by purpose, with experts loaded evenly, at p99 and at worst.
   /// One line per stage follows. If there are many stages, these are the first ones, the last one and the neediest one.
-  /// Then comes the traffic of the rank that sends the most in a step, by class.
+  /// The last lines are the traffic of the rank that sends the most in a step, by class.
   std::string table() const;
 
   /// Returns the reason why the recipe exceeds memory.limit_bytes: the missing bytes, the stage, and changes of the

@@ -18,8 +18,8 @@ namespace hexad::plan {
 ///   "broken stick"). Then n of E experts together have a share of the distribution Beta(n, E - n). The experts of that
 ///   rank divide its share evenly, and the other experts divide the rest evenly. For one of 64 experts that is 4.5
 ///   times the mean. This is an assumed model, not a measurement: well-balanced routers stay below it.
-/// - one_rank: all tokens choose experts of this rank, as far as it has as many as a token chooses. No routing gives
-///   a rank a higher load. Like p99, it ignores the recipe's routing.
+/// - one_rank: all experts of a token are on this rank, or as many of them as the rank has. No routing gives a rank a
+///   higher load. Like p99, it ignores the recipe's routing.
 enum class RoutingLoad : uint8_t { even, p99, one_rank };
 
 /// Returns the share of all slots that `local` of the experts get under `load`. Not more than the capacity, if there is

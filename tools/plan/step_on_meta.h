@@ -12,7 +12,7 @@
 
 namespace hexad::plan {
 
-/// Requested results of a step. Memory alone takes less time to compute.
+/// Requested results of a step. `memory` takes less time to compute than `all`.
 enum class Wanted : uint8_t { memory, all };
 
 /// Memory and traffic of a step.

@@ -21,8 +21,8 @@ namespace hexad::plan {
 ///   need the least remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
-  // Bytes in blocks, for an open memory_reuse. `kept` is the least of the schedules with none. `least` is the least of
-  // all schedules, and `smallest` the schedule that needs it.
+  // Bytes in blocks, for an open memory_reuse. `kept` is the least need of the schedules with none. `least` is the
+  // least need of all schedules, and `smallest` is the schedule with that need.
   double kept = 0, least = 0;
   moe::MoeSchedule smallest{};
 };

@@ -18,8 +18,8 @@ namespace hexad::verify {
 struct Whole {
   Shape shape;
   std::vector<double> values;
-  /// Unit of differences: the root mean square of the values. If it is larger, a thousandth of that of all tensors of
-  /// this kind, because a gradient that is zero except for rounding has no scale of its own.
+  /// Unit of differences: the root mean square of the values, but at least a thousandth of that of all tensors of this
+  /// kind. A gradient that is zero except for rounding has no scale of its own.
   double unit = 0;
   double typical = 0;  // root mean square of all tensors of this kind
   int64_t place = 0;   // index of its parameter in the order in which forward uses them

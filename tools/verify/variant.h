@@ -59,7 +59,7 @@ std::span<const Option> options();
 /// One way to run the recipe.
 struct Variant {
   MeshSizes mesh;
-  std::vector<int> choice;  // index into options()[i].values; 0 where an option does not matter
+  std::vector<int> choice;  // index into options()[i].values; 0 if the option does not matter
 
   explicit Variant(MeshSizes m = {}) : mesh(m), choice(options().size(), 0) {}
   bool operator==(const Variant&) const = default;

@@ -33,7 +33,7 @@ struct StreamKind {
 CommunicatorConfig config_of(StreamKind kind);
 
 /// Returns CUDA's priority of such a stream, between `least` and `greatest` (which is the smaller number). Streams have
-/// the order of the classes' priorities, as far as CUDA has enough levels. An urgent stream is one level above its
+/// the order of the classes' priorities, within the number of levels of CUDA. An urgent stream is one level above its
 /// class.
 int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest);
 

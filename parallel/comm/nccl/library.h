@@ -1,4 +1,4 @@
-// Functions of NCCL. The program loads them from the library on first use, so it also starts where NCCL is missing.
+// Functions of NCCL. The program loads them from the library on first use, so it also starts on machines without NCCL.
 #pragma once
 
 #include <nccl.h>

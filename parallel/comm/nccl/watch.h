@@ -22,9 +22,9 @@
 
 namespace hexad::comm::nccl {
 
-/// A thread that asks communicators for errors and checks how long operations take once this rank has reached them. At
-/// the first failure it aborts all communicators, so that the card continues and no thread hangs. It then calls
-/// `on_failure`, and nothing more is launched. Thread-safe.
+/// A thread that checks communicators for errors, and measures how long operations take once this rank has reached
+/// them. At the first failure it aborts all communicators, so that the card continues and no thread hangs. It then
+/// calls `on_failure`, and nothing more is launched. Thread-safe.
 class Watch {
  public:
   struct Options {

@@ -85,7 +85,7 @@ double effective_bandwidth(double volume, double cards, double per_node, double 
 /// A training step in which the time of its `count` all-to-alls changes.
 struct Step {
   double seconds;        // before the change
-  double count;          // all-to-alls one after the other in a step
+  double count;          // number of all-to-alls in a step, which run one after the other
   double tokens, flops;  // of a step, for all GPUs
   double peak_flops;     // FLOP/s of all GPUs
 };

@@ -110,8 +110,8 @@ struct Machine {
   Slowdowns alpha{};
 };
 
-/// Return the operations of one of n micro-batches. Backward computes twice as much as forward, and also recomputes. If
-/// T_DI is sent again, it is sent before the gradients of T_DO, in S.
+/// Return the operations of one of n micro-batches. Backward computes twice the FLOPs of forward, and also recomputes.
+/// If T_DI is sent again, it is sent before the gradients of T_DO, in S.
 Operations forward_operations(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 Operations backward_operations(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 

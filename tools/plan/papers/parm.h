@@ -82,8 +82,8 @@ struct Placement {
   Inner inner = Inner::esp;
 };
 
-/// Returns the case of section IV-B: 1 all ranks on one node; 2 only ESP groups inside nodes; 3 only EP groups inside
-/// nodes; 4 neither. A group of one rank is inside its node.
+/// Returns the case of section IV-B. 1: all ranks are on one node. 2: only ESP groups are inside nodes. 3: only EP
+/// groups are inside nodes. 4: neither. A group of one rank is inside its node.
 int placement_case(const Placement& placement);
 
 /// Elements that the busiest rank sends over each kind of link. The slower link determines the time.

@@ -190,8 +190,8 @@ double median(std::vector<double> values) {
 
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress) {
-  // In a round, each load runs for its time alone, for up to twice that in pairs, and for up to four times that with
-  // all loads: about 24 times in total.
+  // In a round, each load runs for its own time, for up to twice that time in pairs, and for up to four times that time
+  // with all loads. That is about 24 times in total.
   Loads make(cluster, timer, options, seconds / (24 * options.rounds + 4));
   const std::vector<Load> loads = make.all(groups);
   for (const Load& load : loads) speeds({&load}, timer);  // warm-up: packs weights and touches pages

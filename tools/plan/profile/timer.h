@@ -29,7 +29,7 @@ class Timer {
     std::function<void()> run;
     double batch_seconds = 0;
   };
-  /// Returns the largest of the ranks' medians. Makes a run that does not count, then as many as fit in about
+  /// Returns the largest of the ranks' medians. Makes one run that does not count, then the runs that fit in about
   /// `seconds`: at least 3, and at most 21, or 9 for batches.
   double median(const Work& work, double seconds) const;
   /// Measures a point for every size in about `seconds` in total. If the time is short, omits later sizes, but not the
