@@ -116,8 +116,8 @@ Volume IssueQueue::excess(const Candidate& c) const {
   Volume volume = r.plan.rounds[c.start.round].volume();
   for (const auto& [channel, queue] : queues_) {
     const Request& first = *queue.requests.front();
-    // Two kinds of rounds in flight do not count against a round of a lower class: rounds that no rank has answered
-    // yet, and rounds of lower priority. The latter may wait for rounds that its peers hold back until the higher
+    // Two kinds of rounds in flight take no room from a round that gives way: first rounds that no rank has answered
+    // yet, and rounds of lower priority. The latter may wait for rounds that their peers hold back until the higher
     // priority ends.
     const bool moves = answered(queue) || queue.rounds_in_flight > 1;
     const bool takes_room =
