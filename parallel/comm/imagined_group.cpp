@@ -43,14 +43,14 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
-// Marks the values that other ranks would write as unknown. For devices on which some values are known.
+// Marks the values that other ranks would write as unknown. Used on devices on which some values are known.
 void forget(const Tensor& out, Stream& stream) {
   if (out.numel() > 0) out.fill_bytes(0, stream);
 }
 
 // Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds
-// its tensors for the longest possible time. Not for messages to one rank. These leave immediately, because no thread
-// waits for one of them before all have left.
+// its tensors for the longest possible time. Not used for messages to one rank. These leave immediately, because no
+// thread waits for one of them before all have left.
 Event over_when_awaited(const Operation& op) {
   const auto state = Event::make_state();
   const Event event(state);

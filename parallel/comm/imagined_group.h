@@ -6,11 +6,11 @@
 namespace hexad::comm {
 
 /// Group whose other ranks are imagined. Each of these does the same as this rank at the same time, and its tokens
-/// choose the same experts. So this rank's values replace those of the other ranks: an all-gather repeats them for each
-/// rank, an all-to-all returns the message of this rank to itself, and a sum multiplies them by the number of ranks. On
-/// a device, only the result of an all-gather is known; other results are unknown. Operations wait for nothing. A
-/// collective holds its tensors until a thread waits for it, which is the longest time that a real one may hold them.
-/// Bytes are counted as in real groups (Operation::wire_bytes). All ranks are on one node.
+/// choose the same experts. So this rank's values replace those of the other ranks. An all-gather repeats them for each
+/// rank. An all-to-all returns the message of this rank to itself. A sum multiplies them by the number of ranks. On a
+/// device, only the result of an all-gather is known. Operations wait for nothing. A collective holds its tensors until
+/// a thread waits for it, which is the longest time that a real one may hold them. Bytes are counted as in real groups
+/// (Operation::wire_bytes). All ranks are on one node.
 class ImaginedGroup final : public ProcessGroup {
  public:
   /// Makes the group of rank `rank` of `size`.

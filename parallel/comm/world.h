@@ -36,7 +36,7 @@ class World {
   /// Returns the object that announces this rank's file work. Ranks that wait for this work then do not report a hang.
   const base::FileWork& file_work() const { return file_work_; }
 
-  /// Set guards and limits from now on. The same on all ranks, at the same place in their programs.
+  /// Sets guards or limits from now on. All ranks call it with the same values at the same place in their programs.
   void set_guards(const Guards& guards);
   void set_limits(const Limits& limits);
   /// Sets the priorities. All ranks call it with the same values, while only control traffic is in flight.

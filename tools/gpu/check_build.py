@@ -1,4 +1,4 @@
-"""check_build.py BUILD_FOLDER: checks the objects of a build for cards; no card is needed. Prints a line for each check.
+"""check_build.py BUILD_FOLDER: checks the objects of a build for cards; no card is needed. Prints a line per check.
 Exits with 1 if a check failed. Needs cuobjdump and nvdisasm (from the toolkit, or from
 tools/install-dependencies.sh --cuda), nm and readelf. Also needs the libraries hexad_device and hexad_kernels, and
 programs that are as new as these."""
@@ -83,7 +83,7 @@ def members(text):
 
 
 def instructions(sass):
-    """Returns {object file: {kernel: Counter of instructions}} and {object file: generations} of cuobjdump --dump-sass."""
+    """Returns {object file: {kernel: Counter of instructions}}, {object file: generations} of cuobjdump --dump-sass."""
     kernels, archs = collections.defaultdict(dict), collections.defaultdict(set)
     operation = re.compile(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")
     for name, lines in members(sass):

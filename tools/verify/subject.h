@@ -48,8 +48,8 @@ class Subject {
   /// Returns a description of the data: "the recipe's data, cut further", "synthetic documents".
   const std::string& source_text() const { return source_text_; }
   int steps() const { return steps_; }
-  /// Returns the data of the held-out loss. The first heldout_sequences() of these count, which do not fill a whole
-  /// number of passes.
+  /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used, which do not fill a
+  /// whole number of passes.
   const data::Source& heldout() const { return *heldout_; }
   /// Returns the lengths of the texts of the vocabulary's ids. Some of them are empty.
   std::vector<int32_t> bytes_per_id() const;

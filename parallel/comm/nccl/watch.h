@@ -37,8 +37,8 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// A failure aborts all communicators taken and not released. release() returns false if that has happened and the
-  /// handle is gone.
+  /// Adds and removes a communicator. A failure aborts all communicators that were added and not removed. release()
+  /// returns false if that has happened and the handle is gone.
   void take(ncclComm_t communicator);
   bool release(ncclComm_t communicator);
   bool has(ncclComm_t communicator);

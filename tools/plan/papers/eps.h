@@ -16,8 +16,8 @@
 
 namespace hexad::plan::eps {
 
-/// Section 3.2: (1 - (1 - k/E)^m) E. Returns the number of experts that at least one of m tokens visits, if all experts
-/// are equally likely.
+/// Returns (1 - (1 - k/E)^m) E (section 3.2): the number of experts that at least one of m tokens visits, if all
+/// experts are equally likely.
 double expected_activated_experts(double k, double E, double m);
 /// Returns the number of devices that hold at least one of a token's k different experts. Each device has E/D experts,
 /// all equally likely. This is the g of a router without limits.
@@ -31,7 +31,7 @@ constexpr std::string_view name_of(Mode m) {
   return names[m];
 }
 
-/// Section 4.2. Returns the bytes that a device sends in one stage (dispatch; combine is the same). P is the
+/// Returns the bytes that a device sends in one stage (section 4.2). Dispatch and combine send the same bytes. P is the
 /// activations of all devices' tokens. g is the number of devices that a token visits, with one copy each, 1 <= g <= D.
 ///   TP+TP  an all-reduce, 2 P (D - 1)/D      DP+EP  an all-to-all, g P (D - 1)/D^2
 ///   TP+EP  a reduce-scatter (combine: all-gather) and that all-to-all, P (D - 1)/D + g P (D - 1)/D^2

@@ -17,7 +17,7 @@
 
 namespace hexad::plan::monta {
 
-/// Equation 3. Returns the bytes of one all-to-all of a rank with b sequences of s tokens, each sent to k experts.
+/// Returns the bytes of one all-to-all of a rank with b sequences of s tokens, each sent to k experts (equation 3).
 double all_to_all_volume(double b, double s, double h, double k, double bytes_per_element);
 
 /// A network with two levels: experts' ranks (e) between nodes, tensor ranks (t) inside.
@@ -78,8 +78,8 @@ struct Limits {
 };
 Limits limits(const Network& network);
 
-/// Figure 13. Returns the bandwidth of a network card if `cards` GPUs, `per_node` on each node, exchange `volume` bytes
-/// each.
+/// Returns the bandwidth of a network card if `cards` GPUs, `per_node` on each node, exchange `volume` bytes each
+/// (Figure 13).
 double effective_bandwidth(double volume, double cards, double per_node, double seconds);
 
 /// A training step in which the time of its `count` all-to-alls changes.

@@ -24,18 +24,18 @@ struct Layer {
   double E = 1, k = 1;
 };
 
-/// Equation 1. Returns the weights, gradients and two moments of the gate and one expert.
+/// Returns the weights, gradients and two moments of the gate and one expert (equation 1).
 double model_states(const Layer& layer);
-/// Equation 2. Returns T_I, T_O, and k times T_DI, T_DO, T_M.
+/// Returns T_I, T_O, and k times T_DI, T_DO, T_M (equation 2).
 double activations(const Layer& layer);
-/// Equation 3. Returns the gradients of two neighbouring tensors, for operations that run one after the other.
+/// Returns the gradients of two neighbouring tensors, for operations that run one after the other (equation 3).
 double sequential_buffers(const Layer& layer);
-/// Equation 4. Returns all temporary gradients together, as needed by a pipeline without shared buffers.
+/// Returns all temporary gradients together, as needed by a pipeline without shared buffers (equation 4).
 double pipeline_buffers(const Layer& layer);
-/// Equation 5. Returns the savings of n micro-batches in activations, if T_DI and T_DO have two buffers each and T_M
-/// one. Temporary buffers save the same number of elements.
+/// Returns the savings of n micro-batches in activations, if T_DI and T_DO have two buffers each and T_M one (equation
+/// 5). Temporary buffers save the same number of elements.
 double saved(const Layer& layer, int64_t n);
-/// Equation 6. Returns phi.
+/// Returns phi (equation 6).
 double saving_ratio(const Layer& layer, int64_t n);
 /// Returns the remaining activations and temporary buffers: 2 (2 B M + k (4 B M + B H)/n) for n >= 2.
 double shared_buffers(const Layer& layer, int64_t n);
@@ -50,8 +50,8 @@ struct Slowdowns {
   double comp_comm = 1, comp_mem = 1, comp_all = 1;
   double mem_comm = 1, mem_comp = 1, mem_all = 1;
 };
-/// Section 2.3. True if neither communication nor computation runs at half its speed or less. Only then can overlapping
-/// them be worthwhile.
+/// True if neither communication nor computation runs at half its speed or less (section 2.3). Only then can
+/// overlapping them be worthwhile.
 bool overlap_pays(const Slowdowns& alpha);
 
 /// Seconds of the work of three streams in one phase, each stream alone. Zero: the stream is idle.

@@ -46,21 +46,21 @@ struct Baseline {
 };
 Baseline baseline(const Layer& layer, const BaselineCosts& costs);
 
-/// Equation 11 (13). Returns the seconds of S1: 2 A2A(ETM N_ESP/N_MP) + AG_MP(BLM). With N_MP = 1 it is equation 2,
+/// Returns the seconds of S1: 2 A2A(ETM N_ESP/N_MP) + AG_MP(BLM) (equation 11 (13)). With N_MP = 1 it is equation 2,
 /// without an AllGather.
 double s1_seconds(const Layer& layer, const Costs& costs);
-/// Equation 7. Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather. Their joint cost is the
+/// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). Their joint cost is the
 /// measured one, or saa_seconds of the two if it was not measured.
 double s2_seconds(const Layer& layer, const Costs& costs);
 /// Returns the seconds of S2 with the AllGather after the AlltoAll (the paper's AAS; the right side of equation 7).
 double s2_sequential_seconds(const Layer& layer, const Costs& costs);
-/// Section III-D. Returns the seconds of an AlltoAll in `phases` slices and an AllGather. Each slice is gathered while
+/// Returns the seconds of an AlltoAll in `phases` slices and an AllGather (section III-D). Each slice is gathered while
 /// the next one arrives.
 double saa_seconds(double all_to_all, double all_gather, double phases);
 
 enum class Schedule { s1, s2 };
 constexpr std::string_view name_of(Schedule s) { return s == Schedule::s1 ? "S1" : "S2"; }
-/// Algorithm 1. Returns S1 if it takes no longer than S2.
+/// Returns S1 if it takes no longer than S2 (Algorithm 1).
 Schedule choose(const Layer& layer, const Costs& costs);
 
 /// A claim that section IV-B proves, evaluated. If it does not hold, the measured costs contradict the paper's

@@ -13,7 +13,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
                       const Progress& progress);
 void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                     const Progress& progress);
-/// Call it last: it chooses its pieces of work by the results of the other parts.
+/// Measures slowdowns. Call it last, because it chooses its pieces of work by the results of the other parts.
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress);
 
