@@ -11,7 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-// Checks per watchdog limit: a hang is found late by at most one such interval.
+// Number of checks per watchdog limit. A hang is found at most one check interval late.
 constexpr int looks = 16;
 // Interval between two checks for messages of other engines.
 constexpr auto listening = 100ms;
@@ -52,7 +52,7 @@ void CommEngine::look() {
   hang_watch_->begin({.kind = kind, .missing = missing, .text = report_hang(*late)}, standing(), watchdog_seconds_);
 }
 
-// A process that was asked to end cannot end while it waits for a lost rank.
+// Finds lost ranks, because a process that was asked to end cannot end while it waits for one.
 void CommEngine::look_for_lost_ranks() {
   if (failed_ || !options_.asked_to_end || !options_.asked_to_end()) return;
   constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;
@@ -82,7 +82,7 @@ void CommEngine::listen() {
 }
 
 CommEngine::Missing CommEngine::missing_peers(const Request& request) const {
-  // Looks at the first round in flight: later ones hang because of it.
+  // Looks at the first round in flight, because later rounds hang only because of it.
   const std::pair<const uint64_t, Running>* first = nullptr;
   for (const auto& entry : running_)
     if (entry.second.request.get() == &request && (!first || entry.second.round < first->second.round)) first = &entry;

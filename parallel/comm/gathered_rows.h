@@ -1,4 +1,4 @@
-// All-gathering of tensors that have equally many rows on every rank.
+// All-gather of tensors with equal numbers of rows on every rank.
 #pragma once
 
 #include "parallel/comm/process_group.h"
@@ -8,7 +8,8 @@ namespace hexad::comm {
 using base::Shape;
 using device::Category;
 
-/// The ranks' rows, in rank order: mine [n, ...] to [size n, ...]. On return `stream` waits for them.
+/// Returns the rows of all ranks in rank order: `mine` is [n, ...], the result [size n, ...]. `stream` waits for the
+/// result.
 inline Tensor all_gather_rows(const Tensor& mine, const ProcessGroup& group, Stream& stream,
                               Category category = Category::communication) {
   Shape shape = mine.shape();

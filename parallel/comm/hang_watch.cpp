@@ -6,10 +6,11 @@ namespace {
 using base::cat;
 using base::ExitCode;
 
-// The first character of a note.
+// First character of a note.
 constexpr char question = '?', reply = '!', hang = 'x', loss = 'l';
 
-// Calls of listen() between announcing a finding and ending the job: time for the other ranks to receive it.
+// Calls of listen() between announcing a finding and ending the job. The other ranks receive the announcement in this
+// time.
 constexpr int notice = 5;
 
 }  // namespace
@@ -27,7 +28,7 @@ void HangWatch::hear(const Transport::Note& note, const std::function<Standing()
   const char kind = note.text.front();
   if (kind == question) transport_.send_note(note.from, cat(reply, rest, "\n", to_note(own())));
   if (kind == hang || kind == loss) {
-    // Several ranks may find the same hang at the same time: the lowest of them reports it.
+    // Several ranks may find the same hang at the same time. The lowest of these ranks reports it.
     if (!found_ || note.from < transport_.topology().rank)
       told_.emplace(kind == hang ? ExitCode::communication : ExitCode::peer_lost, rest);
   }

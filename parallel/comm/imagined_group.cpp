@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Operation::Kind;
 
-// Part of all elements, flat.
+// Returns `count` elements of `t` from element `begin` on, as a flat tensor.
 Tensor part(const Tensor& t, int64_t begin, int64_t count) {
   return t.reshape({t.numel()}).slice(0, begin, begin + count);
 }
@@ -28,7 +28,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Every rank sends to this rank what this rank sends to itself.
+// Copies this rank's own message to itself to the place of every other rank's message.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;
@@ -43,13 +43,14 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
-// Forgets the values that other ranks would write, on a device that knows some values.
+// Marks the values that other ranks would write as unknown. Used on devices on which some values are known.
 void forget(const Tensor& out, Stream& stream) {
   if (out.numel() > 0) out.fill_bytes(0, stream);
 }
 
-// Over when somebody waits for it: as late as it can be, so that what it holds is held as long. Messages to one rank
-// are not waited for before all have left, but leave as soon as they are expected.
+// Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds
+// its tensors for the longest possible time. Not used for messages to one rank. These leave immediately, because no
+// thread waits for one of them before all have left.
 Event over_when_awaited(const Operation& op) {
   const auto state = Event::make_state();
   const Event event(state);

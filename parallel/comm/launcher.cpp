@@ -18,7 +18,7 @@ std::string library_version() {
   return {text.data(), static_cast<size_t>(length)};
 }
 
-// Intel's MPI is derived from MPICH and speaks the same interface.
+// True if `library` uses PMI2. Intel's MPI is derived from MPICH and uses the same interface.
 bool speaks_pmi2(std::string_view library) {
   return library.find("MPICH") != library.npos || library.find("Intel(R) MPI") != library.npos;
 }
@@ -51,7 +51,7 @@ void require_interface() {
                                        srun_line(library));
   const std::string rank = value_of("PMI_RANK");
   if (rank.empty()) base::fail(base::ExitCode::usage, reason);
-  // An Open MPI that was built with PMI2 gets by with it, and nothing tells which one this is.
+  // An Open MPI that was built with PMI2 works without PMIx, but nothing shows how this one was built.
   if (rank == "0") std::fprintf(stderr, "hexad: if MPI_Init fails now: %s\n", reason.c_str());
 }
 

@@ -21,7 +21,7 @@ struct Span {
   int64_t size() const { return end - begin; }
 };
 
-// Part `i` of `parts` nearly equal ones of [begin, end).
+// Returns part `i` of [`all.begin`, `all.end`) cut into `parts` nearly equal parts.
 Span part(Span all, int i, int parts) {
   const int64_t step = (all.size() + parts - 1) / parts;
   const auto edge = [&](int64_t k) { return std::min(all.begin + k * step, all.end); };
@@ -34,7 +34,7 @@ class Planner {
       : op_(op),
         rank_(rank),
         size_(size),
-        // A multiple of 64 bytes, so that pieces keep the alignment of what they are cut from.
+        // A multiple of 64 bytes, so that pieces keep the alignment of the tensors they are cut from.
         piece_(
             std::max(block_sizes().message_bytes, round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1))) /
             64 * 64) {}
@@ -71,18 +71,20 @@ class Planner {
   }
 
  private:
-  // Peers of step k, from 1: destination and source. In every step each rank is sent one message. A power of two
-  // exchanges in pairs: then it stays so among the ranks of other nodes alone, whose links are slower. In a ring all
-  // ranks of a node begin with the same rank of the next one, which gets its messages last.
+  // Peers of step k, from 1: destination and source. In every step each rank is sent one message. If the number of
+  // ranks is a power of two, ranks exchange in pairs. Among ranks of different nodes, whose links are slower, it then
+  // stays an exchange in pairs. In a ring, all ranks of a node begin with the same rank of the next node, which gets
+  // its messages last.
   int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
   int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
-  // False on a device: the rank's own part was copied there (card_messages.h).
+  // True if the plan copies the rank's own part. On a device, CardMessageGroup has copied it there already
+  // (card_messages.h).
   bool copies_own() const { return op_.out.device().on_host(); }
   bool pairs() const { return (size_ & (size_ - 1)) == 0; }
   int others() const { return size_ - 1; }
 
   int add(Round round) {
-    // A transfer of no bytes is known to be empty on both sides.
+    // Both sides know that a transfer of no bytes is empty.
     const auto empty = [](const Transfer& t) { return t.bytes == 0; };
     std::erase_if(round.sends, empty);
     std::erase_if(round.receives, empty);
@@ -90,7 +92,7 @@ class Planner {
     return static_cast<int>(plan_.rounds.size()) - 1;
   }
 
-  // Cuts the transfers into pieces; round k takes piece k of each.
+  // Exchanges the transfers in pieces: round k takes piece k of each transfer.
   void exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives) {
     const auto pieces = [&](const std::vector<Transfer>& whole, int64_t begin) {
       std::vector<Transfer> cut;
@@ -146,12 +148,12 @@ class Planner {
     exchange(sends, {});
   }
 
-  // Segments of one piece a rank: the root scatters a segment, then all but it exchange what they have. Each rank
-  // sends less than twice the tensor, however many they are.
+  // Broadcasts in segments of one piece per rank. The root scatters a segment, then all other ranks exchange their
+  // pieces. Each rank sends less than twice the tensor, for any number of segments.
   void broadcast() {
     const Tensor& x = op_.out;
     const int root = op_.peer;
-    std::vector<int> scattered;  // by segment: its first round
+    std::vector<int> scattered;  // first round of each segment
     const auto transfer = [&](int64_t s, int owner, int peer) {
       const Span p = part({s * piece_ * size_, std::min((s + 1) * piece_ * size_, x.bytes())}, owner, size_);
       return Transfer{peer, byte_at(x, p.begin), p.size()};
@@ -178,7 +180,7 @@ class Planner {
     exchange_parts(segments - 1);
   }
 
-  // Messages without bytes; not through add(), which drops those.
+  // Exchanges messages without bytes. Does not use add(), which drops such messages.
   void barrier() {
     Round round;
     for (int k = 1; k < size_; ++k) {
@@ -188,14 +190,14 @@ class Planner {
     plan_.rounds.push_back(std::move(round));
   }
 
-  // Room for a piece from every other rank, by step: sender(k) writes slot k - 1.
+  // Adds room for a piece from every other rank, `times` times, in the order of the steps: sender(k) writes slot k - 1.
   std::byte* scratch(int64_t bytes_each, int times) {
     plan_.scratch.push_back(Tensor::empty({std::max<int64_t>(1, times * others() * bytes_each)}, Dtype::u8,
                                           op_.out.device(), Category::communication));
     return static_cast<std::byte*>(plan_.scratch.back().raw());
   }
 
-  // Sums what arrived in `slots` and this rank's own `mine` into `out`, in rank order.
+  // Returns a function that sums the received pieces in `slots` and this rank's own `mine` into `out`, in rank order.
   std::function<void()> sum(std::byte* out, const std::byte* mine, const std::byte* slots, int64_t slot_bytes,
                             int64_t count) const {
     std::vector<const void*> sources(size_, mine);
@@ -217,10 +219,11 @@ class Planner {
     add(std::move(round));
   }
 
-  // Two sets of slots: while one is summed, the other is filled. Before a set is filled again its sums are done.
+  // Two sets of slots: one is filled while the other is summed. A set is filled again only after its sums are done.
   static constexpr int sets = 2;
 
-  // The round in which part `mine` of this rank is summed; `part_of(r)` is what rank r sums, in bytes of `in`.
+  // Returns the round that sums this rank's part into `out`. `part_of(r)` is the part that rank r sums, in bytes of
+  // `in`.
   template <class PartOf>
   Round reduce_round(const Tensor& in, std::byte* out, std::byte* slots, int64_t slot_bytes, PartOf part_of) const {
     Round round;
@@ -246,13 +249,14 @@ class Planner {
     }
   }
 
-  // Segments of one piece a rank: scatter the sums of segment s, then gather those of segment s - 1 meanwhile.
+  // Reduces in segments of one piece per rank: scatters the sums of segment s and meanwhile gathers those of segment s
+  // - 1.
   void all_reduce() {
     const Tensor& x = op_.out;
     const int64_t element = size_of(x.dtype()), segment = piece_ / element * size_;
     const int64_t slot = std::min(piece_, (x.numel() + size_ - 1) / size_ * element);
     std::byte* slots = scratch(slot, sets);
-    std::vector<int> summed;  // by segment: its first round
+    std::vector<int> summed;  // first round of each segment
     const auto part_of = [&](int64_t s, int r) {
       const Span p = part({s * segment, std::min((s + 1) * segment, x.numel())}, r, size_);
       return Span{p.begin * element, p.end * element};

@@ -1,4 +1,4 @@
-// Turns a collective into messages between pairs of ranks: a pure function, so that tests play it without a network.
+// Converts a collective to messages between pairs of ranks. A pure function, so that tests run it without a network.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Volume {
   Volume& operator-=(const Volume& other) { return sent -= other.sent, received -= other.received, *this; }
 };
 
-/// Messages that start together. `finish` (may be null) runs once they are all done.
+/// Messages that start together. `finish` (may be null) runs once all of them are done.
 struct Round {
   std::vector<Transfer> sends{}, receives{};
   int after = -1;  // rounds up to this one are finished before this one starts
@@ -32,19 +32,20 @@ struct Round {
   Volume volume() const;
 };
 
-/// Rounds start in order, and so do the messages between two ranks: they need no names to be matched. Their number and
-/// sizes follow from the operation's sizes alone, so both sides cut alike.
+/// Messages of an operation, in rounds that start in order. The messages between two ranks start in order, too, so they
+/// need no names to be matched. Only the operation's sizes determine the number and sizes of the messages, so both
+/// sides cut alike.
 struct MessagePlan {
-  std::vector<Round> rounds;    // at least one, if only an empty one
-  std::vector<Tensor> scratch;  // lives as long as the plan
+  std::vector<Round> rounds;    // at least one, which may be empty
+  std::vector<Tensor> scratch;  // buffers owned by the plan
 };
 
-/// The plan of rank `rank` of `size`. Copies within the rank are done here. A message has at most about `round_bytes` /
-/// (size - 1) bytes.
-///   - Reductions exchange pieces and sum them in rank order where they arrive; all_reduce then gathers the sums. Each
-///     rank sends 2 (size - 1) / size of the tensor, which is optimal.
-///   - A broadcast scatters pieces and gathers them: no rank sends more than that.
-///   - Small tensors go whole to everybody.
+/// Returns the plan of rank `rank` of `size`. Copies within the rank are done here. A message has at most about
+/// `round_bytes` / (size - 1) bytes.
+/// - Reductions exchange pieces, and each rank sums the pieces it receives in rank order. all_reduce then gathers the
+///   sums. Each rank sends 2 (size - 1) / size of the tensor, which is optimal.
+/// - A broadcast scatters pieces and gathers them. No rank sends more than in a reduction.
+/// - Small tensors are sent as a whole to every rank.
 MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes);
 using MakeMessagePlan = MessagePlan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
 

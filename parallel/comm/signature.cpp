@@ -14,11 +14,11 @@ using Kind = Operation::Kind;
 
 struct Header {
   Signature signature;
-  std::array<char, 168> call{};  // for messages
+  std::array<char, 168> call{};  // call of the operation, for error messages
 };
 static_assert(std::is_trivially_copyable_v<Header>);
 
-// Headers of one rank, by peer: they live as long as the plan that sends and fills them.
+// Headers of one rank, by peer. The plan that sends and receives them owns them.
 struct Headers {
   std::vector<Header> sent, received;
 };

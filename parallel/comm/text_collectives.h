@@ -1,4 +1,4 @@
-// Collectives of texts and bytes whose lengths differ by rank.
+// Collectives of texts and byte strings whose lengths differ by rank.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ std::vector<std::string> gather_texts(const std::string& text, const ProcessGrou
 /// Returns the text of rank `root` on every rank.
 std::string broadcast_text(const std::string& text, int root, const ProcessGroup& group, device::Device device);
 
-/// Calls `take` on rank 0 with the bytes of every rank, its own first. Rank 0 holds the bytes of one rank at a time.
+/// Calls `take` on rank 0 with the bytes of every rank, beginning with its own. Rank 0 holds the bytes of one rank at a
+/// time.
 void gather_bytes(const std::vector<uint8_t>& mine, const ProcessGroup& world, device::Device device,
                   const std::function<void(int rank, const std::vector<uint8_t>& bytes)>& take);
 

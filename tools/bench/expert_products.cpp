@@ -1,11 +1,11 @@
 // Compares grouped with dense products of experts, by load (EPS-MoE, Fig. 5a): the same product as one call for all
-// experts, and as one for each.
+// experts, and as one call per expert.
 //
 //   expert_products [--experts 16] [--inputs 512] [--outputs 1536] [--rows 1,4,16,64,256,1024] [--threads 1] [--runs 9]
 //
-// Two loads: even, and uneven, in which every run draws each expert's rows from half to one and a half times --rows, as
-// routing does. Both ways are timed in turn on the same rows. Seconds are medians of --runs, and "gain" is the median
-// of grouped over dense within a run: dense is quicker if it is above 1.
+// There are two loads, even and uneven. In the uneven load, every run draws each expert's rows between half of --rows
+// and one and a half times --rows, as routing does. Both ways are timed in turn on the same rows. Seconds are medians
+// of --runs. "gain" is the median of grouped over dense within a run: dense is faster if it is above 1.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -53,7 +53,7 @@ class Products {
   void compare(int64_t rows, bool even) {
     for (const auto& [pass, name] : passes) {
       std::vector<double> grouped, dense, gain;
-      for (int run = -1; run < options_.runs; ++run) {  // the first finds its memory
+      for (int run = -1; run < options_.runs; ++run) {  // the first run allocates memory
         const std::vector<int64_t> offsets = load(rows, even);
         const bool grouped_first = run % 2 == 0;
         double seconds[2];

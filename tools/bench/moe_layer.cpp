@@ -1,28 +1,30 @@
-// One MoE layer, forward and backward, under several schedules in turn, on the ranks it is started on: the tables of
-// tools/bench/papers/{mpmoe,parm,eps}.sh.
+// Measures one MoE layer, forward and backward, on the ranks of the job. Several schedules run in turn.
+// tools/bench/papers/{mpmoe,parm,eps}.sh make their tables from it.
 //
 //   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential --schedule
 //   n4:chunk_by=tokens,chunks=4
 //
-// --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k of them a
-// token, tp, etp, ep; or any key of a recipe with a dot in it. Tokens choose experts in turn. --schedule: a name and
-// keys of schedule.moe. In every round each schedule runs once, after a pass of each that does not count. --forward:
-// evaluation, without backward. --block: the layer in its block, with norms, attention (without rotary positions) and,
-// under model.moe.dense_residual, the dense MLP; predictions are of the layer alone. --threads: of a rank.
+// --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k experts per
+// token, tp, etp, ep; or any key of a recipe that contains a dot. Tokens choose experts in turn. --schedule: a name and
+// keys of schedule.moe. In every round each schedule runs once. Before the rounds, each schedule runs one pass that
+// does not count. --forward: evaluates without backward. --block: the layer in its block, with norms, attention
+// (without rotary positions) and, under model.moe.dense_residual, the dense MLP; predictions are only of the layer.
+// --threads: threads per rank.
 //
-// One line a measurement, fields separated by tabs:
+// Prints one line per measurement, with fields separated by tabs:
 //   layer, round, schedule, forward or backward
-//   seconds of the pass, router and all, of the slowest rank
+//   seconds of the pass, including the router, of the slowest rank
 //   seconds of its task graph, of the slowest rank
-//   seconds in which communication is under way, and in which something is computed, of the rank with most of it
+//   seconds with communication, and seconds with computation, of the rank with most of it
 //   predicted seconds of the graph: the simulator, on the graphs of all ranks and the rates of --profile; - without one
-//   predicted seconds of what tensor-parallel ranks gather outside of the graph, by its bytes; - as well
+//   predicted seconds in which tensor-parallel ranks gather outside of the graph, by the bytes; - without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
 //   peak bytes of activations, temporaries and communication of the step so far, of the rank with most
-// with --tasks FILE, there, of each task of the last round on rank 0: layer, schedule, pass, task, lane, begin and end
-// as measured and as predicted; and with --search, for each layer: "search", layer, schedule, measurements: what
-// MPMoE's Algorithm 1 finds among the schedules without a cut and with chunk_by=tokens, in their order. Layers that
-// differ in B only share what it learns.
+//
+// --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
+// begin and end as measured and as predicted. --search: prints for each layer: "search", layer, schedule, measurements.
+// These are the result of MPMoE's Algorithm 1 for the schedules without a cut and with chunk_by=tokens, in their order.
+// Layers that differ only in B share its results.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -115,7 +117,7 @@ train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule,
   return train::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
 }
 
-/// Results of one pass, over all ranks as the head of this file says.
+/// Results of one pass over all ranks, as described at the head of this file.
 struct Measurement {
   double seconds = 0, graph = 0, communication = 0, computation = 0, ep_bytes = 0, tp_bytes = 0, peak_bytes = 0;
 };
@@ -159,11 +161,11 @@ class Contestant final : public schedule::GraphRunner {
   struct Prediction {
     double graph = 0, outside = 0;  // seconds
   };
-  /// By pass; nothing without a profile.
+  /// Returns the predictions by pass; none without a profile.
   const std::array<std::optional<Prediction>, 2>& predicted() const { return predicted_; }
   double step_seconds() const { return last_[0].seconds + last_[1].seconds; }
 
-  /// Forward and backward. Collective.
+  /// Runs forward and backward. Collective.
   void step() {
     for (const auto& p : parameters_) p->clear_gradient();
     const auto policy = keep_policy();
@@ -180,7 +182,7 @@ class Contestant final : public schedule::GraphRunner {
     last_[1] = timed(1, [&] { replay.run(); });
   }
 
-  /// Predicts the graphs that ran last, with the simulator. Collective.
+  /// Predicts the last graphs with the simulator. Collective.
   void predict(const plan::Predictor* predictor) {
     for (size_t pass = 0; pass < passes_; ++pass) {
       const auto all = plan::graphs_of_all(graphs_[pass], mesh_.world(), context_);
@@ -197,12 +199,12 @@ class Contestant final : public schedule::GraphRunner {
     }
   }
 
-  /// This rank's part of the last pass.
+  /// Returns a picture of this rank's part of the last pass.
   std::string picture(size_t pass, std::string_view title) const {
     return telemetry::timeline_svg(title, {&seen_[pass], foreseen_[pass] ? &*foreseen_[pass] : nullptr});
   }
 
-  /// A line for each task of the last pass on this rank: measured and predicted begin and end, in seconds.
+  /// Writes a line for each task of the last pass on this rank: measured and predicted begin and end, in seconds.
   void list(size_t pass, std::string_view head, std::ostream& out) const {
     for (size_t i = 0; i < seen_[pass].spans.size(); ++i) {
       const Timeline::Span& s = seen_[pass].spans[i];
@@ -230,7 +232,7 @@ class Contestant final : public schedule::GraphRunner {
 
   Tensor normals(const Shape& shape, std::string_view name) {
     std::vector<float> values(shape.numel());
-    // Ranks of one dp coordinate hold the same tokens.
+    // Ranks with the same dp coordinate have the same tokens.
     base::Philox(recipe_.train.seed, base::Purpose::synthetic, name, static_cast<uint64_t>(mesh_.coordinate(Axis::dp)))
         .normals(values, 0);
     const Tensor out = Tensor::empty(shape, train::dtype_of(recipe_.train.precision), context_, Category::activation);
@@ -296,7 +298,7 @@ class Contestant final : public schedule::GraphRunner {
   device::DeviceContext context_;
   ParameterSet parameters_;
   layers::StateSet states_;
-  std::unique_ptr<moe::MoeLayer> alone_;  // or in its block
+  std::unique_ptr<moe::MoeLayer> alone_;  // set if the layer runs without its block
   std::unique_ptr<layers::Block> block_;
   std::vector<layers::RouterStatistics> statistics_;
   layers::MicroBatch batch_;
@@ -341,7 +343,7 @@ class Bench {
  private:
   bool first() const { return world_.rank() == 0; }
 
-  // Layers of one layout share its groups.
+  // Returns a mesh. Layers with the same layout share its groups.
   const mesh::Mesh& mesh_of(const train::Recipe& recipe) {
     const mesh::Sizes sizes = recipe.parallel.sizes();
     auto& mesh = meshes_[mesh::Layout(sizes, world_.size()).to_string()];

@@ -1,5 +1,5 @@
-// Bytes of weights, gradients and optimizer states that a rank keeps: counted by its allocator, by Hexad's formula, and
-// by MoNTA's Table 3, under every level of ZeRO. Threads are ranks.
+// Compares the bytes of weights, gradients and optimizer states of a rank: counted by its allocator, by Hexad's
+// formula, and by MoNTA's Table 3, for every level of ZeRO. Threads are ranks.
 //
 //   parameter_memory RECIPE RANKS [key.path=value ...]
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace {
 
 using device::Category;
 
-// Peaks of the second step, on the first rank.
+// Returns the peaks of the second step on the first rank.
 device::MemoryStats measure(const Recipe& recipe, int ranks) {
   device::MemoryStats memory;
   comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {

@@ -49,10 +49,10 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
     problems.add(path + ".beside", cat("must not repeat a name or include ", word(slowdown.of), " itself"));
 }
 
-// Distance between two sizes, in octaves.
+// Returns the distance between two sizes, in octaves.
 double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
-// 0: the very kind of group, 1: one that may stand for it; nothing: no way.
+// Returns 0 if `measured` is the wanted kind of group, 1 if it can replace it, none if it cannot.
 std::optional<int> strangeness(GroupKind measured, const GroupShape& wanted) {
   if (wanted.nodes == 1) return measured == GroupKind::intra ? std::optional(0) : std::nullopt;
   if (measured == GroupKind::intra) return {};
@@ -65,8 +65,9 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Keeps the last rate for larger sizes if the last size took more a byte, or a FLOP, than the one before. The last two
-// points would promise that it gets worse and worse with size, but links and kernels keep their rate.
+// Returns the curve with the rate of its last point for all larger sizes, if the last size has a lower rate than the
+// size before. Extrapolating the last two points would make the rate fall with size, but links and kernels keep their
+// rate.
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
@@ -77,8 +78,9 @@ schedule::TimeCurve steady(schedule::TimeCurve curve) {
 
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Seconds over FLOPs of one expert's product with a weight of `wanted` elements: as many rows take as long for each
-// element of the weight as measured, since few of them take as long as reading it does.
+// Returns seconds over FLOPs of one expert's product with a weight of `wanted` elements. The same number of rows takes
+// the same time per element of the weight as measured. This holds because products of few rows take as long as reading
+// the weight.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
   schedule::TimeCurve curve;
@@ -99,7 +101,7 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
     base::fail(base::ExitCode::usage, "the cluster has no measured products of ", word(query.element),
                "; hexad profile measures them");
   schedule::ByGemmPass<schedule::TimeCurve> curves;
-  curves.fill(curve_of(*best, wanted > 0 ? wanted : area(*best)));  // for passes that were not measured
+  curves.fill(curve_of(*best, wanted > 0 ? wanted : area(*best)));  // default for passes that were not measured
   for (const MeasuredProduct& p : cluster.products)
     if (p.element == best->element && p.experts == best->experts && p.inputs == best->inputs &&
         p.outputs == best->outputs)
@@ -123,7 +125,7 @@ schedule::TaskKind kind_of(Collective c) {
   base::fail_invariant("[cluster] a collective without a kind");
 }
 
-// A curve at sizes from 4 KiB to 16 MiB, at each fourth octave.
+// Samples a curve at sizes from 4 KiB to 16 MiB, a factor of four apart.
 Curve sampled(const schedule::TimeCurve& curve) {
   std::vector<Curve::Point> points;
   for (double size = 4096; size <= 16 << 20; size *= 4) points.push_back({size, curve.seconds(size)});
@@ -175,7 +177,7 @@ Cluster default_cluster(int64_t nodes, int64_t ranks_per_node) {
 
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group) {
   const MeasuredLink* best = nullptr;
-  std::array<double, 3> least{};  // strangeness, octaves between numbers of ranks, less ranks
+  std::array<double, 3> least{};  // strangeness, octaves between numbers of ranks, negated number of ranks
   for (const MeasuredLink& link : cluster.links) {
     const auto strange = strangeness(link.group, group);
     if (link.operation != operation || !strange) continue;

@@ -19,7 +19,7 @@ Qr decompose(const Eigen::MatrixXd& matrix) {
   return qr.compute(matrix);
 }
 
-// "'c' from 'a', 'b'": the terms that these columns do not tell from those before them.
+// Returns "'c' from 'a', 'b'": the terms whose columns are dependent on the columns before them.
 std::string untold(const Eigen::MatrixXd& matrix, std::span<const FitTerm> terms) {
   std::string told, dependent;
   Index rank = 0;
@@ -47,7 +47,7 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   }
   base::require(seen.allFinite(), "[least_squares] a sample is not finite");
 
-  // Columns of length one: what is small beside the others in its unit alone is not taken for dependent.
+  // Scales columns to length one. Otherwise a column could count as dependent only because of the unit of its values.
   Eigen::VectorXd length = matrix.colwise().norm();
   for (Index j = 0; j < columns; ++j)
     if (length[j] == 0) length[j] = 1;

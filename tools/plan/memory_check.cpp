@@ -31,9 +31,9 @@ using Verdict = MemoryFit::Verdict;
 
 namespace {
 
-constexpr double patience = 4;  // seconds that a refused start may take to find what would help
+constexpr double patience = 4;  // seconds that a refused start may search for savings
 
-// Bytes of one pool. `blocks`: rounded up as the allocator takes them; not all of that is touched.
+// Bytes of one pool. `blocks` is the same rounded up to the allocator's blocks, not all of which is touched.
 struct Need {
   double bytes = 0, blocks = 0;
 };
@@ -41,12 +41,13 @@ struct Need {
 enum class Place : uint8_t { host, card };
 
 bool is_in_memory(const std::string& folder) {
-  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // statfs(2)
+  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // from statfs(2)
   struct statfs status {};
   return statfs(folder.c_str(), &status) == 0 && (status.f_type == tmpfs || status.f_type == ramfs);
 }
 
-// Offloaded tensors go to a file beside a CPU, and to host memory beside a GPU.
+// Returns the memory that a rank needs in `place`. Offloaded tensors are in a file if the device is a CPU, and in host
+// memory if it is a GPU.
 Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   const bool on_cpu = r.device == device::DeviceKind::cpu;
   const double offloaded = !on_cpu || is_in_memory(r.offload.folder) ? m.offloaded : 0;
@@ -54,7 +55,7 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
 }
 
-// The recipe as the run begins if memory_reuse is open. Only an explicit limit takes part in that choice.
+// Returns the recipe with which the run starts if memory_reuse is open. Only an explicit limit affects that choice.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
   if (r.memory.limit() == 0) return with_schedule(r, keeping_schedule(r.schedule.moe.settled()));
@@ -149,7 +150,7 @@ class Judge {
                        human_bytes(static_cast<double>(pool.available)), pool.name);
   }
 
-  // The parts of a rank of the neediest stage in the pool.
+  // Returns the parts of the memory of a rank on the stage in the pool that needs the most.
   std::string parts(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, temporary {}",
@@ -165,7 +166,7 @@ class Judge {
     return stages_[most];
   }
 
-  // Names keys that would mend it but change the run.
+  // Names keys that would solve the problem but change the run.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.passing;
@@ -274,7 +275,7 @@ bool fits_in_memory(const Recipe& recipe, const Extensions& extensions, const co
 
 MemoryFit memory_fit_on_this_machine(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
   if (!recipe.memory.checks_machine()) return {};
-  // Ranks get the cards in turn.
+  // Ranks use the cards in turn.
   std::vector<RankMemory> cycle;
   std::set<int64_t> seen;
   for (int64_t r = 0; r < ranks; ++r) {

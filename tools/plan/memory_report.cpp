@@ -25,7 +25,7 @@ size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
   return static_cast<size_t>(std::ranges::max_element(stages, {}, bytes) - stages.begin());
 }
 
-// Most bytes of a stage, as memory.limit_bytes counts them.
+// Returns the largest memory of a stage in bytes, with blocks rounded up as for memory.limit_bytes.
 double most_blocks(const std::vector<MemoryEstimate>& stages) {
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
 }
@@ -36,7 +36,7 @@ std::string strategy_name(const Recipe& r) {
   base::fail_invariant("[memory] strategy without a name");
 }
 
-// Lines for memory if tokens do not load the experts evenly.
+// Returns lines about the memory needed if tokens do not load the experts evenly.
 std::string routing_lines(const Recipe& r, const train::Extensions& extensions, int64_t world) {
   const moe::MoeConfig& m = r.model.moe;
   if (m.experts == 0 || r.parallel.ep == 1 || m.routing != moe::Routing::model) return {};
@@ -47,7 +47,7 @@ std::string routing_lines(const Recipe& r, const train::Extensions& extensions, 
        {std::pair{RoutingLoad::p99, "routing at p99"}, {RoutingLoad::one_rank, "at worst"}}) {
     const double before =
         std::exchange(share, share_of_rank(load, m.experts / r.parallel.ep, choice, m.capacity_factor));
-    if (share * static_cast<double>(r.parallel.ep) <= 1) continue;  // by its capacity
+    if (share * static_cast<double>(r.parallel.ep) <= 1) continue;  // because of the capacity
     if (share != before) total = estimate_memory(r, extensions, world, load).total;
     text += fmt::format("  {:<18}{:>18}   one rank's experts get {:.3g} times their share\n", name, human_bytes(total),
                         share * static_cast<double>(r.parallel.ep));
@@ -143,7 +143,8 @@ std::string MemoryReport::table() const {
   return text + routing_lines(r, extensions_, world_) + stage_lines(stages, worst) + traffic_lines(all.traffic);
 }
 
-// If memory_reuse is left open: with the schedule that needs the least now, though another may need less in `changed`.
+// Returns the memory that `changed` needs. If memory_reuse is open, the schedule is the one that needs the least memory
+// now, although another may need less in `changed`.
 double MemoryReport::needed_by(const Recipe& changed) const {
   if (!within_) return most_blocks(estimate_stages(changed, extensions_, world_));
   moe::MoeSchedule s = within_->smallest;

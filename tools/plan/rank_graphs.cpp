@@ -80,7 +80,7 @@ schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int
       const auto mine = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
       const auto number = [&](int node, int place) { return ranks[grid.rank(node, place)]; };
       out[name].push_back(ranks.front());
-      // Without two levels, each rank is alone in them.
+      // If there are no two levels, these groups contain only one rank each.
       out[name + "_inside"].push_back(grid.two_levels() ? number(grid.node(mine), 0) : rank);
       out[name + "_across"].push_back(grid.two_levels() ? number(0, grid.place(mine)) : rank);
     }

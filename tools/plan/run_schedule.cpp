@@ -40,7 +40,7 @@ RunSchedule::RunSchedule(const AdvisedRun& run) : run_(run), first_step_(run.pro
 
 void RunSchedule::begin_step(int64_t step) {
   const bool traced = step == run_.recipe.schedule.trace;
-  // The first step of a run finds its memory: no measure of anything.
+  // The first step of a run allocates memory, so its times are not representative.
   trial_ = !traced && choice_ && !choice_->made() && step > first_step_ + 1;
   if (trial_) choice_->begin_trial();
   if (traced || trial_) recorder_.emplace(run_.instance);

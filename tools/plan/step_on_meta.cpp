@@ -24,7 +24,7 @@ namespace {
 using comm::TrafficClass;
 using device::Category;
 
-// Two documents, as in packed data, so that attention is given their borders. The tokens are not read.
+// Two documents, as in packed data, so that attention gets document boundaries. The tokens are not read.
 class TwoDocuments final : public data::Source {
  public:
   explicit TwoDocuments(int64_t context) : context_(context) {}
@@ -49,7 +49,7 @@ int64_t micro_batches_of(const Recipe& r, const mesh::Layout& layout) {
   return r.batch.global / r.batch.micro / layout.size(base::Axis::dp);
 }
 
-// A rank's run, step by step, each with any number of micro-batches.
+// A rank's run, step by step. Each step may have any number of micro-batches.
 class RunOnMeta {
  public:
   RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout, int rank, RoutingLoad load)
@@ -77,7 +77,7 @@ class RunOnMeta {
   }
 
  private:
-  Recipe recipe_;  // the step reads it each time
+  Recipe recipe_;  // read in each step
   const int64_t sequences_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
@@ -88,7 +88,7 @@ class RunOnMeta {
   Progress progress_;
 };
 
-// Memory of a micro-batch's tokens while they wait for their turn.
+// Returns the memory of a micro-batch's tokens while they wait for their turn.
 device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layout, int rank) {
   device::DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(r.device)});
@@ -98,7 +98,7 @@ device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layo
   return context.allocator()->stats();
 }
 
-// True if the pipeline has as much in flight with `few` micro-batches as with `all`.
+// True if the pipeline has the same number of activations in flight with `few` micro-batches as with `all`.
 bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, int64_t all) {
   const auto in_flight = [&](int64_t micro_batches) {
     return pp::peak_activations(
@@ -117,7 +117,7 @@ void extend_all(Numbers& more, const Numbers& less, double times) {
   for (size_t i = 0; i < more.size(); ++i) extend(more[i], less[i], times);
 }
 
-// True if memory grows as fast as the tensors kept for backward: then no other moment of the step becomes its peak.
+// True if memory grows as fast as the tensors kept for backward. Then no other moment of the step becomes its peak.
 bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& more) {
   const int64_t kept = more.peak_in(Category::activation) - few.peak_in(Category::activation);
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
@@ -132,7 +132,7 @@ void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
   extend_all(more.sent, less.sent, times);
 }
 
-// Step of a pipeline whose micro-batches are all in flight at once.
+// Returns the step of a pipeline whose micro-batches are all in flight at the same time.
 StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
   StepOnMeta shorter = run.step(few);
   for (; 2 * few < all; few *= 2) {
@@ -147,7 +147,8 @@ StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
   return run.step(all);
 }
 
-// Micro-batches of more tokens are not run: their tokens are the host's, and what they take grows with their number.
+// Largest number of tokens in a micro-batch that is run. Tokens are in host memory, and their memory grows with their
+// number.
 constexpr int64_t most_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
@@ -168,7 +169,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
   const int64_t unit =
       (all_at_once ? 2 : recipe.parallel.pp) * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
-  // Under ZeRO-3 which weights are gathered follows from the uses before, at borders between micro-batches, too.
+  // Under ZeRO-3, earlier uses decide which weights are gathered, even across micro-batches.
   const bool gathers = recipe.parallel.zero == 3;
   const int64_t fewer = (gathers ? 2 : 1) * unit, few = fewer + unit + all % unit;
   RunOnMeta run(recipe, extensions, layout, rank, load);
@@ -178,7 +179,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   if (!stands_for_all(recipe, layout, few, all)) return run.step(all);
 
   StepOnMeta step = run.step(few);
-  // The next step's batch is loaded beside it where the host runs ahead.
+  // If the host runs ahead, the next step's batch is loaded at the same time.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
   const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
   step.memory.peak[base::ordinal(Category::activation)] += waiting * batch.total;
@@ -197,13 +198,13 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
                                     layout.size(base::Axis::ep), recipe.model.moe.capacity_factor));
   const comm::ImaginedGroup world(rank, layout.world());
   ModelInstance instance(recipe, extensions, world, {}, run);
-  const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches a rank: more than are in flight
+  const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches per rank: more than are in flight
   evaluate(instance, recipe, TwoDocuments(recipe.model.context),
            enough * recipe.batch.micro * layout.size(base::Axis::dp), {});
   return {.memory = instance.context.allocator()->stats()};
 }
 
-// Runs the recipe, or two smaller ones and extrapolates if its micro-batches have too many tokens.
+// Runs the recipe. If its micro-batches have too many tokens, runs two smaller recipes and extrapolates.
 StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const Recipe&)>& run) {
   if (tokens_of(recipe) <= most_tokens) return run(recipe);
   const Recipe smaller = with_tokens(recipe, most_tokens / 2), small = with_tokens(recipe, most_tokens);

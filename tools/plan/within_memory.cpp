@@ -18,12 +18,12 @@ using moe::MoeSchedule;
 using moe::ReuseStrategy;
 
 constexpr auto unlimited = std::numeric_limits<double>::infinity();
-// Usable share of what is free: blocks of buffers are rounded up by an eighth at most.
+// Usable share of the free memory, because blocks of buffers are rounded up by at most an eighth.
 constexpr double usable = 8.0 / 9.0;
 
 bool keeps(const MoeSchedule& s) { return s.memory_reuse == ReuseStrategy::none; }
 
-// Its buffers may have what the rest leaves. Returns whether that is enough.
+// Gives the schedule's buffers the remaining memory. Returns true if that is enough.
 bool limit_buffers(const Recipe& r, MoeSchedule& s, double left) {
   if (r.schedule.moe.memory_limit || left == unlimited) return left >= 0;
   const int64_t least = least_memory_limit(r, s.memory_reuse);

@@ -35,7 +35,7 @@ Outcome ChildRuns::run(const Variant& variant) {
   if (result.failure.empty()) {
     outcome = outcome_from_json(result.text, variant);
   } else {
-    std::filesystem::remove_all(subject_.folder() + "/run");  // it may have ended in the middle of a checkpoint
+    std::filesystem::remove_all(subject_.folder() + "/run");  // the run may have ended in the middle of a checkpoint
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   // An error may leave a device unusable for later layouts.

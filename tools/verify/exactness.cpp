@@ -15,19 +15,21 @@ using train::Recipe;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.global * r.model.context; }
 
-// A row's scale is a float: where exact values lie between two of them, rounding alone decides which it is.
+// Returns the tolerance for rows with float scales. If an exact scale is between two floats, rounding alone decides
+// which float is used.
 double with_float_scales(const Recipe& r) {
   return base::step_tolerance(base::Dtype::f64, tokens_of(r), r.model.layers) + base::tolerance(base::Dtype::f32, 1);
 }
 
-// Every MoE layer rounds four times: rows, results, and the gradients of both. Each error is at most that of a code,
-// and of each tensor's elements they differ as a random walk does.
+// Returns the tolerance for rows that the oracle does not round. Every MoE layer rounds four times: rows, results, and
+// the gradients of both. Each error is at most that of a code. Over each tensor's elements, the errors add up like a
+// random walk.
 double of_other_rows(const Recipe& r) {
   const double roundings = 4 * static_cast<double>(std::max<int64_t>(1, r.model.moe_layers()));
   return std::min(0.75, 2 * std::sqrt(roundings) * double{base::e4m3::relative_error});
 }
 
-// Same factor as in base::rounded_share().
+// The factor is the same as in base::rounded_share().
 constexpr double share_of_codes = 16 * double{base::e4m3::relative_error};
 
 }  // namespace

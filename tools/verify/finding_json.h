@@ -1,4 +1,4 @@
-// Findings as JSON: [step, what, relative, detail, place], null for an infinite difference.
+// Findings as JSON lists: [step, what, relative, detail, place]. An infinite difference is null.
 #pragma once
 
 #include <cmath>

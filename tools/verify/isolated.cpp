@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr char returned = 'R', threw = 'T';
 
-// A message is its size and its bytes. False when the other side has gone.
+// Sends a message: its size and its bytes. Returns false if the other side has ended.
 bool send_all(int socket, const std::string& bytes) {
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t n = ::send(socket, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
@@ -80,14 +80,14 @@ Received receive_message(int socket, Clock::time_point end, std::string& text) {
     std::fflush(nullptr);
     if (!send_message(socket, answer)) break;
   }
-  ::_exit(0);  // what the parent's destructors would do is for the parent
+  ::_exit(0);  // destructors run only in the parent
 }
 
 }  // namespace
 
 void IsolatedWorker::start() {
   std::array<int, 2> ends{};
-  std::fflush(nullptr);  // or the child would print it again
+  std::fflush(nullptr);  // otherwise the child would print it again
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     base::fail(base::ExitCode::resource, "cannot open a socket to a child process: ", std::strerror(errno));
   const pid_t parent = ::getpid();
@@ -100,7 +100,7 @@ void IsolatedWorker::start() {
   }
   if (child_ == 0) {
     ::close(ends[0]);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read its answer
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // without its parent, the child has no reader
     if (::getppid() != parent) ::_exit(1);
     be_child(ends[1], work_);
   }
@@ -109,7 +109,7 @@ void IsolatedWorker::start() {
   ++children_;
 }
 
-// Its status.
+// Closes the socket, waits for the child and returns its status.
 int IsolatedWorker::finish() {
   ::close(std::exchange(socket_, -1));
   int status = 0;
@@ -121,7 +121,7 @@ int IsolatedWorker::finish() {
 
 void IsolatedWorker::end() {
   if (child_ == 0) return;
-  ::kill(child_, SIGKILL);  // it has answered, and what it holds may take long to put away
+  ::kill(child_, SIGKILL);  // it has answered, and freeing its memory may take long
   finish();
 }
 

@@ -20,8 +20,8 @@ void remove(const std::string& path) {
   std::filesystem::remove_all(path, ignored);
 }
 
-// In a session of its own, where no signal for the program reaches it, and with no file of the program's open, which
-// others would wait for.
+// Removes the folder once all writers of `file` have closed it. The remover runs in its own session, so that no signal
+// for the program reaches it. It closes the program's open files, because other processes would wait for these.
 [[noreturn]] void remove_at_the_end_of_file(int file, const std::string& path) {
   ::setsid();
   ::dup2(file, STDIN_FILENO);

@@ -15,13 +15,13 @@ using base::cat;
 using nlohmann::json;
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-constexpr double smallest_share = 1e-3;  // of the unit of all tensors of a kind
+constexpr double smallest_share = 1e-3;  // least unit, relative to that of all tensors of the kind
 
 double root_mean_square(double squares, int64_t count) {
   return count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0.0;
 }
 
-// Zero for what is equal, which two NaNs are; infinite for one NaN.
+// Returns the difference in units. Zero for equal values, including two NaNs; infinite if only one is a NaN.
 double relative_to(double unit, double expected, double actual) {
   if (expected == actual || (std::isnan(expected) && std::isnan(actual))) return 0;
   const double apart = std::abs(expected - actual);
@@ -52,8 +52,8 @@ std::string text_of(const std::vector<T>& values) {
   return text;
 }
 
-// Order of the findings of a step: first the tensor or the layer that explains the rest. The loss says only that
-// something is wrong.
+// Returns the rank of a finding within its step. The tensor or layer that explains the remaining findings is first. The
+// loss is last, because it shows only that something is wrong.
 int order_of(const Finding& f) {
   constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm", "learning",
                                         "weight",  "state",  "saved",  "generated", "loss"};
@@ -95,7 +95,7 @@ void Comparer::add(Finding f) {
 }
 
 void Comparer::number(int64_t step, const std::string& what, double expected, double actual) {
-  // In rounded numbers the errors of a sum over all tokens or parameters mostly cancel.
+  // In rounded values, the errors of a sum over all tokens or parameters mostly cancel, so the bound is tighter.
   const double finer = measure_ == Measure::largest ? 1 : 8;
   add({step, what, finer * relative_to(0, expected, actual),
        cat("expected ", text_of(expected), ", got ", text_of(actual))});
@@ -178,7 +178,7 @@ void Comparer::tensors(int64_t step, std::string_view kind, const WholeMap& expe
           const double actual = static_cast<double>(values[local + i]), want = whole.values[global + i];
           const double relative = relative_to(unit, want, actual);
           if (relative > worst) worst = relative, at = global + i, got = actual;
-          const double apart = relative > 0 ? (actual - want) / unit : 0;  // infinite where the unit is zero
+          const double apart = relative > 0 ? (actual - want) / unit : 0;  // infinite if the unit is zero
           tally.squares += apart * apart;
         }
       });
@@ -245,8 +245,8 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
       if (f.relative > tolerance_) out.mismatches.push_back(std::move(f));
     }
   }
-  // Sorted as they are computed, since the first leads the rest astray: routers in the order of their layers, gradients
-  // and what follows from them from the last layer backwards.
+  // Sorted in the order of computation, because the first mismatch causes the later ones. Routers are in the order of
+  // their layers. Gradients and values computed from them are in reverse order, from the last layer to the first.
   std::stable_sort(out.mismatches.begin(), out.mismatches.end(), [](const Finding& a, const Finding& b) {
     const auto size = [](const Finding& f) { return f.what.starts_with("router") ? 0 : -f.relative; };
     return std::tuple(a.step, order_of(a), -a.place, size(a)) < std::tuple(b.step, order_of(b), -b.place, size(b));

@@ -1,4 +1,4 @@
-// A run on some layout beside the oracle: what differs, by how much, where.
+// Comparison of a run on some layout with the oracle: each difference with its size and place.
 #pragma once
 
 #include <limits>
@@ -14,21 +14,22 @@
 
 namespace hexad::verify {
 
-/// A tensor of the oracle in plain memory, f64.
+/// A whole tensor of the oracle in host memory, in f64.
 struct Whole {
   Shape shape;
   std::vector<double> values;
-  /// Unit of differences: the root mean square of the values, or a thousandth of that of all tensors of this kind if
-  /// that is larger (a gradient that is zero but for rounding has no scale of its own).
+  /// Unit of differences: the root mean square of the values, but at least a thousandth of that of all tensors of this
+  /// kind. A gradient that is zero except for rounding has no scale of its own.
   double unit = 0;
-  double typical = 0;  // the root mean square of all tensors of this kind
-  int64_t place = 0;   // of its parameter, in the order in which forward uses them
+  double typical = 0;  // root mean square of all tensors of this kind
+  int64_t place = 0;   // index of its parameter in the order in which forward uses them
 };
 using WholeMap = std::map<std::string, Whole>;
-/// `order`: names of parameters, as forward uses them; states are called NAME/STATE.
+/// Converts tensors. `order` is the names of parameters in the order of their use in forward. States are called
+/// NAME/STATE.
 WholeMap whole_tensors(const TensorMap& tensors, const std::vector<std::string>& order = {});
 
-/// State of the oracle after a step; step 0: before the first.
+/// State of the oracle after a step. Step 0 is the state before the first step.
 struct Expected {
   train::StepResult result;
   WholeMap gradients, weights, states;
@@ -36,54 +37,56 @@ struct Expected {
 
 /// Measure of a tensor's differences.
 enum class Measure : uint8_t {
-  largest,          // of all elements
-  root_mean_square  // where rounding alone moves single elements far
+  largest,          // largest of all elements
+  root_mean_square  // for runs in which rounding alone moves single elements far
 };
 
-/// One quantity of one step. `relative` is the difference in units (of a number: of the number itself); infinite for
-/// counts that differ, for a NaN on one side, for what nobody holds.
+/// Difference in one quantity of one step. `relative` is in units of the tensor, or of the number itself. It is
+/// infinite for counts that differ, for a NaN on one side, and for a tensor that no rank holds.
 struct Finding {
   int64_t step = 0;
   std::string what;  // "loss", "gradient layers.0.moe.router.weight"
   double relative = 0;
   std::string detail;  // "at [3, 4]: expected 0.5, got 0.25"
-  int64_t place = 0;   // see Whole
+  int64_t place = 0;   // see Whole::place
 };
 
-/// Extent of a comparison; each tensor counts once a step however many ranks hold it.
+/// Extent of a comparison. Each tensor counts once per step, for any number of ranks that hold it.
 struct Compared {
   int64_t steps = 0, tensors = 0, elements = 0;
 
-  /// True if anything was compared: only then can a run agree.
+  /// True if anything was compared. Otherwise the run does not agree.
   bool something() const { return steps > 0 && tensors > 0 && elements > 0; }
   Compared& operator+=(const Compared& more);
 };
-/// "2 steps, 310 tensors, 1,234 elements"
+/// Returns "2 steps, 310 tensors, 1,234 elements".
 std::string to_string(const Compared& compared);
 
 /// Result of comparing one run.
 struct Comparison {
   Finding worst;
-  std::vector<Finding> mismatches;  // beyond tolerance, in the order in which one causes the next
+  std::vector<Finding> mismatches;  // differences beyond tolerance, each one before those that it causes
   double tolerance = 0;
   Compared compared;
 };
 
-/// Collects one rank's differences. Tensors are compared where they lie, replicas included.
+/// Collects one rank's differences. Compares tensors on the rank that holds them, including replicas.
 class Comparer {
  public:
-  /// `least_unit`: a tensor's unit is at least this share of its kind's typical size.
+  /// Makes a comparer. A tensor's unit is at least `least_unit` times the typical size of its kind.
   explicit Comparer(double tolerance, Measure measure = Measure::largest, double least_unit = 0)
       : tolerance_(tolerance), measure_(measure), least_unit_(least_unit) {}
 
   void result(int64_t step, const train::StepResult& expected, const train::StepResult& actual);
-  /// Compares what `hexad train` reports of a step; of one that is `ruined`, the learning rate alone.
+  /// Compares the metrics that `hexad train` reports for a step. If the step is `ruined`, compares only the learning
+  /// rate.
   void reported(const train::StepResult& expected, const telemetry::StepMetrics& actual, bool ruined);
-  /// `kind` is "gradient", "weight", ...: tensors are reported as "KIND NAME".
+  /// Compares tensors. `kind` is "gradient", "weight", ...: findings are reported as "KIND NAME".
   void tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held);
   void evaluation(int64_t step, const train::Evaluation& expected, const train::Evaluation& actual);
   void generated(int64_t step, const std::vector<int32_t>& expected, const std::vector<int32_t>& actual);
-  /// Collective: the same on all ranks. Reports tensors that were not held as a whole.
+  /// Merges the differences of all ranks; the result is the same on all of them. Also reports tensors that the ranks
+  /// did not hold completely. Collective.
   Comparison merged(const comm::ProcessGroup& group, Device device) const;
 
  private:
@@ -91,12 +94,12 @@ class Comparer {
   void exact(int64_t step, const std::string& what, const std::string& expected, const std::string& actual);
   void add(Finding finding);
 
-  // Sums over a tensor, of which this rank may hold nothing.
+  // Sums over a tensor. This rank may hold no part of the tensor.
   struct Tally {
     int64_t step;
     std::string what;
     int64_t place, expected, owned = 0, held = 0;
-    double squares = 0;  // of differences in units, of what is held
+    double squares = 0;  // squared differences in units, over the elements held
   };
   double tolerance_;
   Measure measure_;

@@ -11,7 +11,7 @@ namespace {
 using base::Dtype;
 using base::require;
 
-// Pieces as bytes: ranks of one job share the machine's number formats.
+// Writes pieces as bytes. Ranks of one job have the same number formats.
 class Writer {
  public:
   template <class T>

@@ -1,4 +1,4 @@
-// Pieces of a run's tensors that a rank holds, and whole tensors put together from all ranks.
+// Pieces of a run's tensors on a rank, and whole tensors gathered from all ranks.
 #pragma once
 
 #include <functional>
@@ -23,18 +23,19 @@ struct Piece {
   Placement::Region region;
   int64_t begin;
   Tensor values;  // contiguous, on the host
-  bool owned;     // of all ranks that hold these elements, this one speaks for them
+  bool owned;     // true on one of the ranks that hold these elements
 };
 
-/// Calls f(index in the global tensor, index in `piece.values`, count) for every run of elements that lie side by side
-/// in both.
+/// Calls f(index in the global tensor, index in `piece.values`, count) for every run of elements that are contiguous in
+/// both.
 void for_each_run(const Piece& piece, const std::function<void(int64_t global, int64_t local, int64_t count)>& f);
 
 /// Whole tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
-/// Collective: on `host`, the tensors whose pieces the ranks own, the same on every rank; ranks need not hold the same
-/// names. Throws std::logic_error naming a tensor that is not owned once as a whole.
+/// Gathers whole tensors from the pieces that the ranks own, on `host`. The result is the same on every rank. Ranks
+/// need not hold the same names. Throws std::logic_error naming a tensor whose elements are not all owned exactly once.
+/// Collective.
 TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host);
 
 }  // namespace hexad::verify

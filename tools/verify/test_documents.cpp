@@ -37,7 +37,7 @@ void FixedSource::fill(int64_t index, const data::Row& row) const {
 
 FixedSource documents(int64_t sequences, int64_t context, int64_t vocab, uint64_t seed) {
   Random random(seed);
-  std::vector<int32_t> left;  // of the vocabulary
+  std::vector<int32_t> left;  // unused ids of the vocabulary
   const auto refill = [&] {
     left.resize(vocab);
     std::iota(left.begin(), left.end(), 0);

@@ -1,4 +1,4 @@
-// Sequences that exercise what layouts get wrong: packed documents, masked targets, sequences without targets.
+// Sequences with features that layouts may get wrong: packed documents, masked targets, sequences without targets.
 #pragma once
 
 #include "framework/data/source.h"
@@ -8,7 +8,7 @@ namespace hexad::verify {
 
 using train::Recipe;
 
-/// Given sequences, repeated without end.
+/// Source of given sequences, repeated without end.
 class FixedSource final : public data::Source {
  public:
   explicit FixedSource(data::Batch rows) : rows_(std::move(rows)) {}
@@ -21,16 +21,16 @@ class FixedSource final : public data::Source {
   data::Batch rows_;
 };
 
-/// Random sequences cut into documents of 1 .. context tokens that do not see each other; nothing follows a document's
-/// last token. Every fifth sequence, from the second on, has no target at all. Sequences 2i and 2i + 1 have no id twice
-/// where the vocabulary allows it (vocab >= 2 context): equal tokens tie, and rounding alone would decide whom a full
-/// expert drops.
+/// Returns random sequences cut into documents of 1 .. context tokens that do not see each other. The last token of a
+/// document has no target. Every fifth sequence, from the second on, has no target at all. Sequences 2i and 2i + 1
+/// contain no id twice if the vocabulary is large enough (vocab >= 2 context). Equal tokens would tie, and rounding
+/// alone would decide which of them a full expert drops.
 FixedSource documents(int64_t sequences, int64_t context, int64_t vocab, uint64_t seed = 5);
-/// Three different global batches of them, for this recipe.
+/// Returns documents() for this recipe: three different global batches.
 FixedSource documents_of(const Recipe& recipe);
 
-/// `source`'s first `sequences` sequences with the documents cut further and every fifth sequence without targets, as
-/// in documents().
+/// Returns the first `sequences` sequences of `source`, with the documents cut further and every fifth sequence without
+/// targets, as in documents().
 FixedSource cut_further(const data::Source& source, int64_t sequences, uint64_t seed = 5);
 
 }  // namespace hexad::verify

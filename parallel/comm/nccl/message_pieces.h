@@ -1,4 +1,4 @@
-// Cuts long transfers, and pairs the ranks that exchange messages at a time.
+// Cuts long transfers into pieces, and chooses the pairs of ranks that exchange messages in each round.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,16 @@ struct Piece {
   int64_t begin, count;  // elements
   bool operator==(const Piece&) const = default;
 };
-/// Even parts of `count` elements, of at most `most` each; one empty part where there is nothing.
+/// Returns even parts of `count` elements, with at most `most` elements each. Returns one empty part if `count` is 0.
 std::vector<Piece> pieces_of(int64_t count, int64_t most);
 
-/// Part `part` of `count` elements that `parts` ranks share evenly.
+/// Returns part `part` of `count` elements that `parts` ranks share evenly.
 Piece share_of(int64_t count, int part, int parts);
 
-/// Number of rounds in which all pairs of `size` ranks meet, each rank in at most one pair per round.
+/// Returns the number of rounds in which all pairs of `size` ranks are matched, each rank in at most one pair per
+/// round.
 int rounds_of(int size);
-/// Rank that `rank` meets in `round`; none if `size` is odd and it is its turn to rest.
+/// Returns the partner of `rank` in `round`; none if `size` is odd and `rank` rests in this round.
 std::optional<int> partner_of(int rank, int round, int size);
 
 }  // namespace hexad::comm::nccl

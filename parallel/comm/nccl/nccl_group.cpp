@@ -44,16 +44,16 @@ std::byte* element(const Tensor& t, int64_t index) {
   return static_cast<std::byte*>(device_raw(t)) + index * size_of(t.dtype());
 }
 
-// Elements that go to and come from each rank, as they lie in two tensors.
+// Elements to send to and to receive from each rank, as ranges of two tensors.
 struct Exchange {
   std::byte *in, *out;
   Dtype dtype;
   std::vector<Piece> send, receive;  // by rank
 };
 
-// Every pair's first parts in one launch, then all second ones, and so on; nobody takes part in launches in which it
-// has nothing. In the first one every pair meets, also those with nothing to say: a rank that leaves out its call
-// because it has no rows is found, whatever others send.
+// Exchanges the parts of all pairs. The first launch takes the first piece of every pair, the next launch all second
+// pieces, and so on. A rank skips launches in which it has no piece. Every pair takes part in the first launch, even
+// without elements. So a rank that omits its call because it has no rows is always detected.
 void exchange(const Library& nccl, const Communicator& communicator, cudaStream_t stream, int rank, const Exchange& e,
               int64_t most) {
   const size_t ranks = e.send.size(), me = static_cast<size_t>(rank);
@@ -106,10 +106,10 @@ StreamKind kind_of(const ProcessGroup& group, Urgency urgency) {
   return {.traffic = group.traffic(), .urgency = urgency, .across_nodes = group.crosses_nodes()};
 }
 
-// PointwiseKernels::sum_of takes no more.
+// Largest number of addends of PointwiseKernels::sum_of.
 constexpr int most_addends = 64;
 
-// The longest name that ranks compare.
+// Longest name that ranks compare, in words of 8 bytes.
 constexpr size_t name_words = 8;
 
 }  // namespace
@@ -133,7 +133,8 @@ std::unique_ptr<ProcessGroup> NcclGroup::urgent(std::string name) const {
   return make(0, rank(), control_.urgent(std::move(name)), Urgency::urgent);
 }
 
-// Communicators that are made in another order on each rank would mix up their ranks, and hang later.
+// Checks that all ranks split with the same name. Communicators made in a different order on each rank would mix up
+// their ranks, and hang later.
 void NcclGroup::check_same_split(const std::string& name) const {
   std::array<int64_t, name_words> mine{};
   std::memcpy(mine.data(), name.data(), std::min(name.size(), sizeof mine));
@@ -163,7 +164,7 @@ std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_pt
   return std::make_unique<NcclGroup>(card_, its, std::move(control), std::move(communicator), urgency);
 }
 
-// NCCL splits communicators on which nothing is in flight.
+// Waits for the group's operations, because NCCL splits only communicators on which nothing is in flight.
 void NcclGroup::quiesce() const {
   const Watch::HostCall call(card_->watch(), cat("waiting for the operations of group ", name(), " before a split"));
   stream_->stream().synchronize();
@@ -238,7 +239,7 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
   if ((op.kind == Kind::all_reduce || op.kind == Kind::reduce_scatter) && sums_in_order(op))
     return sum_in_order(op, caller);
   std::unique_lock<std::mutex> in_use;
-  if (communicator_->registered() && op.kind != Kind::all_to_all)  // whose rows are others in every step
+  if (communicator_->registered() && op.kind != Kind::all_to_all)  // its row counts change in every step
     in_use = communicator_->registered()->use(std::array{&op.in, &op.out}, caller, stream_);
   switch (op.kind) {
     case Kind::all_reduce:
@@ -253,8 +254,8 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
         check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream), "broadcast");
       }
       return;
-    // Parts of these two do not lie side by side, so they are launched whole; they are as long as a bucket of gradients
-    // or weights.
+    // The ranks' parts of these two operations are not contiguous, so each operation is launched whole. Its length is
+    // that of a bucket of gradients or weights.
     case Kind::reduce_scatter:
       return check(nccl,
                    nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,
@@ -284,8 +285,8 @@ void NcclGroup::all_to_all(const Operation& op) const {
            piece(op.in.dtype()));
 }
 
-// Every rank gets all ranks' addends of its part and adds them in their order; after an all_reduce the others get the
-// sums. As many bytes as NCCL's ring sends.
+// Sums in rank order. Every rank receives all ranks' addends of its part and adds them in rank order. After an
+// all_reduce the ranks also exchange the sums. Sends as many bytes as NCCL's ring.
 void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
   const bool everywhere = op.kind == Kind::all_reduce;
   const Tensor& in = everywhere ? op.out : op.in;

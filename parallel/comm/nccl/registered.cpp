@@ -50,14 +50,15 @@ void Registered::add(Blocks& blocks, const Blocks::Extent& block) {
 void Registered::remove(const void* block) {
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(block);
-  if (it == handles_.end()) return;  // the communicator ended before
+  if (it == handles_.end()) return;  // the communicator has ended already
   void* const handle = it->second;
   handles_.erase(it);
   try {
     const Watch::HostCall call(card_.watch(), cat("deregistering a buffer of communicator ", name_));
     deregister(handle);
   } catch (const Error& e) {
-    // After a failure, which was said where it was found, all communicators are aborted with what they registered.
+    // After a failure, which has already been reported, all communicators are aborted and their buffers are
+    // deregistered.
     if (card_.watch().has(communicator_)) std::fprintf(stderr, "hexad: %s\n", e.what());
   }
 }

@@ -7,10 +7,11 @@
 
 namespace hexad::gpu_profile {
 
-/// Tables of kernels, of copies, of streams where there are several, and of gaps.
+/// Returns tables of kernels, of copies, of streams if there are several, and of gaps.
 std::string to_text(const Profile& profile);
 
-/// The same with each step, mangled names of kernels and up to 100 gaps and places of gaps. Times are in microseconds.
+/// Returns the same data as JSON. Adds each step, mangled names of kernels, and up to 100 gaps and places of gaps.
+/// Times are in microseconds.
 std::string to_json(const Profile& profile);
 
 }  // namespace hexad::gpu_profile

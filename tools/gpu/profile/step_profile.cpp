@@ -76,7 +76,7 @@ std::optional<Profile> profile(std::span<const Activity> activities, std::string
   p.operations = operations_in(activities, p.window);
   p.streams = stream_times(activities, p.window);
   p.gaps = find_gaps(activities, p.window);
-  // A step ends with an activity: no gap reaches from one step into the next.
+  // A step ends with an activity, so no gap extends from one step into the next.
   for (const Gap& g : p.gaps) p.steps[p.step_of(g) - p.first_step].idle += g.time.length();
   p.places = places_of(p.gaps);
   std::stable_sort(p.gaps.begin(), p.gaps.end(),

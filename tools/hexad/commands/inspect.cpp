@@ -31,14 +31,14 @@ void show(const io::Checkpoint& checkpoint, const Options& options) {
   fmt::print("{}\n", options.json ? io::describe_json(checkpoint) : io::describe(checkpoint));
 }
 
-/// A run directory stands for the checkpoint that the run would continue from.
+/// Shows the newest checkpoint of a run directory, from which the run would continue.
 void show_newest(const io::CheckpointStore& store, const Options& options) {
   const auto checkpoint = store.find({}, io::Check::quick);
   if (!checkpoint) fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
   show(*checkpoint, options);
 }
 
-/// All checkpoints of a run, byte by byte, then the one that the run would continue from.
+/// Checks all checkpoints of a run byte by byte, then shows the one from which the run would continue.
 base::ExitCode verify_all(const io::CheckpointStore& store, const Options& options) {
   const auto scan = store.scan(io::Check::full);
   if (scan.good.empty() && scan.problems.empty())
@@ -69,8 +69,8 @@ bool can_be_inspected(const fs::path& path) {
   return has(path, "manifest.json") || has(path, "checkpoints") || data::is_dataset(path.string());
 }
 
-/// Throws Error(usage) for a path that cannot be inspected, naming such folders directly below it, and Error(data) for
-/// a run that has no checkpoint yet.
+/// Throws Error(usage) for a path that cannot be inspected, and names folders directly below it that can be. Throws
+/// Error(data) for a run without a checkpoint.
 void require_checkpoint(const std::string& path) {
   constexpr size_t most_named = 5;
   if (has(path, "manifest.json")) return;
@@ -81,7 +81,7 @@ void require_checkpoint(const std::string& path) {
   std::vector<std::string> below;
   if (!is_file)
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".safetensors") return;  // a checkpoint without its manifest: damaged
+      if (entry.path().extension() == ".safetensors") return;  // a damaged checkpoint without its manifest
       if (can_be_inspected(entry.path())) below.push_back(base::cat("'", entry.path().string(), "'"));
     }
   std::ranges::sort(below);

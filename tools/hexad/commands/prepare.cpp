@@ -18,15 +18,15 @@
 namespace hexad::app {
 namespace {
 
-// Files of one kind: "19 .txt files (12.3 KiB), text: texts/1.txt, texts/10.txt, ...".
+// Files of the same kind: "19 .txt files (12.3 KiB), text: texts/1.txt, texts/10.txt, ...".
 struct Kind {
   std::string name;
   double bytes = 0;
   std::vector<std::string> files = {};
 };
 
-// Names the kind of a file: its extension in lower case. What follows the last dot of "notes.2024-05-01" or of
-// "Chapter 1. The end" is none: an extension has at most ten letters and digits.
+// Returns the kind of a file: its extension in lower case. An extension has at most ten letters and digits. So the ends
+// of "notes.2024-05-01" and "Chapter 1. The end" are no extensions.
 std::string extension_of(const std::string& path) {
   std::string text = std::filesystem::path(path).extension().string();
   const bool alphanumeric = std::ranges::all_of(text.substr(std::min<size_t>(text.size(), 1)),

@@ -15,7 +15,7 @@ inline void add_include_root(const Command& command, std::string& folder) {
       .path();
 }
 
-/// " --include-root FOLDER 'key=value' ...", as a shell takes it, for a printed command.
+/// Returns " --include-root FOLDER 'key=value' ..." quoted for a shell, for a printed command.
 template <class Options>
 std::string recipe_words(const Options& o) {
   std::string text;

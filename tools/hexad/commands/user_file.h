@@ -1,4 +1,4 @@
-// Files that a command writes where its user says.
+// Files that a command writes to a path given by the user.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace hexad::app {
 
-/// A command may replace what it wrote before, which it can make again, and nothing else. Throws Error(usage) when
-/// `path` is a regular file that does not begin with `beginning`, as every `kind` that the command writes does.
+/// Throws Error(usage) if `path` is a regular file that does not begin with `beginning`. Every `kind` that the command
+/// writes begins with it. So a command may replace only its own earlier output, which it can make again.
 void require_replaceable(const std::string& path, std::string_view beginning, std::string_view kind);
 
 }  // namespace hexad::app

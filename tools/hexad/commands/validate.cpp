@@ -60,14 +60,15 @@ void print_checkpoint(double bytes, const WriteTime& time) {
              time.source);
 }
 
-// With it, the launcher does not refuse what `validate` has found good.
+// Returns the command line that starts the run. With it, the launcher accepts every run that `validate` accepts.
 std::string start_line(const Options& options, int64_t ranks, double save_seconds) {
   const std::string text =
       fmt::format("{} {} train {}", launcher_to_train(ranks, save_seconds), program_name(), shell_word(options.recipe));
   return text + recipe_words(options);
 }
 
-// A recipe may be meant for another machine: what only this one lacks is no error.
+// Returns a warning if the model does not fit on this machine. This is no error, because a recipe may be meant for
+// another machine.
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
     const MemoryFit fit = memory_fit_on_this_machine(recipe, extensions, ranks);
@@ -97,7 +98,7 @@ std::string resume_text(const Checked& c) {
 void print_text(const Options& options, const Checked& c, const train::Extensions& extensions,
                 const MemoryReport& memory) {
   const int ranks = c.layout.world();
-  const std::string table = memory.table();  // makes the model, whose layers may refuse it
+  const std::string table = memory.table();  // makes the model, because its layers may refuse it
   fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
              options.world > 0 ? "" : ", the fewest possible; --world N checks it for N");
   if (options.world > 1)

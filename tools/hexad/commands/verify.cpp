@@ -42,7 +42,7 @@ struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string include_root;
-  std::string device;  // empty: the recipe's
+  std::string device;  // empty: the device of the recipe
   int world = 0;
   std::string layouts = "all";
   std::string precision = "f64";
@@ -60,7 +60,7 @@ struct Loaded {
 
 Loaded load(const Options& o, const Extensions& extensions) {
   std::vector<std::string> overrides = o.overrides;
-  const auto alone = one_rank_overrides();  // the layout is what varies
+  const auto alone = one_rank_overrides();  // the layout varies instead
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
   Recipe recipe = load_recipe(config::load(o.recipe, overrides, o.include_root), extensions, 0, say);
   complete(recipe, 1);
@@ -69,7 +69,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
   return {std::move(small.recipe), std::move(small.changes)};
 }
 
-// Command that repeats one layout.
+// Returns the command that repeats one layout.
 std::string command_for(const Options& o, const Variant& v) {
   std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
   text += recipe_words(o);
@@ -79,7 +79,7 @@ std::string command_for(const Options& o, const Variant& v) {
   return o.mpi ? fmt::format("{} {} --mpi", launcher(v.mesh.world()), text) : text;
 }
 
-// Prints the bounds of runs that are rounded, by name.
+// Prints the bounds of runs with rounding, by name.
 void print_bounds(const Subject& subject) {
   std::map<std::string, Exactness> bounds;
   for (const SubjectKind& kind : subject_kinds())
@@ -118,13 +118,13 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-// In another precision than the oracle's, layouts have the subject of that name.
+// Chooses the subject named after the precision, if that is not the oracle's.
 Variant in_precision(const Options& o, Variant v) {
   if (o.precision != "f64") v.choose("subject", o.precision);
   return v;
 }
 
-// A fault that changes nothing would look as if it had not been found.
+// Refuses a fault that changes nothing, because it would look like a fault that was not found.
 void check_fault(const Options& o, const Subject& subject) {
   const comm::SelfGroup self;
   const ModelInstance model(subject.oracle_recipe(), subject.extensions(), self);
@@ -154,7 +154,8 @@ ExitCode run_selected(const Options& o, const Subject& subject, const Selection&
   return run_all(selection, session) ? ExitCode::done : ExitCode::numeric;
 }
 
-// Opens it in a child once, as a card survives no fork: what is missing is said here, and not by every layout.
+// Opens the device once in a child process, because a card does not survive a fork. A missing device is reported here,
+// instead of by every layout.
 void require_device(device::DeviceKind kind, double seconds) {
   const auto answer = [](ExitCode code, const std::string& text) { return cat(static_cast<int>(code), " ", text); };
   const auto open = [&] {
@@ -173,7 +174,7 @@ void require_device(device::DeviceKind kind, double seconds) {
 }
 
 ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
-  kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with threads of its own forks badly
+  kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with additional threads must not fork
   const ScratchFolder scratch;
   const Loaded loaded = load(o, extensions);
   if (loaded.recipe.device != device::DeviceKind::cpu) require_device(loaded.recipe.device, o.timeout);
@@ -181,7 +182,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   const Selection selection = selected(o, subject);
   print_subject(o, loaded, subject);
   check_fault(o, subject);
-  // Both are used in the keeper's process alone, whose children have the oracles that were computed before them.
+  // Only the keeper's process uses both objects. Its children have the oracles computed before they were made.
   Oracles oracles(subject);
   ChildRuns runs(subject, [&](const Variant& v) -> const Oracle& { return oracles.of(v); },
                  {.jitter = o.jitter, .seconds = o.timeout});
@@ -217,14 +218,14 @@ ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::W
   meet();  // other oracles may start at its checkpoint
   const auto run = [&](const Variant& v) {
     const Oracle& oracle = oracles.of(v);
-    meet();  // the checkpoint is there
+    meet();  // the checkpoint exists now
     return run_in_world(subject, oracle, v, world.group());
   };
   const auto print_once = [&](const std::string& text) {
     if (first) print(text);
   };
   const ExitCode code = run_selected(o, subject, selection, {.run = run, .ranks = Ranks::fixed, .print = print_once});
-  meet();  // nobody needs the folder any more
+  meet();  // no rank needs the folder any more
   return code;
 }
 
@@ -235,7 +236,8 @@ ExitCode verify_with_processes(const Options& o, const Extensions& extensions) {
 }
 
 ExitCode verify_recipe(Options o, const Extensions& extensions) {
-  // Taken from the environment here and once: recipes are read for every layout, and the oracle's device is the CPU.
+  // The environment variable is read here and removed, because recipes are read for every layout and the oracle's
+  // device is the CPU.
   if (const char* wanted = std::getenv("HEXAD_DEVICE"); wanted && o.device.empty()) o.device = wanted;
   unsetenv("HEXAD_DEVICE");
   if (!o.device.empty()) o.overrides.push_back("device=" + o.device);

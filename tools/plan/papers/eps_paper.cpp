@@ -1,4 +1,4 @@
-// `hexad simulate --paper eps`: the input's keys, and what the formulas give for it.
+// `hexad simulate --paper eps`: keys of the input, and the results of the formulas for it.
 #include <optional>
 
 #include "tools/plan/least_squares.h"
@@ -21,7 +21,7 @@ struct BlockKeys : Block {
   }
 };
 
-/// Section 4.2: a whole layer.
+/// Keys of section 4.2: a whole layer.
 struct Time {
   double fp = 0, bw = 0, nw = 0, v_o = 0, m_kv = 0;
   int64_t layers = 1;
@@ -40,7 +40,7 @@ struct Time {
   }
 };
 
-/// Section 4.3.
+/// Keys of section 4.3.
 struct Split {
   double p0 = 0, p1 = 0, w = 0, c = 0;
   int64_t n = 0;
@@ -69,7 +69,7 @@ struct OverheadKeys {
   }
 };
 
-/// Section 5.2, 5.
+/// Keys of section 5.2, 5.
 struct Pipeline {
   double comm = 0, comp = 0;
   std::optional<int64_t> experts;
@@ -85,7 +85,7 @@ struct Pipeline {
   }
 };
 
-/// Section 5.2, 4.
+/// Keys of section 5.2, 4.
 struct Pays {
   std::vector<int64_t> m;
   int64_t n = 2;

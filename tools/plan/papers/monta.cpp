@@ -12,7 +12,8 @@ Transfer transfer(const Link& link, double moved, double volume) {
   return {volume, efficiency(link.efficiency, volume), link.seconds(moved, volume)};
 }
 
-/// Table 4 with k assignments a token on a rank and the scores divided by `score_parts` under sequence parallelism.
+/// Returns Table 4 for k assignments per token on a rank. Under sequence parallelism the scores are divided by
+/// `score_parts`.
 ActivationBytes activations(const Activations& m, double k, double score_parts) {
   const double one = m.b * m.s * m.h * m.l, scores = 5 * m.a * m.s / m.h;
   return {.none = one * (13 + 21 * m.k + scores),

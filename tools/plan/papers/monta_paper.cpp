@@ -1,4 +1,4 @@
-// `hexad simulate --paper monta`: the input's keys, and what the formulas give for it.
+// `hexad simulate --paper monta`: keys of the input, and the results of the formulas for it.
 #include <optional>
 
 #include "tools/plan/papers/input.h"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace config;
 
-/// Longer lists of candidates help nobody.
+/// Longest useful list of candidates.
 constexpr int64_t most_listed_chunks = 1024;
 
 struct Memory {
@@ -130,7 +130,8 @@ Json json(const Chunk& c) {
   return {{"AA_j", json(c.all_to_all)}, {"AG_j", json(c.all_gather)}, {"D2D_j", json(c.copy)}};
 }
 
-/// Adds what all strategies have: their time, beside the baseline's, and the bandwidth that a card seems to have.
+/// Adds the results that all strategies have: their time, also relative to the baseline's, and the effective bandwidth
+/// of a card.
 void add_seconds(Json& out, const Input& in, double seconds, double base) {
   const auto t = static_cast<double>(in.t), e = static_cast<double>(in.e);
   out["T_seconds"] = seconds;

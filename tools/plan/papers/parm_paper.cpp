@@ -1,4 +1,4 @@
-// `hexad simulate --paper parm`: the input's keys, and what the formulas give for it.
+// `hexad simulate --paper parm`: keys of the input, and the results of the formulas for it.
 #include <optional>
 
 #include "tools/plan/papers/input.h"
@@ -15,7 +15,7 @@ namespace {
 
 using namespace config;
 
-/// The keys that price one collective.
+/// Keys that give the price of one collective.
 struct CollectiveKeys {
   std::string_view alpha, beta, measured, doc;
 };

@@ -1,4 +1,4 @@
-// The parts of a profile. Each is collective over the timer's world and fills its part of `cluster`.
+// The parts of a profile. Each one is collective over the timer's world and fills its part of `cluster`.
 #pragma once
 
 #include "tools/plan/profile/profile.h"
@@ -13,7 +13,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
                       const Progress& progress);
 void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                     const Progress& progress);
-/// After the others: it chooses pieces of work by what they measured.
+/// Measures slowdowns. Call it last, because it chooses its pieces of work by the results of the other parts.
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress);
 

@@ -7,7 +7,7 @@
 namespace hexad::plan {
 namespace {
 
-// 2, 4, ... and `n` itself, as far as they divide it.
+// Returns the powers of two that divide `n`, from 2 on, and `n` itself.
 std::vector<int64_t> parts_of(int64_t n) {
   std::vector<int64_t> parts;
   for (int64_t size = 2; size < n; size *= 2)

@@ -1,4 +1,4 @@
-// One collective, ready to be started again and again.
+// One collective that can be started many times.
 #pragma once
 
 #include <functional>
@@ -8,14 +8,14 @@
 
 namespace hexad::plan {
 
-/// Keeps its tensors; the group outlives it.
+/// A collective with its tensors, which it keeps. The group outlives it.
 struct Exchange {
-  int64_t wire_bytes;  // that a rank sends to others
+  int64_t wire_bytes;  // bytes that a rank sends to other ranks
   std::function<comm::Event()> start;
 };
 
-/// With tensors of f32 zeros, equal splits, and `bytes` rounded up to whole elements for every rank. As `send`, each
-/// rank sends to the next and receives from the one before; the event is that of the receive.
+/// Makes an exchange of f32 zeros with equal splits. `bytes` is rounded up to whole elements for every rank. For
+/// `send`, each rank sends to the next rank and receives from the previous one; the event is that of the receive.
 Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, tensor::Device device);
 
 }  // namespace hexad::plan
