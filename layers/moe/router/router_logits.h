@@ -1,4 +1,4 @@
-// Ops of a router whose rows other ranks may route, too.
+// Operations of a router, if several ranks may route the same rows.
 #pragma once
 
 #include "framework/autograd/ops/ops.h"
@@ -9,11 +9,11 @@ using autograd::Parameter;
 using autograd::Tape;
 using autograd::Value;
 
-/// logits[T, E] = x[T, D] w[E, D]^T. The gradient of x is that of all rows, the gradient of w that of rows [begin, end)
-/// alone: where several ranks route the same rows, each of them adds those of its own share.
+/// Returns logits[T, E] = x[T, D] w[E, D]^T. The gradient of x covers all rows, the gradient of w only rows [begin,
+/// end). If several ranks route the same rows, each rank adds the gradient of its own share.
 Value router_logits(Tape& tape, const Value& x, Parameter& w, int64_t begin, int64_t end);
 
-/// A loss [1] that `ranks` ranks compute alike, as this rank's addend to a sum over them: its value is a share, its
+/// Returns this rank's addend of a loss [1] that `ranks` ranks compute alike and sum up. Its value is a share, its
 /// gradient is whole.
 Value share_value(Tape& tape, const Value& loss, int ranks);
 
