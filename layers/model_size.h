@@ -1,4 +1,4 @@
-// Parameters and operations of a model, counted by making it and running it on a meta device.
+// Parameters and operations of a model, counted by a run of the model on a meta device.
 #pragma once
 
 #include <vector>

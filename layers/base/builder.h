@@ -41,7 +41,7 @@ class StateSet {
   std::vector<State> all_;
 };
 
-/// Settings of how layers compute in parallel, in addition to the mesh.
+/// Settings for parallel computation in layers, in addition to the mesh.
 struct ParallelOptions {
   bool sequence = false;  // sequence parallelism
   cp::ContextKind context = cp::ContextKind::ring;
@@ -64,10 +64,10 @@ class Builder {
   const mesh::Mesh& mesh() const { return *mesh_; }
   const ParameterSet& parameters() const { return *parameters_; }
   Device device() const { return parameters_->device(); }
-  /// Dtype of weights and activations.
+  /// Returns the dtype of weights and activations.
   Dtype dtype() const { return dtype_; }
 
-  /// Division of this rank's products among the tp ranks.
+  /// Returns how products are split among the tp ranks.
   tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
   cp::ContextKind context_kind() const { return options_.context; }
   bool deterministic() const { return options_.deterministic; }

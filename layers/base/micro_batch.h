@@ -29,14 +29,14 @@ struct MicroBatch {
   Tensor targets;           // -1: not predicted
   Tensor first, last;       // document of each token within its sequence; undefined: the whole sequence
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
-  int64_t first_token = 0;  // global index of token 0: keys random choices
+  int64_t first_token = 0;  // global index of token 0, which keys random choices
   /// Number of tokens of each sequence that are not padding, over all ranks; empty: all tokens.
   std::vector<int64_t> valid_tokens{};
   /// Token of each row; empty: row r is token r.
   std::vector<int64_t> row_tokens{};
 
-  int64_t predicted = 0;  // rows with a target
-  int64_t documents = 0;  // as AttentionShape has them, of all ranks that share it
+  int64_t predicted = 0;  // number of rows with a target
+  int64_t documents = 0;  // AttentionShape::documents of all ranks that share it
 
   /// Number of tokens on all ranks that share the micro-batch.
   int64_t tokens() const { return sequences * length; }

@@ -1,4 +1,4 @@
-// A linear layer.
+// Linear layer, also as a stack of several.
 #pragma once
 
 #include <string>

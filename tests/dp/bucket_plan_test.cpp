@@ -1,4 +1,4 @@
-// Buckets, units and shares.
+// Division of parameters into buckets, units and shares.
 #include "parallel/dp/bucket_plan.h"
 
 #include <gtest/gtest.h>

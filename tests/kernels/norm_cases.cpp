@@ -95,7 +95,7 @@ std::vector<Case> layer_norm_cases() {
          const auto [t, d] = r.size;
          k.layer_norm.forward(r.stream, r.output({t, d}, d), r.output({t, 2}, r.acc(), d), r.normal({t, d}),
                               r.normal({d}), r.normal({d}), eps);
-         if (d == 1) r.expect_zeros();  // x - mean = 0
+         if (d == 1) r.expect_zeros();  // x - mean is zero
          k.layer_norm.forward(r.stream, r.output({t, d}, d), r.output({t, 2}, r.acc(), d), r.normal({t, d}),
                               r.normal({d}), {}, eps);
        }},

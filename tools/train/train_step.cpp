@@ -111,7 +111,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)
     for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
   valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);
-  // Without targets the loss has no gradient.
+  // Without targets, the loss has no gradient.
   const double gradient_scale = valid > 0 ? 1 / valid : 0.0;
 
   span.emplace(spans, "start of gradients");

@@ -20,7 +20,7 @@ using layers::ModelStatistics;
 /// Results of a step, equal on all ranks.
 struct StepResult {
   double loss = 0;                        // nats per target of the global batch; NaN without targets
-  double grad_norm = 0;                   // before clipping
+  double grad_norm = 0;                   // norm before clipping
   bool skipped = false;                   // loss or gradient was not finite: weights are unchanged
   double lr = 0;                          // learning rate of the update
   int64_t tokens = 0;                     // tokens of the global batch

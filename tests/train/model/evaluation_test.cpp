@@ -1,4 +1,4 @@
-// Held-out loss.
+// Evaluation of the held-out loss.
 #include "tools/train/model/evaluation.h"
 
 #include <gtest/gtest.h>

@@ -56,7 +56,7 @@ void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
   }
 }
 
-// If several ranks own the same elements, the first one writes them.
+// Returns the tensors that this rank saves. If several ranks own the same elements, the first one saves them.
 std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
   std::vector<io::ShardItem> items;
   for (const auto& s : optimizer.states())

@@ -47,7 +47,7 @@ class Checkpointer {
   /// Throws Error(usage) with the parameter's name if its global shape differs from the stored one. Throws Error(data)
   /// if a weight is not stored. Reads no weight.
   static void require_shapes(const io::Checkpoint& checkpoint, const ModelInstance& instance);
-  /// Loads the weights into the model and the optimizer's main weights: for `train.init_from`.
+  /// Loads the weights into the model and the optimizer's main weights, for `train.init_from`.
   static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer);
 
  private:

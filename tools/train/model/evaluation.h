@@ -1,4 +1,4 @@
-// Held-out loss.
+// Evaluation of the held-out loss.
 #pragma once
 
 #include <span>

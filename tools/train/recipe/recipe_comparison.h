@@ -16,7 +16,7 @@ namespace hexad::train {
 std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& now);
 /// Returns "data.packing: isolated -> joined" for each changed key of the data, except paths, checks and order.
 std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now);
-/// Returns "optim.lr: 0.01 -> 0.02" for each changed key. run.dir is ignored, because a run may be moved, and
+/// Returns "optim.lr: 0.01 -> 0.02" for each changed key. Ignores run.dir, because a run may be moved, and
 /// train.threads, because it depends on the number of ranks.
 std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& now);
 
