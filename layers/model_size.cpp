@@ -13,12 +13,12 @@ namespace hexad::layers {
 using namespace autograd;
 namespace {
 
-// Every expert as many; what is counted does not depend on it.
+// Chooses the experts in turn. The counts do not depend on the choice.
 void choose_in_turn(std::span<int32_t> ids, const device::MetaRun::Choice& choice) {
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % choice.experts);
 }
 
-// Each block is a part, and so are final norm and head.
+// Returns a part for each block, and one for final norm and head.
 std::vector<ModelPart> parts_of(const ModelConfig& c) {
   std::vector<ModelPart> parts;
   for (int64_t l = 0; l < c.layers; ++l) parts.push_back({l, l + 1, l == 0, false});
@@ -26,7 +26,7 @@ std::vector<ModelPart> parts_of(const ModelConfig& c) {
   return parts;
 }
 
-// Whole on one rank, without memory. Nothing is waited for on a GPU: no lists of rows are made on the host.
+// Model that is whole on one rank and has no memory. It never waits for a GPU: the host makes no lists of rows.
 class MetaModel {
  public:
   MetaModel(const ModelConfig& c, const Registry& registry)
@@ -37,7 +37,7 @@ class MetaModel {
 
   const ParameterSet& parameters() const { return parameters_; }
 
-  /// Floating-point operations of forward and backward of a sequence through parts()[part].
+  /// Returns the floating-point operations of forward and backward of a sequence through parts()[part].
   double flops(size_t part) {
     run_->product_flops = run_->attention_flops = 0;
     const MicroBatch batch = one_sequence();
@@ -73,7 +73,7 @@ class MetaModel {
 
 PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   const auto tokens = static_cast<double>(c.context);
-  std::array<std::optional<double>, 2> known;  // of a block, by whether it has experts
+  std::array<std::optional<double>, 2> known;  // FLOPs of a dense block and of a block with experts
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
     auto& of_block = known[c.is_moe(l)];

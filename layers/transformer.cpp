@@ -9,7 +9,7 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// If the tied embedding lies on the first stage and on the last, each sums a part of its gradient.
+// If the tied embedding is on the first stage and on the last, each stage sums a part of its gradient.
 Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;
@@ -48,7 +48,7 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
   }
 }
 
-// Under sequence parallelism this tp rank's share.
+// Returns this tp rank's share of the rows under sequence parallelism.
 Tensor Transformer::own_rows(const Tensor& of_rows) const {
   if (!tensor_.sequence) return of_rows;
   const int64_t n = of_rows.dim(0) / tensor_.group->size(), rank = tensor_.group->rank();

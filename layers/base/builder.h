@@ -41,15 +41,15 @@ class StateSet {
   std::vector<State> all_;
 };
 
-/// Settings of how layers compute in parallel, in addition to the mesh.
+/// Settings for parallel computation in layers, in addition to the mesh.
 struct ParallelOptions {
   bool sequence = false;  // sequence parallelism
   cp::ContextKind context = cp::ContextKind::ring;
-  bool deterministic = false;  // kernels that have a choice give the same bits every time
+  bool deterministic = false;  // kernels that have a choice give bitwise identical results every time
 };
 
-/// A place in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.down.weight". A copy holds
-/// pointers, ParallelOptions and the prefix of the names.
+/// Position in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.down.weight". A copy holds pointers,
+/// ParallelOptions and the prefix of the names.
 class Builder {
  public:
   Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype, ParallelOptions options = {})
@@ -64,20 +64,22 @@ class Builder {
   const mesh::Mesh& mesh() const { return *mesh_; }
   const ParameterSet& parameters() const { return *parameters_; }
   Device device() const { return parameters_->device(); }
-  /// Dtype of weights and activations.
+  /// Returns the dtype of weights and activations.
   Dtype dtype() const { return dtype_; }
 
-  /// Division of this rank's products among the tp ranks.
+  /// Returns how products are split among the tp ranks.
   tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
   cp::ContextKind context_kind() const { return options_.context; }
   bool deterministic() const { return options_.deterministic; }
 
-  /// Whole on every tp rank, and used outside column- and row-parallel products: under sequence parallelism each rank
-  /// sees its own rows there. The default of parameter(), so that any layer is right under every layout.
+  /// Placement of a parameter that is whole on every tp rank and used outside column- and row-parallel products. Under
+  /// sequence parallelism, each rank sees its own rows there. It is the default of parameter(), so that any layer is
+  /// right under every layout.
   Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
-  /// Whole on every tp rank, each of which sees a part of what it is used for (its own tokens, its own heads).
+  /// Placement of a parameter that is whole on every tp rank, if each rank uses it for its own tokens or heads only.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
-  /// Sharded over tp along `dim`. Of `pieces` fewer than tp ranks (0: one a rank), neighbours hold the same.
+  /// Placement of a parameter that is sharded over tp along `dim`. With fewer `pieces` than tp ranks, neighbouring
+  /// ranks hold the same piece; 0 means one piece a rank.
   Placement shard(int dim, int64_t pieces = 0) const {
     const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
     const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);
@@ -102,7 +104,7 @@ class Builder {
                              .decay = options.decay,
                              .stack = options.stack});
   }
-  /// Zeroed, in the accumulator dtype.
+  /// Returns a new state of zeros in the accumulator dtype.
   Tensor state(const std::string& name, const Shape& shape) const {
     Tensor t = Tensor::zeros(shape, accumulator_dtype(dtype_), device(), Category::parameter);
     states_->add((*this / name).prefix_, t);

@@ -15,14 +15,14 @@
 
 namespace hexad::moe {
 
-/// Over which tokens capacity is counted.
+/// Group of tokens over which capacity is counted.
 enum class CapacityScope : uint8_t { sequence, micro_batch };
 constexpr auto enum_names(CapacityScope) {
   return std::to_array<std::pair<CapacityScope, std::string_view>>(
       {{CapacityScope::sequence, "sequence"}, {CapacityScope::micro_batch, "micro_batch"}});
 }
 
-/// Over which tokens the auxiliary loss takes its fractions.
+/// Group of tokens over which the auxiliary loss takes its fractions.
 enum class AuxScope : uint8_t { sequence, micro_batch, global_batch };
 constexpr auto enum_names(AuxScope) {
   return std::to_array<std::pair<AuxScope, std::string_view>>({{AuxScope::sequence, "sequence"},
@@ -38,7 +38,7 @@ constexpr auto enum_names(Routing) {
       {{Routing::model, "model"}, {Routing::balanced, "balanced"}, {Routing::zipf, "zipf"}, {Routing::trace, "trace"}});
 }
 
-/// Kind of MLP that an expert is.
+/// Kind of MLP of each expert.
 enum class ExpertKind : uint8_t { swiglu, gelu };
 constexpr auto enum_names(ExpertKind) {
   return std::to_array<std::pair<ExpertKind, std::string_view>>(

@@ -52,7 +52,7 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
   return h;
 }
 
-// One sequence, alone: its new tokens attend to all that came before.
+// Attends from the new tokens of a single sequence to all tokens before them.
 Value Attention::attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const {
   auto& cache = pass.cache->layers[layer_];
   const int64_t begin = pass.cache->length, length = pass.batch.length, end = begin + length;

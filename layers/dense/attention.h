@@ -10,12 +10,12 @@
 
 namespace hexad::layers {
 
-/// softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Parameters "q", "k", "v", "output" and, with
-/// qk_norm, "q_norm", "k_norm". Heads are cut over tp (key/value heads fewer than tp ranks are held by several), tokens
-/// over cp.
+/// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
+/// "v", "output" and, with qk_norm, "q_norm" and "k_norm". Heads are split over tp, tokens over cp. If there are fewer
+/// key/value heads than tp ranks, several ranks hold the same one.
 class Attention {
  public:
-  /// `rotary` (may be null) is shared by all layers and outlives them.
+  /// Makes the layer. All layers share `rotary` (may be null), which outlives them.
   Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b);
 
   Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const;
@@ -28,7 +28,7 @@ class Attention {
   Value attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const;
   double scale() const { return 1 / std::sqrt(static_cast<double>(head_size_)); }
 
-  int64_t layer_, heads_, kv_heads_, head_size_;  // heads of this rank
+  int64_t layer_, heads_, kv_heads_, head_size_;  // heads on this rank
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* context_;
   cp::ContextKind context_kind_;

@@ -1,4 +1,4 @@
-// The dense feed-forward layer of a block, by the name that a recipe gives (model.mlp).
+// The dense feed-forward layer of a block, chosen by name in a recipe (model.mlp).
 #pragma once
 
 #include <functional>
@@ -25,14 +25,14 @@ class FeedForward {
 struct FeedForwardSpec;
 using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
 
-/// A layer that a recipe may choose: the options that it reads, and how it is made. A recipe with other options is
-/// refused before any layer is made.
+/// A layer that a recipe may choose: the options that it reads, and its factory. A recipe with other options is refused
+/// before any layer is made.
 struct FeedForwardDeclaration {
-  config::OptionNames options{};  // in model.mlp_options
+  config::OptionNames options{};  // names in model.mlp_options
   FeedForwardFactory make;
 };
 
-/// Key and owner of the options of the layer that `model` names.
+/// Returns key and owner of the options of the layer that `model` names.
 inline config::OptionsOwner feed_forward_options(const ModelConfig& model) {
   return {"model.mlp_options", "the layer " + model.mlp};
 }
@@ -41,7 +41,7 @@ inline config::OptionsOwner feed_forward_options(const ModelConfig& model) {
 struct FeedForwardSpec {
   const ModelConfig& model;
   int64_t layer;   // number of the block
-  int64_t hidden;  // width of the layer's middle, from model.mlp_hidden
+  int64_t hidden;  // width of the hidden layer, from model.mlp_hidden
   const FeedForwardDeclaration& declared;
 
   /// Returns a number from model.mlp_options, or `fallback` if the recipe does not give it. Throws std::logic_error for

@@ -1,4 +1,4 @@
-// A linear layer.
+// Linear layer, also as a stack of several.
 #pragma once
 
 #include <string>
@@ -14,21 +14,21 @@ using autograd::linear;
 using autograd::Tape;
 using autograd::Value;
 
-/// Dimension of a linear layer that is split over tp ranks (Megatron-LM): none, its outputs (column parallel:
-/// tp::column_linear), or its inputs (row parallel: tp::row_linear).
+/// Dimension of a linear layer that is split over tp ranks (Megatron-LM): none, outputs (column parallel,
+/// tp::column_linear), or inputs (row parallel, tp::row_linear).
 enum class Parallel : uint8_t { none, column, row };
 
-/// y[T, outputs] = x[T, inputs] weight^T + bias. Parameters "weight" [outputs, inputs] and, on request, "bias". Of n
-/// layers that read the same x, stacked: "weight" [n, outputs, inputs], "bias" [n, outputs], and y[T, n outputs] has
-/// their results side by side.
+/// Linear layer y[T, outputs] = x[T, inputs] weight^T + bias. Its parameters are "weight" [outputs, inputs] and, on
+/// request, "bias". It can stack n layers that read the same x: then they are "weight" [n, outputs, inputs] and "bias"
+/// [n, outputs], and y[T, n outputs] has the layers' results side by side.
 struct Linear {
   struct Config {
     int64_t inputs, outputs;
     double init_std;
     bool bias = false;
     Parallel parallel = Parallel::none;
-    int64_t pieces = 0;  // of the outputs, when more ranks than pieces share them (key/value heads); 0: one a rank
-    std::vector<std::string> stack{};  // the paths that the layers would have alone (Builder::prefix); empty: one layer
+    int64_t pieces = 0;  // number of pieces of the outputs, if several ranks share one (key/value heads); 0: one a rank
+    std::vector<std::string> stack{};  // paths of the layers if they were separate (Builder::prefix); empty: one layer
 
     int first_dim() const { return stack.empty() ? 0 : 1; }
     Shape shape(std::vector<int64_t> of_one) const {
@@ -59,9 +59,9 @@ struct Linear {
                                     .stack = c.stack_of("bias")})
                     : nullptr) {}
 
-  /// Applies a layer that each rank holds whole.
+  /// Applies a layer that is whole on each rank.
   Value operator()(Tape& t, const Value& x) const { return linear(t, x, *weight, bias); }
-  /// For tp::column_linear.
+  /// Returns the parameters as tp::column_linear takes them.
   tp::Projection projection() const { return {weight, bias}; }
 };
 

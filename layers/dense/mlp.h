@@ -1,4 +1,4 @@
-// The dense feed-forward layers of Hexad itself.
+// The built-in dense feed-forward layers.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@ using autograd::gelu;
 using autograd::swiglu;
 using kernels::GeluKind;
 
-/// down(silu(gate(x)) * up(x)) (Shazeer 2020); its width is cut over tp. One product computes gate and up.
+/// Layer down(silu(gate(x)) * up(x)) (Shazeer 2020). Its width is split over tp. One product computes gate and up.
 class SwigluMlp final : public FeedForward {
  public:
   struct Config {
@@ -43,7 +43,7 @@ class SwigluMlp final : public FeedForward {
   Linear gate_up_, down_;
 };
 
-/// down(gelu(up(x))); its width is cut over tp.
+/// Layer down(gelu(up(x))). Its width is split over tp.
 class GeluMlp final : public FeedForward {
  public:
   struct Config {

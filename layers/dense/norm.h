@@ -12,13 +12,13 @@ using autograd::rms_norm;
 using autograd::Tape;
 using autograd::Value;
 
-/// RMSNorm, or LayerNorm with or without a bias. Parameters "weight", which starts at one, and "bias".
+/// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight", which starts at one, and "bias".
 struct Norm {
   struct Config {
     int64_t size;
     NormKind kind;
     double eps;
-    bool bias = false;                     // of LayerNorm
+    bool bias = false;                     // for LayerNorm only
     std::optional<Placement> placement{};  // default: Builder::replicated()
   };
   Parameter *weight, *bias = nullptr;

@@ -130,7 +130,7 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
   EXPECT_NEAR(values_of(got.loss)[0], sum, tolerance(Dtype::f64, 18) * 10);
 }
 
-// The same numbers in three dtypes; bf16 takes the way over a rounded copy of the logits' gradient.
+// The same numbers in three dtypes. bf16 uses a rounded copy of the logits' gradient.
 TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
   Lab lab;
   const Tensor x = lab.randn({7, 4}, Dtype::bf16), w = lab.randn({9, 4}, Dtype::bf16);
@@ -165,7 +165,7 @@ TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
   }
 }
 
-// Fault 29. A trainer that counts no valid token passes the scale 0.
+// Covers fault 29. A trainer passes the scale 0 if it counts no valid token.
 TEST(CrossEntropyLoss, WithAllTargetsIgnoredIsZeroWithZeroGradientsForEveryScale) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});

@@ -47,10 +47,10 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
   }
 }
 
-// A run does not depend on whether gates and ups are two parameters or one.
+// A run must not depend on whether gates and ups are two parameters or one.
 TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
-  constexpr int64_t experts = 3, width = 50, hidden = 100;  // more than a piece that is drawn at once
+  constexpr int64_t experts = 3, width = 50, hidden = 100;  // more elements than are drawn in one piece
   const auto alone = [&](const std::string& name) {
     auto p = std::make_unique<Parameter>(spec(name, {experts, width, hidden}), lab.context);
     p->initialize(seed);
@@ -96,7 +96,7 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
-// Long enough to be drawn in several pieces, which do not start where a shard does.
+// The weights are drawn in several pieces, which do not start at the shard's begin.
 TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   Lab lab;
   const Shape shape{3, 150, 100};
@@ -245,7 +245,7 @@ TEST(Parameter, ErrorsNameTheParameter) {
   EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
 }
 
-// Ownership, as data parallelism decides it (see tests/dp).
+// Ownership is set by data parallelism (see tests/dp).
 TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
   Lab lab;
   const auto p = made(lab, "w");
@@ -261,7 +261,7 @@ TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
   EXPECT_EQ(message_of([&] { p->shard({.share = {100, 193}}); }), "[parameter] w [4, 6, 8]: share [100, 193)");
 }
 
-// Binds weights to `memory` and keeps count of their holders.
+// Binds weights to `memory` and counts their holders.
 class Gatherer final : public ParameterStorage {
  public:
   explicit Gatherer(Tensor weights, device::Event event = {}) : memory(std::move(weights)), arrived(std::move(event)) {}
@@ -309,7 +309,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read without being held");
 }
 
-// Held weights may still be in flight: only their reader waits.
+// Held weights may still be in flight, so only their reader waits.
 TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
   Lab lab;
   const auto p = made(lab, "w");
@@ -324,7 +324,7 @@ TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
   reader->synchronize();
 }
 
-// Two parameters in one piece of memory, and single contributions in memory of their own.
+// Storage with two parameters in one piece of memory, and single contributions in memory of their own.
 class SharedGradients final : public ParameterStorage {
  public:
   SharedGradients(std::vector<Parameter*> all, const Tensor& memory, const Tensor& single)

@@ -26,7 +26,7 @@ class RouterLosses : public testing::TestWithParam<Segments> {
  protected:
   static constexpr int64_t experts = 4;
   int64_t tokens() const { return static_cast<int64_t>(GetParam().segment.size()); }
-  // Positive, as scores are.
+  // Returns positive values, like those of real scores.
   Tensor scores() {
     Tensor t = lab.randn({tokens(), experts});
     change<double>(t, [](std::span<double> values) {
@@ -60,7 +60,7 @@ TEST_P(RouterLosses, ZLossGradientsMatchFiniteDifferences) {
             {.zeros = GetParam().zeros});
 }
 
-// A3: neither loss nor gradients depend on the contents of padding rows, even NaN.
+// A3: loss and gradients do not depend on the contents of padding rows, even if these are NaN.
 TEST_P(RouterLosses, PaddingTakesNoPart) {
   const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});
   const Tensor clean = scores(), dirty = copy_of(clean);
@@ -147,7 +147,7 @@ TEST(ZLoss, IsTheMeanSquareOfLogSumExpAndDoesNotOverflow) {
   EXPECT_NEAR(got, (a * a + b * b) / 2, (a * a + b * b) * tolerance(Dtype::f64, 4));
 }
 
-// A2: attached. Taking the term away changes the gradient of the logits.
+// A2: the term is attached to the graph. Without it, the gradient of the logits changes.
 TEST(LoadBalancingLoss, ChangesTheGradientOfTheLogits) {
   Lab lab;
   const Tensor logits = lab.randn({4, 3}), dweights = lab.randn({4, 2}), segment = lab.values<int32_t>({0, 0, 0, 0});

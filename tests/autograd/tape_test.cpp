@@ -1,4 +1,4 @@
-// Guarantees of the tape and its replay, whatever the ops.
+// Guarantees of the tape and its replay for all ops.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +39,7 @@ TEST_F(TapeTest, AValueUsedSeveralTimesGetsTheSumOfItsGradients) {
   });
 }
 
-// `add` hands the same dout to both of its inputs: accumulating into one must not change the other.
+// `add` passes the same dout to both of its inputs. An accumulation into one gradient must not change the other.
 TEST_F(TapeTest, AGradientSharedByTwoValuesIsNotChangedInPlace) {
   const Value a = tape.leaf(lab.randn({5})), b = tape.leaf(lab.randn({5}));
   const Value more = scale(tape, a, 3), sum = add(tape, a, b);
@@ -143,7 +143,7 @@ TEST_F(TapeTest, AnUnusedLeafHasNoGradient) {
   EXPECT_FALSE(replay.take_gradient(unused).defined());
 }
 
-// C2, fault 25: a reduction bucket waits for every parameter, also for one that no gradient reached.
+// C2, fault 25: a reduction bucket waits for every parameter, including a parameter that received no gradient.
 TEST_F(TapeTest, ParametersOfUnusedOutputsContributeZeroAndAreStillReady) {
   Parameter &used = lab.parameter({3, 3}), &unused = lab.parameter({3, 3});
   for (auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {
@@ -189,7 +189,7 @@ TEST_F(TapeTest, GradientsOfATiedEmbeddingMatchFiniteDifferences) {
             {.root_gradient = 0.5});
 }
 
-// A small network with every kind of weight gradient.
+// Small network with every kind of weight gradient.
 struct Network {
   explicit Network(Lab& lab)
       : gain(lab.parameter({4})),
@@ -258,7 +258,7 @@ TEST_F(TapeTest, ReplayStepByStepEqualsRun) {
   }
 }
 
-// An op whose pullback runs those of ops before it: everything happens once, and sums have the same bits.
+// The pullback of an op runs the pullbacks of earlier ops. Everything runs once, and sums are bitwise identical.
 TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
   Parameter &w = lab.parameter({4, 4}), &v = lab.parameter({4, 4});
   const Tensor data = lab.randn({3, 4}), dout = lab.randn({3, 4});
@@ -286,12 +286,12 @@ TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
     };
     const auto after = gradients(false), during = gradients(true);
     expect_bitwise(after[1], during[1]);
-    // The gradient of x has two addends: their sum is the same in either order.
+    // The gradient of x has two addends, whose sum is the same in either order.
     for (size_t i : {0u, 2u}) expect_bitwise(after[i], during[i]);
   }
 }
 
-// Column sums of dout, computed by the pullback, as a norm's are. Both uses share one pullback and one weight pullback.
+// The pullback computes column sums of dout, like that of a norm. Both uses share one pullback and one weight pullback.
 TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
   Parameter& w = lab.parameter({4});
   const auto& k = kernels::kernels(lab.context);
@@ -306,7 +306,7 @@ TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
     k.bias.backward(b.stream, w.gradient_to_add(b.stream), sums);
   };
   const Tensor data = lab.integers({3, 4}, 1, 5), dout = lab.integers({3, 4}, 1, 5);
-  w.gradient();  // there from now on
+  w.gradient();  // creates the gradient, which then persists
   const int64_t before = lab.context.allocator()->stats().total;
   const auto gradient = [&](Replay::Weights weights) {
     w.clear_gradient();
@@ -373,7 +373,7 @@ TEST_F(TapeTest, TheFirstContributionReplacesStaleMemoryAndTheNextAdds) {
   const auto once = values_of(one), twice = values_of(two);
   for (size_t i = 0; i < 9; ++i) {
     EXPECT_TRUE(std::isfinite(once[i]));
-    EXPECT_EQ(twice[i], 2 * once[i]);  // integers: exact
+    EXPECT_EQ(twice[i], 2 * once[i]);  // integers, so sums are exact
   }
   w.clear_gradient();
   expect_bitwise(one, step());

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fault 23: ranks that are not about to do the same work; and replicas that are not the same any more.
+# Fault 23: ranks with different programs or recipes, and replicas that no longer agree.
 . "$(dirname "$0")/cli.sh"
 
-# mpirun of two ranks with a command line each: `pair "A..." "B..."`, both after the program's name.
+# `pair "A..." "B..."`: runs two ranks under mpirun, each with its own arguments.
 pair() { "${launch[@]}" -np 1 "$HEXAD" $1 : -np 1 "${second:-$HEXAD}" $2; }
 
 test_ranks_with_another_recipe_are_refused_showing_the_difference() {
@@ -40,7 +40,7 @@ test_replicas_stay_the_same() {
   expect_text out "step 6/6"
 }
 
-# A rank that left alone would leave the others in MPI for ever.
+# If one rank left, the other ranks would wait in MPI for ever.
 test_what_one_rank_alone_is_told_ends_the_job() {
   local variable
   for variable in OMPI_COMM_WORLD_SIZE=5 HEXAD_LOCAL_RANK=x HEXAD_NODE=a; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Commands that are one process refuse to be several: each would print, or write, the same.
+# Commands for one process refuse to run as several ranks, because each would print or write the same.
 . "$(dirname "$0")/cli.sh"
 
 refused_by_ranks() { # COMMAND...

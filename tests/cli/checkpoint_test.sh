@@ -34,7 +34,7 @@ falls_back_naming() { # TEXT...
 
 test_one_flipped_bit_is_found_named_and_fallen_back_from() {
   trained_to_4
-  # In the middle of the file, so in some tensor's bytes.
+  # The middle of the file belongs to a tensor.
   flip_a_bit $newest/$shard $(($(stat -c %s $newest/$shard) / 2))
   expect 3 "$HEXAD" inspect $newest --verify
   expect_text err $shard

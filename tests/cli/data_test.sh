@@ -12,14 +12,14 @@ texts() {
     seq -f "line %g of text $i: the quick brown fox jumps over the lazy dog" $((i * 2)) >texts/$i.txt
   done
 }
-# `prepare SHARE TOKENIZER...`: the texts, with this share of them held out.
+# `prepare SHARE TOKENIZER...`: prepares the texts, with this share of them held out.
 prepare() { "$HEXAD" prepare --input texts --output data --heldout "$1" --tokenizer "${@:2}"; }
 prepared() {
   texts
   expect 0 prepare 0.1 bytes
 }
 
-# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step and names the file and the damage.
+# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step. Names file and damage.
 damaged() {
   expect 3 train
   expect_text err "$@"
@@ -88,7 +88,7 @@ test_data_that_changed_since_the_checkpoint() {
   expect_text err data "changed since" run/checkpoints/step-00000002
 }
 
-# A forgotten --output would strand every run that was trained on what is there.
+# If --output is forgotten, every run trained on the existing dataset would lose its data.
 test_another_dataset_is_not_replaced_without_force() {
   prepared
   expect 0 train train.steps=2
@@ -107,7 +107,7 @@ test_another_dataset_is_not_replaced_without_force() {
   expect 3 train train.steps=8
 }
 
-# The order of a run's data is its own to the end; `auto` asks for none.
+# A run keeps its order of data to the end; `auto` accepts any order.
 test_a_run_keeps_the_order_of_its_data() {
   prepared
   expect 0 train run.dir=whole optim.schedule=constant data.shuffle=documents

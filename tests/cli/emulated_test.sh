@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Training on the emulated device: the CPU's bits, however late its queues start.
+# Training on the emulated device gives the CPU's bits, however late its queues start.
 . "$(dirname "$0")/cli.sh"
 
-# losses and norms of three steps on DEVICE: `on cpu NAME key=value...`
+# `on DEVICE NAME key=value...`: records losses and norms of three steps on DEVICE.
 on() {
   HEXAD_DEVICE=$1 expect 0 "$HEXAD" train tiny.yaml train.steps=3 run.dir="$2.$1" "${@:3}"
   sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*"grad_norm":([^,]+),.*/\1 \2 \3/p' "$2.$1/metrics.jsonl" >"$2.$1.txt"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Inputs that users give: mixed folders, links, files that are no text, paths that cannot be read.
+# Inputs of users: mixed folders, links, binary files, unreadable paths.
 . "$(dirname "$0")/cli.sh"
 
 texts() {
@@ -80,7 +80,7 @@ test_every_text_counts_once_whatever_its_names() {
   expect_text out "21 files"
 }
 
-# A file system lists its files in the order of their making, say.
+# A file system may list its files in the order of their creation.
 test_the_order_of_listing_does_not_matter() {
   local i
   texts
@@ -148,7 +148,7 @@ test_a_tiny_held_out_part_is_warned_about() {
   expect_no_text err "held-out part"
 }
 
-# `reads WHAT CODE TEXT... -- COMMAND...`: the command ends with this code and names path and reason, nothing else.
+# `refuses CODE TEXT -- COMMAND...`: the command ends with this code and prints only path and reason.
 refuses() { # CODE TEXT -- COMMAND...
   local wanted=$1 text=$2
   shift 3

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# --json: what programs read of a command's results, alone on standard output.
+# --json writes a command's results for programs, with nothing else on standard output.
 . "$(dirname "$0")/cli.sh"
 
-# The file `out` is one JSON object, by a parser where there is one.
+# Checks that the file `out` is one JSON object, by a parser if one is installed.
 expect_json() {
   [ "$(head -c 1 out)" == "{" ] || failed "no JSON object"
   if command -v python3 >/dev/null; then python3 -m json.tool out >/dev/null || failed "no JSON"; fi

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Faults 30 to 33: recipes that are wrong, hostile or not recipes. Each ends with 2 and says where.
+# Faults 30 to 33: files that are wrong, hostile or no recipes. Each ends with code 2 and names the place.
 . "$(dirname "$0")/cli.sh"
 
-# `refused TEXT...`: what standard input holds is a recipe that `hexad validate` refuses with these texts.
+# `refused TEXT...`: `hexad validate` refuses the recipe on standard input with these texts.
 refused() {
   cat >bad.yaml
   expect 2 "$HEXAD" validate bad.yaml
   expect_text err "$@"
-  # Whatever the recipe holds, the message is fit for a terminal.
+  # For any recipe, the message is safe for a terminal.
   expect_plain err
 }
 
@@ -146,7 +146,7 @@ test_validate_draws_the_mesh() {
   expect_text err "nowhere/mesh.svg: cannot be created: No such file or directory"
 }
 
-# Commands replace only output of their kind, so that a typo does not cost a recipe.
+# Commands replace only output of their own kind, so that a typo does not destroy a recipe.
 test_outputs_replace_their_kind_only() {
   cp tiny.yaml recipe.yaml
   expect 2 "$HEXAD" validate tiny.yaml --mesh --svg recipe.yaml
@@ -170,7 +170,7 @@ test_a_warmup_longer_than_the_run_is_refused() {
   expect_no_text out "warning"
 }
 
-# Usual, so no error; and what the run leaves can be evaluated.
+# Short runs are usual, so this is no error. The resulting run can be evaluated.
 test_a_short_trial_of_a_recipe_with_a_long_warmup_is_warned_about() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml
@@ -231,7 +231,7 @@ test_validate_says_how_mpirun_starts_it_here() {
   expect_text out "start it here with: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
   [ "$(id -u)" != 0 ] || expect_text out "--allow-run-as-root"
   expect_text out "--mca odls_base_sigkill_timeout" "OMPI_MCA_odls_base_sigkill_timeout in the environment"
-  # Time for the save, as far as it can be estimated: here after those of a run that took ten seconds each.
+  # The time for a save is an estimate, here from a run whose saves took ten seconds each.
   mkdir run
   echo '{"step":2,"checkpoint_bytes":250752,"checkpoint_seconds":10.0}' >run/metrics.jsonl
   expect 0 "$HEXAD" validate tiny.yaml --world 4

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The record of how a run started and ended, and the reports made from it.
+# Record of a run's start and end, and the reports made from it.
 . "$(dirname "$0")/cli.sh"
 
 started_three_times() {
@@ -69,7 +69,7 @@ test_what_a_checkpoint_took_is_in_log_metrics_and_report() {
   expect_count 2 run/metrics.jsonl '"checkpoint_bytes":'
   expect_text run/log/rank-0000.log "info: saved step 2 in " "info: saved step 4 in "
   expect_text run/report.html "<dt>Checkpoint</dt>" "written 2 times"
-  # Main weights and two moments of every parameter, in f64.
+  # A checkpoint has main weights and two moments of every parameter, in f64.
   bytes=$(sed -n 's/.*"checkpoint_bytes":\([0-9]*\).*/\1/p' run/metrics.jsonl | head -n 1)
   expect_equal "$bytes" $((10448 * 3 * 8))
   expect 0 "$HEXAD" validate tiny.yaml
@@ -79,7 +79,7 @@ test_what_a_checkpoint_took_is_in_log_metrics_and_report() {
 test_before_the_first_save_the_disk_is_measured() {
   expect 0 "$HEXAD" validate tiny.yaml run.dir=new/run
   expect_text out "checkpoint (estimate)" "to $PWD, measured now"
-  # A range: the next moment the disk has something else to do.
+  # Accepts a range, because the disk may be busy.
   grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s to [0-9.]+ m?s \(one process writes [^ ]+ .B/s to [^ ]+ .B/s to" out ||
     failed "no range"
   expect_nothing_at new

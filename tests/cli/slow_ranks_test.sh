@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A rank that is slow by itself is named: in the log, in metrics.jsonl and in the report.
+# A slow rank is named in the log, in metrics.jsonl and in the report.
 . "$(dirname "$0")/cli.sh"
 
 test_a_slow_rank_is_named() {

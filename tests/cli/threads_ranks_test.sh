@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Threads of ranks and the cores that they share.
+# Threads of ranks, and the cores that they share.
 . "$(dirname "$0")/cli.sh"
 
-# The first core that this process may use, for as many ranks as there are.
+# Command that restricts all ranks to the first core that this process may use.
 one_core=(taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')")
 steps=(train tiny.yaml train.steps=2 checkpoint.every=0)
 
@@ -27,7 +27,7 @@ test_a_core_for_each_thread_is_not_worth_a_word() {
   expect_no_text err 'of kernels share'
 }
 
-# Three threads on a core compute what one computes.
+# Three threads on a core compute the same values as one.
 test_threads_without_cores_change_nothing() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=one
   expect 0 "${one_core[@]}" "$HEXAD" train tiny.yaml run.dir=three train.threads=3

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The command line as a newcomer meets it.
+# The command line as a new user sees it.
 . "$(dirname "$0")/cli.sh"
 
 test_hexad_alone_prints_its_help() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `hexad verify --mpi`: processes as ranks.
+# `hexad verify --mpi`, whose ranks are processes.
 . "$(dirname "$0")/cli.sh"
 
 test_processes_agree_with_one_rank() {

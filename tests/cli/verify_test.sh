@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `hexad verify` with threads as ranks.
+# `hexad verify`, whose ranks are threads.
 . "$(dirname "$0")/cli.sh"
 
 test_every_layout_of_two_ranks_agrees() {
@@ -61,7 +61,7 @@ test_a_fault_that_changes_nothing_is_an_error() {
   expect_text err "HEXAD_FAULT: 'kill' is not planted by this command; legal here: gradient"
 }
 
-# The page's words are what a reader types.
+# Types the command as it is on the page.
 test_the_demonstration_of_the_page_finds_its_bug() {
   local line
   line=$(sed -n 's/^    \(HEXAD_FAULT=.*\)$/\1/p' "$CLI_TESTS/../../docs/verify.md")
@@ -124,7 +124,7 @@ test_an_oracle_that_is_not_finite_is_named() {
 is_empty() { [ -z "$(ls -A "$1")" ]; }
 has_folder() { ls -d "$1"/hexad-verify-* >/dev/null 2>&1; }
 
-# However the program or one of its runs ends.
+# Nothing is left, however the program or one of its runs ends.
 test_no_scratch_folder_is_left_behind() {
   local signal
   mkdir scratch

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From text to a model that writes: what the quickstart does, in a second.
+# The quickstart's commands in a second: from text to a model that generates text.
 . "$(dirname "$0")/cli.sh"
 
 prepared_and_trained() {
@@ -61,7 +61,7 @@ test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect 0 "$HEXAD" generate run --prompt "$(seq 500)" --max-tokens 1 --temperature 0
   expect_text err "warning: the prompt has " "context (model.context: 32) takes 31 of them: the first " \
     " bytes of text, are cut off"
-  # It is the end that is continued.
+  # The end of the prompt is continued.
   tail -n 1 out >last
   expect 0 "$HEXAD" generate run --prompt "0 0 0$(seq 500)" --max-tokens 1 --temperature 0
   expect_equal "$(tail -n 1 out)" "$(cat last)"
@@ -118,7 +118,7 @@ test_a_checkpoints_folder_stands_for_its_run() {
   expect_equal "$(cat out)" "$text"
   expect 2 "$HEXAD" eval $checkpoint --step 10
   expect_text err "'$checkpoint' is one checkpoint, of step 20, not of step 10; name its run directory to choose"
-  # Moved away, and of a program that writes no recipe.yaml.
+  # The run was moved, and its program writes no recipe.yaml.
   cp -r $checkpoint elsewhere
   expect 0 "$HEXAD" eval elsewhere
   expect_text out "step 20: held-out loss $heldout"

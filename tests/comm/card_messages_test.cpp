@@ -1,4 +1,4 @@
-// Collectives whose transport takes memory of the card.
+// Collectives whose transport accepts memory of the card.
 #include "parallel/comm/card_messages.h"
 
 #include <gtest/gtest.h>
@@ -21,10 +21,10 @@ using device::DeviceContext;
 
 const device::ContextOptions card{.kind = device::DeviceKind::cuda};
 
-// Parts of messages so far that were in memory of a card; in whatever else than host memory.
+// Number of message parts so far in memory of a card, and in memory that is neither a card's nor the host's.
 std::atomic<int64_t> on_cards = 0, elsewhere = 0;
 
-// The host may not write there, as it could on the double.
+// Returns a plan in which the host does not write to device memory, although the double would allow it.
 MessagePlan without_writing(const Operation& op, int rank, int size, int64_t round_bytes) {
   auto* const begin = static_cast<std::byte*>(op.out.raw());
   const std::vector<std::byte> before(begin, begin + op.out.bytes());

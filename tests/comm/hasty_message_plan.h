@@ -7,9 +7,9 @@
 
 namespace hexad::comm {
 
-/// The plan of a collective of this kind whose rounds do not wait for the last of those they must wait for: rounds that
-/// sum what they receive (`sums`: into slots that are still in use), or the others (that pass on what is not there
-/// yet).
+/// Returns the plan of a collective with a planted mistake: some rounds do not wait for the last round that they depend
+/// on. If `sums`, these are the rounds that sum received data (into slots still in use). Otherwise, they are the other
+/// rounds (which pass on data that has not arrived).
 template <Operation::Kind kind, bool sums>
 MessagePlan hasty_plan(const Operation& op, int rank, int size, int64_t round_bytes) {
   MessagePlan plan = make_message_plan(op, rank, size, round_bytes);

@@ -1,4 +1,4 @@
-// Choice of the rank to blame, played without a network: ranks' standings are a table.
+// Choice of the rank to blame, tested without a network. A table holds the ranks' standings.
 #include "parallel/comm/inquiry.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using base::cat;
 using Kind = Standing::Kind;
-using Table = std::map<int, Standing>;  // who is not in it is silent
+using Table = std::map<int, Standing>;  // ranks not in the table are silent
 
 constexpr double limit = 10;
 
@@ -50,7 +50,7 @@ TEST(Inquiry, BlamesTheRankThatWaitsForNoOther) {
 TEST(Inquiry, ARankBusyWithItsOwnWorkBlamesItself) {
   const auto nobody_else = find(0, {}, {{0, works}});
   EXPECT_NE(nobody_else.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << nobody_else.text;
-  // Its operation is under way, its own thread does not wait for it, and the other one waits for this rank.
+  // Rank 0's operation is under way and its own thread does not wait for it. Rank 1 waits for rank 0.
   const auto both = find(0, {1}, {{0, works}, {1, waits_for({0})}});
   EXPECT_NE(both.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << both.text;
 }

@@ -19,11 +19,11 @@ namespace {
 using device::DeviceContext;
 using Kind = Operation::Kind;
 
-// Plays the plans of all ranks without a network. `seed` chooses which rank goes on; a round is received only when all
-// of its messages are there, so a plan that needs more than its first round in flight never ends.
+// Executes the plans of all ranks without a network. `seed` chooses the rank that continues. A round is received only
+// once all of its messages have arrived. So a plan never ends if it needs more than its first round in flight.
 void play(std::vector<MessagePlan>& plans, uint64_t seed) {
   const Philox random(seed, Purpose::shuffle, "plan");
-  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> wires;  // by (from, to)
+  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> wires;  // by (sender, receiver)
   std::vector<size_t> next(plans.size()), sent(plans.size());
   uint64_t tick = 0;
   for (size_t stuck = 0; stuck < 1000;) {
@@ -125,7 +125,7 @@ TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
   DeviceContext context;
   const Tensor in = Tensor::zeros({300000}, Dtype::f32, context), out = Tensor::zeros({900000}, Dtype::f32, context);
   const MessagePlan plan = make_message_plan({.kind = Kind::all_gather, .out = out, .in = in}, 1, 3, 399999);
-  ASSERT_EQ(plan.rounds.size(), 7u);  // 1,200,000 bytes in pieces of 199,936: half of it, a multiple of 64
+  ASSERT_EQ(plan.rounds.size(), 7u);  // 1,200,000 bytes in pieces of 199,936: half of a round, a multiple of 64
   for (const Round& r : plan.rounds) {
     EXPECT_EQ(r.sends.size(), 2u);
     EXPECT_EQ(r.receives.size(), 2u);
@@ -133,15 +133,15 @@ TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
   }
 }
 
-// Messages to another node wait for the receiving rank's one link. If all ranks of a node began with the same rank of
-// the other node, its link would be the last to become free, and the others idle at first.
+// Messages to another node share the receiving rank's one link. If all ranks of a node began with the same rank of the
+// other node, they would all use its link, and the other links would be idle at first.
 TEST(Plan, TheKthMessagesToAnotherNodeGoToDifferentRanks) {
   DeviceContext context;
   constexpr int ranks = 8, of_a_node = 4;
   const std::vector<int64_t> rows(ranks, 10);
   const Tensor t = Tensor::zeros({80, 4}, Dtype::f32, context), u = Tensor::zeros({80, 4}, Dtype::f32, context);
   for (const auto& node_of : {+[](int r) { return r / of_a_node; }, +[](int r) { return r % 2; }}) {
-    std::map<std::pair<int, size_t>, int> received;  // by receiver and place in the order
+    std::map<std::pair<int, size_t>, int> received;  // by receiver and position in the order
     for (int r = 0; r < ranks; ++r) {
       const MessagePlan plan =
           make_message_plan({.kind = Kind::all_to_all, .out = t, .in = u, .splits = {rows, rows}}, r, ranks, 1 << 20);

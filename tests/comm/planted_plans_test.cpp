@@ -1,5 +1,5 @@
-// Mistakes in plans of collectives and in the use of buffers, planted: over a network that chooses what is hardest each
-// shows in the numbers, whatever the seed.
+// Mistakes planted in plans of collectives and in the use of buffers. An adversarial network makes each of them change
+// the results, whatever the seed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,8 +18,8 @@ using device::InlineStream;
 using Kind = Operation::Kind;
 
 constexpr uint64_t seeds = 20;
-constexpr int64_t round_bytes = 16384;                 // 4096 elements of f32 a message, or fewer
-constexpr int64_t elements = 6 * round_bytes / 4 + 5;  // of a rank's piece
+constexpr int64_t round_bytes = 16384;                 // at most 4096 elements of f32 a message
+constexpr int64_t elements = 6 * round_bytes / 4 + 5;  // elements of a rank's piece
 
 float value(int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 5) % 13 + 1); }
 
@@ -42,7 +42,7 @@ bool is(const Tensor& t, Expected expected) {
   return true;
 }
 
-using Collective = bool (*)(const ProcessGroup& world);  // whether its result is right
+using Collective = bool (*)(const ProcessGroup& world);  // returns true if the result is right
 
 bool reduce_scatter(const ProcessGroup& world) {
   DeviceContext context;
@@ -101,7 +101,8 @@ TEST_P(PlantedPlans, AreFoundForEverySeed) {
     }
 }
 
-// Passes blocks around a ring with two buffers, as ring attention does. `waits`: wait for (sends, receives).
+// Passes blocks around a ring with two buffers, like ring attention. `waits` says whether to wait for (sends,
+// receives).
 bool ring_is_right(int ranks, uint64_t seed, std::pair<bool, bool> waits) {
   std::atomic<bool> right = true;
   const auto body = [&](const ProcessGroup& world) {

@@ -1,4 +1,4 @@
-// Damaged recipes are read or refused; they never crash. The debug preset runs this under the address sanitizer.
+// Damaged recipes are read or refused, but never crash. The debug preset runs these tests under the address sanitizer.
 #include <gtest/gtest.h>
 
 #include "framework/base/philox.h"
@@ -31,7 +31,7 @@ sources:
   - {path: 'b.bin', weight: 2}
 )";
 
-/// Reads `text`; any exception but Error(usage) leaves through gtest as a failure.
+/// Reads `text`. Any exception but Error(usage) reaches gtest and fails the test.
 void survive(const std::string& text, uint64_t seed) {
   try {
     const Recipe recipe = read_text(text);

@@ -1,4 +1,4 @@
-// Options that a recipe gives to something chosen by name.
+// Options of a recipe for a part that is chosen by name.
 #include "framework/config/options.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A recipe of the version before is read, and its user told.
+// Reading of recipes of the previous version, and the warnings to their users.
 #include "framework/config/renames.h"
 
 #include <filesystem>

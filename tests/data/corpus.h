@@ -1,4 +1,4 @@
-// A small corpus of two files, and the options that prepare it.
+// Small corpus of two files, and the options that prepare it.
 #pragma once
 
 #include <string>

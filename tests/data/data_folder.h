@@ -1,4 +1,4 @@
-// A folder that lives as long as a test, and what tests do to files in it.
+// Folder that lives as long as a test, and operations of tests on its files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class ScratchFolder {
 
   std::string operator/(std::string_view name) const { return (path_ / name).string(); }
   std::string path() const { return path_.string(); }
-  /// Writes `contents` to `name`, making its folders; returns the path.
+  /// Writes `contents` to `name`, makes its folders, and returns the path.
   std::string write(std::string_view name, std::string_view contents) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
@@ -42,7 +42,7 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-/// Runs f, which must throw Error with `code`; returns its message.
+/// Runs f, which must throw Error with `code`. Returns its message.
 template <class F>
 std::string message_of(ExitCode code, F&& f) {
   try {

@@ -15,7 +15,7 @@ namespace {
 using Texts = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-/// Paths below the folder of a test.
+/// Test fixture with paths in the folder of a test.
 class Inputs : public testing::Test {
  protected:
   InputRules rules() const { return {.inputs = {folder_ / "in"}, .output = folder_ / "out"}; }
@@ -228,7 +228,7 @@ TEST_F(Inputs, AFolderThatCannotBeListedIsNamed) {
   fs::permissions(folder_ / "in/private", fs::perms::owner_all);
 }
 
-// More folders in each other than a path may name.
+// Nests more folders than a path may name.
 TEST_F(Inputs, FoldersTooDeepToBeNamedAreRefused) {
   folder_.write("in/a.txt", "text");
   const std::string name(200, 'd');

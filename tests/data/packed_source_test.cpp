@@ -41,7 +41,7 @@ Source source_of(const std::vector<int>& lengths, int64_t context, uint64_t seed
   return {dataset_of(lengths), context, packing, seed};
 }
 
-// Guarantees of both orders.
+// Tests of the guarantees that both orders give.
 template <class T>
 class Shuffled : public testing::Test {};
 using Sources = testing::Types<ShuffledSequences, ShuffledDocuments>;
@@ -63,8 +63,8 @@ TYPED_TEST(Shuffled, AnEpochOfWholeSequencesIsEveryTokenOnce) {
     EXPECT_EQ(visits(source, n, epoch * n / 16, (epoch + 1) * n / 16), std::vector<int>(n, 1)) << "epoch " << epoch;
 }
 
-// Sequences in which an epoch ends are neither lost nor seen twice.
-TYPED_TEST(Shuffled, AsManyEpochsAsEndWithASequenceAreEveryTokenSoManyTimes) {
+// A sequence that contains the end of an epoch is neither lost nor seen twice.
+TYPED_TEST(Shuffled, EpochsThatEndWithASequenceHaveEveryTokenOncePerEpoch) {
   const int n = total(many_lengths());
   for (int64_t context : {1, 7, 16, 48, 1000}) {
     const auto epochs = static_cast<int>(context / std::gcd(context, n));
@@ -91,7 +91,7 @@ TYPED_TEST(Shuffled, ASequenceDependsOnSeedAndIndexOnly) {
 
 TYPED_TEST(Shuffled, MayBeReadFromSeveralThreads) {
   const auto source = source_of<TypeParam>(many_lengths(), 16);
-  const Batch expected = source_of<TypeParam>(many_lengths(), 16).batch(0, 60);  // several epochs
+  const Batch expected = source_of<TypeParam>(many_lengths(), 16).batch(0, 60);  // spans several epochs
   std::vector<std::thread> threads;
   for (int k = 0; k < 4; ++k) {
     threads.emplace_back([&] { EXPECT_EQ(source.batch(0, 60).ids, expected.ids); });
@@ -102,7 +102,7 @@ TYPED_TEST(Shuffled, MayBeReadFromSeveralThreads) {
 TYPED_TEST(Shuffled, EveryTokenButDocumentStartsIsATargetOnceAnEpoch) {
   const auto lengths = many_lengths();
   const int n = total(lengths);
-  const Batch batch = source_of<TypeParam>(lengths, n).batch(0, 1);  // a sequence an epoch, to count by
+  const Batch batch = source_of<TypeParam>(lengths, n).batch(0, 1);  // one sequence is one epoch, for reference
   const int documents = 40 - 3;
   // The target after the last input is the next epoch's first token, which starts a document.
   EXPECT_EQ(batch.target_count(), n - documents);
@@ -168,7 +168,8 @@ double share_of_neighbours_in_one_document(const Source& source, const std::vect
   return same / static_cast<double>(sequences - 1);
 }
 
-// The share is a tenth for ten equal documents in no order. By documents, one whole document comes after another.
+// For ten equal documents in random order, the share is a tenth. In the order of documents, each document is followed
+// by another whole document.
 TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
   const std::vector<int> lengths(10, 1600);
   const int64_t sequences = 2000;
@@ -178,7 +179,7 @@ TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
   EXPECT_GT(share_of_neighbours_in_one_document(source_of<ShuffledDocuments>(lengths, 8), lengths, sequences), 0.99);
 }
 
-// One document of ten tokens, two epochs: five pieces, three of which begin in the first epoch.
+// There is one document of ten tokens and two epochs: five pieces, three of which begin in the first epoch.
 TEST(ShuffledSequences, APieceAcrossEpochsBelongsToTheEpochWhereItBegins) {
   const auto source = source_of<ShuffledSequences>({10}, 4);
   const auto pieces = [&](int64_t begin, int64_t end) {
@@ -202,7 +203,7 @@ TEST(ShuffledSequences, APieceAcrossEpochsBelongsToTheEpochWhereItBegins) {
 
 TEST(ShuffledSequences, EpochsDifferInOrderAndInWhereSequencesBegin) {
   auto lengths = many_lengths();
-  lengths.push_back(16 - total(lengths) % 16);  // or else sequences begin elsewhere anyway
+  lengths.push_back(16 - total(lengths) % 16);  // otherwise sequences would begin elsewhere in each epoch
   const int64_t sequences = total(lengths) / 16;
   const auto source = source_of<ShuffledSequences>(lengths, 16);
   std::vector<Ids> firsts(2);
@@ -231,7 +232,7 @@ TEST(ShuffledDocuments, DocumentsStayWholeAndEpochsDifferInOrder) {
   const int n = total(lengths);
   const Ids all = source_of<ShuffledDocuments>(lengths, 7).batch(0, 2 * n / 7 + 1).ids;
   const Ids ids(all.begin(), all.begin() + 2 * n);
-  std::vector<Ids> orders(2);  // first ids of the documents in their order
+  std::vector<Ids> orders(2);  // first ids of the documents, in their order
   std::set<int32_t> starts;
   int32_t at = 0;
   for (int length : lengths) {
@@ -261,7 +262,8 @@ TEST(ShuffledDocuments, ADocumentLongerThanTheContextGoesOn) {
   EXPECT_EQ(source.epoch(3), 1);
 }
 
-// Runs that go on from their checkpoints rely on these: first tokens of the first sequences, and of some far away.
+// Runs that continue from their checkpoints rely on these values: first tokens of the first sequences, and of some
+// distant ones.
 TEST(DataOrder, NeverChanges) {
   const auto firsts = [](const Source& source) {
     Ids out;

@@ -77,7 +77,7 @@ TEST(Prepare, WritesFilesThatMatchItsSummary) {
   EXPECT_EQ(heldout.fingerprint().to_string(), summary.heldout.fingerprint);
   EXPECT_NEAR(static_cast<double>(heldout.documents()) / static_cast<double>(train.documents() + heldout.documents()),
               0.1, 0.08);
-  // The tokens are the text.
+  // The tokens decode to the text.
   const auto tokenizer = load_tokenizer(f.folder / "out/tokenizer.json");
   std::vector<int32_t> ids(train.offsets()[1]);
   train.read_ids(0, ids);
@@ -116,7 +116,7 @@ TEST(Prepare, ASecondRunSkipsUnlessSomethingChanged) {
   EXPECT_TRUE(prepare(f.options).skipped);
 }
 
-// Everything in a folder, by name.
+// Returns the contents of all files in a folder, by name.
 std::map<std::string, std::string> contents_of(const std::string& folder) {
   std::map<std::string, std::string> contents;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -296,7 +296,7 @@ TEST(Prepare, AByteOrderMarkIsNoText) {
   EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
 }
 
-// Documents of one file, under the byte tokenizer.
+// Returns the documents of one file, decoded with the byte tokenizer.
 Texts documents_of(std::string_view name, std::string_view contents) {
   Corpus f;
   f.options.inputs = {f.folder.write(name, contents)};

@@ -10,7 +10,7 @@ namespace {
 
 using namespace data;
 
-// Sequence i holds first, first + 1, ...; or what `spoil` makes of it.
+// Source whose sequence i holds first, first + 1, ..., as changed by `spoil`.
 class Counting final : public Source {
  public:
   using Spoil = std::function<void(int64_t index, const Row& row)>;

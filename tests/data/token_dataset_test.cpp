@@ -14,7 +14,7 @@ namespace {
 
 constexpr Digest tokenizer_digest{1, 2};
 
-// Three documents, the second empty: tokens 0..9 and 10..14.
+// Writes three documents, the second of which is empty: tokens 0..9 and 10..14.
 std::string write_sample(const ScratchFolder& folder, int64_t vocab = 300, bool mask = false) {
   const std::string path = folder / "train.hxd";
   TokenDatasetWriter writer(path, vocab, tokenizer_digest, mask);
@@ -97,7 +97,7 @@ TEST(TokenDataset, ChangedSinceTheCheckpointIsNamed) {
   expect_contains(message, "the checkpoint was trained on " + before.to_string());
 }
 
-// Damages the sample file's bytes and opens it.
+// Damages the bytes of the sample file and opens it.
 std::string opening_damaged(const std::function<void(std::string&)>& damage,
                             DatasetCheck check = DatasetCheck::everything) {
   const ScratchFolder folder;
@@ -110,7 +110,7 @@ std::string opening_damaged(const std::function<void(std::string&)>& damage,
   return message;
 }
 
-// Changes header fields and signs the header again: what a buggy or hostile writer would leave.
+// Changes header fields and signs the header again, like a buggy or hostile writer.
 std::string opening_forged(const std::function<void(DatasetHeader&)>& forge) {
   return opening_damaged([&](std::string& bytes) {
     DatasetHeader header;
@@ -183,7 +183,7 @@ TEST(TokenDatasetDamage, OffsetsPastTheEndOrFallingAreRefused) {
 }
 
 TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsRefused) {
-  const auto large_id = [](std::string& b) { b[sizeof(DatasetHeader) + 2 * 7 + 1] = 2; };  // 7 + 512
+  const auto large_id = [](std::string& b) { b[sizeof(DatasetHeader) + 2 * 7 + 1] = 2; };  // sets the id to 7 + 512
   expect_contains(opening_resigned(large_id), "token 7 has id 519, expected 0 to 299");
 }
 

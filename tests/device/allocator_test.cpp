@@ -94,12 +94,12 @@ TEST(CachingAllocator, PoisonsFreshAndReusedBlocksWithNaN) {
 TEST(CachingAllocator, ReleasesCachedBlocksBeforeExceedingTheLimit) {
   CachingAllocator a(4096);
   a.deallocate(a.allocate(4096, Category::temporary), 4096, Category::temporary);
-  void* block = a.allocate(2048, Category::temporary);  // another class: fits only after the cached one is returned
+  void* block = a.allocate(2048, Category::temporary);  // another size class: fits only after the cached block is freed
   EXPECT_NE(block, nullptr);
   a.deallocate(block, 2048, Category::temporary);
 }
 
-// Fault 20.
+// Covers fault 20.
 TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
   CachingAllocator a(1 << 20);
   std::vector<void*> weights, kept;

@@ -1,4 +1,4 @@
-// Timeline of a rank's thread: spans, and the memory in use meanwhile.
+// Timeline of a rank's thread: spans, and the memory in use.
 #include "framework/device/span_log.h"
 #include "framework/base/ordinal.h"
 
@@ -39,7 +39,7 @@ TEST(SpanLog, SpansLieInsideOthersAndEndInAnyOrder) {
   log.start();
   auto outer = std::make_unique<Span>(log, "outer");
   auto inner = std::make_unique<Span>(log, "inner");
-  outer.reset();  // as where two micro-batches take turns
+  outer.reset();  // like two micro-batches that take turns
   const Span open(log, "open");
   inner.reset();
   const auto spans = log.stop().host;

@@ -1,4 +1,4 @@
-// Numbers that come changed from another rank end with an error that names it, not with a crash.
+// If a rank receives wrong numbers, an error names their sender. The rank does not crash.
 #include "parallel/ep/received.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using comm::ProcessGroup;
 using ep::RowOf;
 using Kind = Operation::Kind;
 
-// Returns what rank 0 is told when element `at` of what it receives in operations of this kind and type is `value`.
+// Returns rank 0's error if element `at` of its received data is `value`, in operations of this kind and type.
 std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
   const Wrong change = [=](const ProcessGroup& right, const Operation& op, comm::Stream& stream) {
     std::optional<comm::Event> done;
@@ -40,7 +40,7 @@ std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of
       Lab lab;
       const comm::SelfGroup self;
       const auto wrong = wrong_group(world, change);
-      // Rank 0 has experts 0 and 1. Every rank's tokens choose 0 and 1, 2 and 3, 0 and 2.
+      // Rank 0 has experts 0 and 1. The tokens of every rank choose 0 and 1, 2 and 3, 0 and 2.
       const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3, 0, 2}, {3, 2}, lab.context);
       ep::make_routing_plan(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of}, lab.stream());
     });
@@ -74,7 +74,7 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
   const auto expert = [](int64_t at, int64_t value) {
     return told(Kind::all_to_all, Dtype::i32, at, value, RowOf::token);
   };
-  // Two rows a rank, of two experts or one: 0 1, 0 -1.
+  // Each rank sends two rows, one with two experts and one with a single expert: 0 1, 0 -1.
   EXPECT_EQ(
       expert(5, 1 << 30),
       "routing: rank 1 of group world sent local expert 1073741824 for row 0; expected 0 .. 1, or -1 for no more");

@@ -1,4 +1,4 @@
-// Every entry of the CUDA table against the naive one: over dtypes, odd sizes, and those that the fast paths want.
+// Every entry of the CUDA table compared with the naive one, over dtypes, odd sizes, and the sizes of the fast paths.
 #include <gtest/gtest.h>
 
 #include "framework/kernels/cuda/launches.h"
@@ -21,7 +21,7 @@ void expect_parity(const Case& c, Dtype dtype, const Size& size) {
   EXPECT_EQ(difference(expected, actual), "");
 }
 
-// The table whose attention gives the same bits every time, to every caller.
+// Returns the table whose attention gives bitwise identical results in every call.
 const KernelTable& repeatable_kernels() {
   static const KernelTable table = [] {
     KernelTable t = cuda_kernels();
@@ -52,7 +52,7 @@ const auto dtypes = ::testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64);
 
 TEST(CudaTable, HasNoHoles) { EXPECT_EQ(holes_of(kernels::cuda::launches()), ""); }
 
-// The case files of tests/kernels.
+// Runs the case files of tests/kernels.
 class CudaParity : public ::testing::TestWithParam<std::tuple<Case, Dtype>> {};
 
 TEST_P(CudaParity, CudaEqualsReference) {

@@ -1,4 +1,4 @@
-// Faults of checkpoints; the numbers are those of the list of faults the project survives.
+// Faults of checkpoints. The numbers are those of the list of faults that the project survives.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -15,8 +15,6 @@ namespace {
 using namespace testing;
 
 struct CheckpointFaults : CheckpointTest {};
-
-// Fault 7.
 
 TEST_F(CheckpointFaults, Fault7AFullDiskNamesTheFileAndLeavesTheLastGoodOne) {
   const std::string disk = folder / "disk";
@@ -67,9 +65,7 @@ TEST_F(CheckpointFaults, Fault7AFileSizeLimitIsAnErrorNotASignal) {
   EXPECT_FALSE(fs::exists(store.path(200) + ".tmp"));
 }
 
-// Fault 9.
-
-/// Saves `step` in a process that dies at the n-th file boundary; returns whether it died, and where.
+/// Saves `step` in a process that dies at the n-th file boundary. Returns whether it died, and where.
 std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions options, int64_t step, int n,
                                           Device device) {
   const std::string note = path + "-point";
@@ -101,7 +97,7 @@ TEST_F(CheckpointFaults, Fault9KilledAtEveryFileBoundaryTheOldOrTheNewIsLoaded) 
       const int64_t step = checkpoint->step() == 200 ? 200 : 100;
       expect_holds(std::move(*checkpoint), step, device);
     };
-    check();  // as another process would see it
+    check();  // the view of another process
     run.clean();
     check();
     EXPECT_TRUE(warnings.empty()) << warnings.front();
@@ -177,7 +173,7 @@ TEST_F(CheckpointFaults, AnUnconfirmedRenameKeepsTheSaveAndOlderCheckpoints) {
     expect_holds(*quiet.find(automatic, Check::full), step, device);
   }
   EXPECT_EQ(quiet.steps(), (std::vector<int64_t>{100, 200, 300}));
-  save(quiet, 400, 1, device);  // confirmed
+  save(quiet, 400, 1, device);  // with a confirmed checkpoint
   EXPECT_EQ(quiet.steps(), std::vector<int64_t>{400});
 }
 
@@ -188,7 +184,7 @@ TEST_F(CheckpointFaults, AnUnreadableManifestIsNotWritten) {
   EXPECT_NO_THROW(require_readable(text, "m", length));
   expect_error(ExitCode::resource, {cat("m: would have ", length, " bytes, expected at most ", length - 1)},
                [&] { require_readable(text, "m", length - 1); });
-  // The manifest nests the JSON texts that it holds, so they are deeper there than on their own.
+  // The manifest contains these JSON texts, so they are nested more deeply in it.
   RunState state = state_of(200);
   state.layout = std::string(63, '[') + std::string(63, ']');
   CheckpointWriter writer(store, 200);
@@ -216,8 +212,6 @@ TEST_F(CheckpointFaults, AScanNamesEveryBadCheckpointAndTheOneToContinueFrom) {
       << scan.problems[1];
 }
 
-// Fault 10.
-
 TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
   save(store, 100, 1, device);
   save(store, 200, 1, device);
@@ -231,7 +225,7 @@ TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
       expect_warned({latest, warning});
   };
   expect_scan("");
-  write_bytes(latest, "step-00000100\n");  // killed before it was updated
+  write_bytes(latest, "step-00000100\n");  // a save was killed before the update
   expect_scan("");
   fs::remove(latest);
   expect_scan("is missing");
@@ -251,8 +245,6 @@ TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
   fs::create_directory(latest);
   expect_scan("is not a regular file");
 }
-
-// Fault 11.
 
 TEST_F(CheckpointFaults, Fault11EveryFlippedByteOfAShardIsFoundAndTheTensorNamed) {
   save(store, 100, 2, device);
@@ -282,7 +274,7 @@ TEST_F(CheckpointFaults, Fault11DamageIsAlsoFoundWhenOnlyThePartThatIsNeededIsRe
   const TensorInfo info = SafetensorsFile::open(shard(200)).info("experts.up[0:2,0:6,0:8]");
   flip_bit(shard(200), info.begin);
   Checkpoint checkpoint = store.open(200, Check::quick);
-  const Region last{{3, 5, 7}, {1, 1, 1}};  // in the other shard
+  const Region last{{3, 5, 7}, {1, 1, 1}};  // a region of the other shard
   checkpoint.read("experts.up", Kind::parameter, last, device);
   const Region same_piece{{1, 0, 0}, {1, 6, 8}};
   expect_error(ExitCode::data, {shard(200), "parameter 'experts.up' is damaged"},
@@ -318,7 +310,7 @@ TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
   expect_fallback("bytes, expected");
 
   fs::remove(shard(200));
-  fs::copy_file(shard(100), shard(200));  // of the same run and size, from another step
+  fs::copy_file(shard(100), shard(200));  // same run and size, but another step
   ASSERT_EQ(fs::file_size(shard(200)), good.size());
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 100);
   expect_warned({shard(200), "is damaged: digest"});
@@ -330,8 +322,6 @@ TEST_F(CheckpointFaults, WhenNoCheckpointIsGoodTheUserMustDecide) {
   expect_error(ExitCode::data, {"no checkpoint is good; to start over, set checkpoint.resume: none", "is damaged"},
                [&] { store.find(automatic, Check::full); });
 }
-
-// Fault 12.
 
 TEST_F(CheckpointFaults, Fault12AManifestMissingCorruptOrNewerIsNotACheckpoint) {
   save(store, 100, 2, device);
@@ -390,8 +380,6 @@ TEST_F(CheckpointFaults, Fault12FuzzedManifestsAreRefusedOrMeanTheSame) {
   }
 }
 
-// Fault 14.
-
 TEST_F(CheckpointFaults, Fault14RetentionSparesCheckpointsInUse) {
   options.keep = 1;
   const CheckpointStore one(folder / "one", options);
@@ -441,8 +429,6 @@ TEST_F(CheckpointFaults, CleaningRemovesOnlyLeftoversOfSaves) {
   EXPECT_TRUE(fs::exists(folder / "checkpoints/notes.tmp"));
   EXPECT_EQ(store.steps(), std::vector<int64_t>{100});
 }
-
-// Fault 35.
 
 TEST_F(CheckpointFaults, Fault35ShardNamesThatLeaveTheFolderAreRefused) {
   save(store, 100, 1, device);

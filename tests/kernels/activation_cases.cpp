@@ -35,7 +35,7 @@ void swiglu_backward(K k, Trial& r) {
       }
 }
 
-// Each result in the place of each operand that it may replace, alone and together.
+// Puts each result in place of each operand that it may replace, singly and together.
 void swiglu_backward_in_place(K k, Trial& r) {
   const Shape shape{r.size.rows, r.size.width};
   for (const Tensor& weights : {Tensor{}, r.normal({shape[0]}, r.acc())}) {
@@ -79,7 +79,8 @@ std::vector<Case> activation_cases() {
        [](K k, Trial& r) {
          const auto [t, f] = r.size;
          for (GeluKind kind : kinds) {
-           k.gelu.backward(r.stream, r.output({t, f}, 3), r.normal({t, f}), r.normal({t, f}), kind);  // 3 terms cancel
+           // The sum has 3 terms that cancel.
+           k.gelu.backward(r.stream, r.output({t, f}, 3), r.normal({t, f}), r.normal({t, f}), kind);
            const Tensor x = r.update({t, f}, r.dtype, 3), dout = r.update({t, f}, r.dtype, 3);
            k.gelu.backward(r.stream, x, r.normal({t, f}), x, kind);
            k.gelu.backward(r.stream, dout, dout, r.normal({t, f}), kind);

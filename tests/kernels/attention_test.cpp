@@ -24,7 +24,7 @@ struct Case {
   int64_t query_offset = 0;
   bool documents = false;
 };
-// Blocks are 14 or 6 queries, 42 queries, 256 keys, 256 of a head's elements.
+// Blocks have 14 or 6 queries, 42 queries, 256 keys, or 256 of a head's elements.
 const Case cases[] = {
     {"OneOfEverything", 1, 1, 1, 1, 1, 1},
     {"SmallAndOdd", 2, 7, 7, 3, 1, 7},
@@ -57,7 +57,7 @@ class Attention : public testing::TestWithParam<std::tuple<Case, Dtype>> {
   std::mt19937_64 generator_{20240229};
 };
 
-/// Any floating [tokens, heads, size] in double.
+/// Values of any floating tensor [tokens, heads, size] as double.
 struct Array {
   int64_t heads, size;
   std::vector<double> values;
@@ -73,7 +73,7 @@ struct Array {
   double& operator()(int64_t token, int64_t head, int64_t c) { return values[(token * heads + head) * size + c]; }
 };
 
-/// The definition, in double.
+/// Attention by its definition, in double.
 struct Naive {
   Array q, k, v, dout, out, dq, dk, dv;
   std::vector<double> log_sum_exp;
@@ -128,7 +128,7 @@ struct Naive {
   }
 };
 
-/// Errors are relative to the largest element: softmax and its gradient mix all elements of a row.
+/// Expects small errors relative to the largest element, because softmax and its gradient mix all elements of a row.
 void expect_near(const char* name, const Tensor& t, const Array& want, int64_t terms) {
   const Array got(t, false);
   double largest = 0;
@@ -142,7 +142,7 @@ void expect_near(const char* name, const Tensor& t, const Array& want, int64_t t
 TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
   const auto& [c, dtype] = GetParam();
   const int64_t tokens = c.sequences * c.queries, key_tokens = c.sequences * c.keys;
-  // q, k and v lie side by side, as a fused projection leaves them, when there are as many of each.
+  // If there are as many queries as keys, q, k and v are side by side, as in a fused projection.
   const bool fused = c.queries == c.keys;
   const Tensor together = random({std::max(tokens, key_tokens), c.heads + 2 * c.key_heads, c.size}, dtype);
   const Tensor q = fused ? together.slice(1, 0, c.heads) : random({tokens, c.heads, c.size}, dtype);
@@ -152,7 +152,7 @@ TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
 
   std::vector<int32_t> first, last;
   if (c.documents) {
-    // Documents end after 1, 37, 260 tokens and so on; one row in fifty sees nothing.
+    // Documents end after 1, 37, 260 tokens and so on. One row in fifty sees no key.
     for (int64_t i = 0; i < tokens; ++i) {
       const auto at = static_cast<int32_t>(i % c.queries), end = static_cast<int32_t>(c.queries);
       const int32_t begin = at < 1 ? 0 : at < 37 ? 1 : at < 260 ? 37 : 260;

@@ -1,5 +1,5 @@
-// Kernels that work block by block, on operands of several blocks of the shipped sizes. Whole numbers: every sum is
-// exact.
+// Kernels that process blocks, on operands of several blocks of the default sizes. Values are whole numbers, so every
+// sum is exact.
 #include <gtest/gtest.h>
 
 #include "framework/base/block_sizes.h"

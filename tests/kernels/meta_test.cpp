@@ -1,4 +1,4 @@
-// Kernels that do nothing, and what they count.
+// Kernels of the meta device, which compute nothing, and their counts.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -75,7 +75,7 @@ TEST(MetaKernels, CountTheOperationsOfAttention) {
   EXPECT_EQ(m.run->attention_flops, all);
 }
 
-// The host learns how many rows each expert gets, as from any device.
+// The host receives the number of rows of each expert, as from any device.
 TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     for (size_t i = 0; i < ids.size(); ++i)
@@ -131,7 +131,7 @@ TEST(MetaKernels, ForgetEveryResult) {
   EXPECT_FALSE(forgotten(gate)) << "an operand";
 }
 
-// Knowing a part of a tensor does not make the rest known.
+// If only a part of a tensor is known, the rest stays unknown.
 TEST(MetaKernels, KnowValuesGivenInParts) {
   Meta m;
   const Tensor ids = m.empty({4, 1}, Dtype::i32), rows = m.empty({4, 1}, Dtype::i64),
@@ -147,7 +147,7 @@ TEST(MetaKernels, KnowValuesGivenInParts) {
   EXPECT_EQ(offsets.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 4}));
 }
 
-// A choice that was made without a kernel, and a choice that the recipe gave.
+// One choice was made without a kernel. The other was given by the recipe.
 TEST(MetaKernels, AskTheRoutingModelWhateverTheRouterChose) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     if (choice.given) return;

@@ -1,4 +1,4 @@
-// Every entry of the CPU table against the naive one, over dtypes and odd sizes.
+// Every entry of the CPU table compared with the naive one, over dtypes and odd sizes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -25,7 +25,7 @@ TEST(KernelTable, HolesAreNamed) {
   EXPECT_EQ(holes_of(table), "swiglu.backward has no kernel\n");
 }
 
-// A kernel that returns nothing and writes nothing has an output that its signature does not mark.
+// If a kernel returns nothing and writes nothing, its signature does not mark its output.
 static_assert(has_effect<int64_t, int64_t> && has_effect<void, Stream&, Out<Tensor>, const Tensor&>);
 static_assert(!has_effect<void, Stream&, const Tensor&, const Tensor&>);
 
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Parity,
                            return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
                          });
 
-// The judge must be able to convict.
+// Tests that the comparison can fail.
 Tensor filled(Trial& r, double value) {
   const Tensor t = r.output({3, 5});
   reference_table.pointwise.fill(r.stream, t, value);

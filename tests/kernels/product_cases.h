@@ -24,7 +24,7 @@ using base::with_dtype;
 using tests::Guarded;
 using tests::tolerance;
 
-/// The elements of a matrix, read once: the loops below read each of them hundreds of times.
+/// Elements of a matrix, read once: the loops below use each of them hundreds of times.
 class Values {
  public:
   explicit Values(const Tensor& t) : columns_(t.dim(1)) {
@@ -41,7 +41,7 @@ class Values {
   std::vector<double> values_;
 };
 
-/// Element (i, j) of an operand.
+/// Function that returns element (i, j) of an operand.
 using Factor = std::function<double(int64_t, int64_t)>;
 inline Factor plain(const Tensor& t) { return Values(t); }
 inline Factor transposed(const Tensor& t) {
@@ -66,7 +66,7 @@ class ProductTest : public testing::TestWithParam<Dtype> {
   Dtype dtype() const { return GetParam(); }
   Dtype accumulator() const { return accumulator_dtype(dtype()); }
 
-  /// Uniform in [-1, 1], rounded to the dtype; rows `right` elements longer than they look.
+  /// Returns uniform values in [-1, 1], rounded to the dtype. Rows have `right` hidden elements at their end.
   Tensor random(int64_t rows, int64_t columns, Dtype type, int64_t right = 0) {
     const Tensor t = Tensor::empty({rows, columns + right}, type, context_).slice(1, 0, columns);
     std::uniform_real_distribution<double> uniform(-1, 1);
@@ -76,7 +76,7 @@ class ProductTest : public testing::TestWithParam<Dtype> {
   }
   Tensor random(int64_t rows, int64_t columns) { return random(rows, columns, dtype()); }
 
-  /// c must be `start` (zero if undefined) plus the product of a and b.
+  /// Expects c to be `start` (zero if undefined) plus the product of a and b.
   void expect_product(const Tensor& c, int64_t depth, const Factor& a, const Factor& b, const Tensor& start = {}) {
     const Values got(c);
     const Factor first = start.defined() ? plain(start) : [](int64_t, int64_t) { return 0.0; };
@@ -103,13 +103,13 @@ class ProductTest : public testing::TestWithParam<Dtype> {
 struct Sizes {
   int64_t rows, outputs, inputs;
 };
-/// Below, at and above the register blocks (14 x 32, 6 x 16), the blocks of k (512, 256), of rows (84), of columns
-/// (512).
+/// Sizes below, at and above the register blocks (14 x 32, 6 x 16) and the blocks of k (512, 256), of rows (84), of
+/// columns (512).
 inline constexpr Sizes sizes[] = {{1, 1, 1},    {1, 65, 7},    {7, 1, 65},      {14, 32, 16},
                                   {15, 33, 17}, {65, 7, 256},  {13, 131, 257},  {169, 61, 31},
                                   {3, 521, 64}, {29, 67, 613}, {127, 515, 259}, {64, 64, 64}};
 
-/// The first rows, with what lies between them.
+/// Returns the bytes of the first rows, including the gaps between them.
 inline std::vector<unsigned char> bytes_of(const Tensor& t, int64_t rows) {
   const auto* p = static_cast<const unsigned char*>(t.raw());
   return {p, p + rows * t.strides()[0] * size_of(t.dtype())};

@@ -21,7 +21,7 @@ std::vector<std::byte> bytes_of(const Tensor& t) {
   return bytes;
 }
 
-// "[3, 17]": where element `i` of a tensor lies.
+// Returns the coordinate of element `i` of a tensor, like "[3, 17]".
 std::string coordinate(const Shape& shape, int64_t i) {
   Shape c = shape;
   for (int d = shape.rank() - 1; d >= 0; --d) {
@@ -31,10 +31,10 @@ std::string coordinate(const Shape& shape, int64_t i) {
   return c.to_string();
 }
 
-// NaN in every float, -1 in every integer.
+// Sets every float to NaN and every integer to -1.
 void poison(const Tensor& t) { t.fill_bytes(0xff, t.device().context().compute()); }
 
-// Copies the elements that `t` looks at between two images of the bytes of `whole`.
+// Copies the elements of `t` between two images of the bytes of `whole`.
 void copy_members(std::byte* to, const std::byte* from, const Tensor& t, const Tensor& whole) {
   const auto first = static_cast<int64_t>(t.address() - whole.address());
   const int64_t row_bytes = t.dim(-1) * size_of(t.dtype()), rows = t.numel() ? t.numel() / t.dim(-1) : 0;
@@ -56,8 +56,8 @@ double root_mean_square(std::span<const double> values) {
   return count > 0 ? std::sqrt(squares / count) : 0;
 }
 
-// Returns, for every row, the magnitude that measures the error of an element that is small from cancellation. A
-// handful of elements tells nothing: their magnitude is at least one, since inputs are standard normal.
+// Returns, for every row, the magnitude by which the errors of its cancelled elements are measured. It is at least one,
+// because a few elements do not determine it and inputs are standard normal.
 std::vector<double> magnitudes(const Array& a, Yardstick yardstick) {
   constexpr int64_t handful = 16;
   const double typical = root_mean_square(a.values);

@@ -69,7 +69,7 @@ TEST(Registry, OptionsComeFromTheRecipe) {
   EXPECT_THROW(spec.option("third", 1), std::logic_error);
 }
 
-// The recipe alone is read: no layer is made.
+// Only the recipe is read: no layer is made.
 TEST(Registry, RefusesAnOptionThatTheLayerDoesNotDeclare) {
   const auto refusal = [](const std::string& layer, const std::string& options) {
     return message_of(ExitCode::usage, [&] { scaled_recipe({"model.mlp=" + layer, "model.mlp_options=" + options}); });
@@ -94,7 +94,7 @@ TEST(Registry, RefusesANameTwice) {
   EXPECT_THROW(registry.add_moe_order({"returns_last", {}}), std::logic_error);
 }
 
-// One chunk at a time, the last one first.
+// Returns an order that issues one chunk at a time, the last one first.
 std::vector<moe::IssueStep> backwards(size_t chunks) {
   std::vector<moe::IssueStep> steps;
   for (size_t c = chunks; c-- > 0;)

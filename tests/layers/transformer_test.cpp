@@ -21,7 +21,7 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 const comm::SelfGroup self;
-// Rows of grouped products may be computed in another order when another token changes its expert, so bits are compared
+// If another token changes its expert, rows of grouped products may be computed in another order. So bits are compared
 // in dense models.
 const Overrides dense{"model.moe.experts=0", "model.mlp_hidden=20"};
 
@@ -31,7 +31,7 @@ Overrides dense_with(const Overrides& more) {
   return all;
 }
 
-// One sequence of eight tokens: documents [0, 3), [3, 8) or a whole.
+// Returns one sequence of eight tokens: documents [0, 3) and [3, 8), or one document.
 data::Batch sequence(bool two_documents) {
   data::Batch b(1, 8);
   for (int32_t t = 0; t < 8; ++t) {
@@ -44,7 +44,7 @@ data::Batch sequence(bool two_documents) {
   return b;
 }
 
-// On the host: they may outlive the model.
+// Returns the logits on the host, because they may outlive the model.
 Tensor logits(ModelInstance& instance, const data::Batch& batch) {
   const auto policy = keep_policy();
   const MicroBatch micro = make_micro_batch(batch, 0, batch.count, instance.context);
@@ -152,7 +152,8 @@ TEST(QkvClip, BoundsQueriesKeysAndValues) {
       multiply(instance.parameters.find(cat("layers.0.attention.", name, ".weight")), scale, instance.context);
     return logits(instance, sequence(false));
   };
-  // Far beyond the limit only signs are left, so a further factor changes nothing; within it the clip does nothing.
+  // Far beyond the limit only signs remain, so a further factor changes nothing. Within the limit, clipping has no
+  // effect.
   const Tensor far = with_clip("0.01", 1e9), further = with_clip("0.01", 1e10);
   expect_bitwise(far, further);
   ModelInstance plain(small_recipe(dense), Registry(), self);
@@ -166,7 +167,7 @@ TEST(TiedEmbedding, IsOneParameter) {
   for (const auto& p : instance.parameters) EXPECT_NE(p->name(), "head.weight");
 }
 
-// The whole loss of models whose sizes fit no tile and no vector.
+// Models whose sizes fit no tile and no vector, for tests of the whole loss.
 struct Odd {
   std::string name;
   Overrides overrides;

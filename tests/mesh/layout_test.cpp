@@ -12,7 +12,7 @@ namespace {
 
 constexpr Axis axes[] = {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::edp, Axis::ep, Axis::etp};
 
-// Every legal layout of `world` ranks.
+// Calls f for every legal layout of `world` ranks.
 template <class F>
 void for_each_layout(int world, F f) {
   for (int pp = 1; pp <= world; ++pp)
@@ -37,7 +37,7 @@ TEST(Layout, EveryRankIsInExactlyOneGroupOfEachAxis) {
           ASSERT_EQ(group[m.coordinate(axis, r)], r) << m.to_string();
           groups.insert(group);
         }
-        // Each of its size, none shares a rank: together they are a partition.
+        // Each group has its size, and no two share a rank, so together they are a partition.
         ASSERT_EQ(static_cast<int>(groups.size()) * m.size(axis), world) << m.to_string() << ", " << name_of(axis);
       }
     });
@@ -169,7 +169,7 @@ TEST(Layout, AutomaticExpansionIsVerticalWhenContextsOutnumberExperts) {
   EXPECT_EQ(chosen(2, 2, 4), Expansion::vertical);  // ep does not fit along dp
 }
 
-TEST(Layout, DataAndExpertParallelismOnly) {
+TEST(Layout, DataAndExpertParallelismShareTheRanks) {
   const Layout m({.ep = 2}, 4);
   EXPECT_EQ(m.to_string(), "pp 1 x dp 4 x cp 1 x tp 1 | pp 1 x edp 2 x ep 2 x etp 1 (horizontal)");
   EXPECT_EQ(m.members(Axis::ep, 3), (std::vector{2, 3}));

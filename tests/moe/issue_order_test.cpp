@@ -1,4 +1,4 @@
-// In which order the steps of a pass are issued.
+// Order in which the steps of a pass are issued.
 #include "layers/moe/schedule/issue_order.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,8 @@ TEST(IssueOrder, BuiltInOnesAreAsDocumented) {
 TEST(IssueOrder, BuiltInOrdersAreLegalForAnyNumberOfChunks) {
   for (const IssueOrder& order : built_in_orders())
     for (size_t chunks = 1; chunks <= 9; ++chunks) {
-      const bool fits = order.name != "returns_last" || chunks <= 2;  // else all chunks are there at once
+      // Otherwise all chunks are in flight at the same time.
+      const bool fits = order.name != "returns_last" || chunks <= 2;
       EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, false), "") << order.name;
       EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, true).empty(), fits) << order.name << " " << chunks;
     }
@@ -52,7 +53,7 @@ TEST(IssueOrder, AnIllegalOrderIsExplainedByItsStep) {
   EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is weight_gradients[0], but experts[0] has to come before it");
   EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but it is already an earlier step");
   EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but there are 1 chunks, counted from 0");
-  // Sums of weight gradients would be added up in another order.
+  // The sums of weight gradients would be added in another order.
   EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weights, 1}}, 2),
             "step 3 is weight_gradients[1], but weight_gradients[0] has to come before it");
 }

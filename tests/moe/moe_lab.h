@@ -1,4 +1,4 @@
-// One MoE layer in the surroundings of a test.
+// One MoE layer with the objects that a test needs around it.
 #pragma once
 
 #include "layers/moe/moe_layer.h"
@@ -20,7 +20,7 @@ using layers::Registry;
 using layers::RouterStatistics;
 using layers::StateSet;
 
-/// The MoE layer of small_recipe() with overrides, alone: hidden 16, 4 experts top-2 of 12.
+/// The MoE layer of small_recipe() with overrides, without the other layers: hidden 16, 4 experts top-2 of 12.
 class MoeLab : public Lab {
  public:
   MoeLab(const std::vector<std::string>& overrides, const comm::ProcessGroup& world, int ep = 1,
@@ -32,13 +32,13 @@ class MoeLab : public Lab {
         statistics(1, config.moe.experts, context) {
     for (const auto& p : parameters) {
       p->initialize(default_seed);
-      // Biases start as zero, which would hide where they are added.
+      // Biases start as zero, which would hide an error in the place where they are added.
       if (p->spec().init.kind == Init::Kind::constant) fill_counting(p->local());
     }
   }
   explicit MoeLab(const std::vector<std::string>& overrides = {}) : MoeLab(overrides, alone()) {}
 
-  /// `sequences` of `length` tokens; tokens from `valid` on are padding.
+  /// Returns `sequences` sequences of `length` tokens. Tokens from `valid` on are padding.
   MicroBatch batch(int64_t sequences, int64_t length, int64_t valid = -1) {
     MicroBatch b;
     b.sequences = sequences, b.length = length;

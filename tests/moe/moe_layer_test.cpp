@@ -1,4 +1,4 @@
-// The MoE layer against its formulas, written as loops over tokens in double.
+// The MoE layer compared with its formulas, written as loops over tokens in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,13 +17,13 @@ namespace {
 struct Case {
   std::string name;
   std::vector<std::string> overrides;
-  int64_t valid = 12;  // of 3 sequences of 4 tokens
+  int64_t valid = 12;  // valid tokens of 3 sequences of 4
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 using Row = std::vector<double>;
 
-// A parameter as nested loops see it.
+// Weights of a parameter, for nested loops.
 struct Weights {
   std::vector<double> values;
   int64_t rows, columns;
@@ -39,7 +39,7 @@ class Naive {
  public:
   explicit Naive(MoeLab& lab) : lab_(lab), c_(lab.config.moe) {}
 
-  // An MLP under `prefix`, which is an expert's when it has several.
+  // Computes an MLP under `prefix`; if the prefix has several experts, that of `expert`.
   Row mlp(const std::string& prefix, const Row& x, int64_t expert) const {
     Row activations = affine(prefix + ".up", x, expert);
     const bool gated = c_.expert == moe::ExpertKind::swiglu;
@@ -80,7 +80,7 @@ class Naive {
   }
 
  private:
-  // A parameter, or what is stacked in one.
+  // Returns a parameter, or a part of a stacked parameter.
   Tensor tensor(const std::string& name) const {
     for (const auto& p : lab_.parameters) {
       const Stack& stack = p->spec().stack;
@@ -114,7 +114,7 @@ class Naive {
     order.resize(c_.top_k);
     return order;
   }
-  // True if fewer than `capacity` tokens of the scope go before token t at expert e.
+  // True if fewer than `capacity` tokens of the scope precede token t at expert e.
   bool kept(int64_t t, int64_t e, const std::vector<Row>& scores, const std::vector<std::vector<int64_t>>& chosen,
             const MicroBatch& batch, int64_t valid) const {
     if (!c_.capacity_factor) return true;
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"A3_CapacityWithPadding", {"model.moe.capacity_factor=0.8"}, 7}),
     [](const auto& i) { return i.param.name; });
 
-// The choice is overridden, since a finite difference may cross from one choice to the other.
+// The choice of experts is overridden, since a finite difference may change it.
 class MoeLayerGradients : public testing::TestWithParam<Case> {};
 
 TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
@@ -190,7 +190,7 @@ TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
   gradcheck(lab, {lab.randn({12, lab.config.hidden})},
             [&](Tape& t, const std::vector<Value>& x) {
               const auto out = lab.layer(t, x[0], {.batch = batch});
-              // An evaluation has no auxiliary losses; gradcheck compares it with the training pass.
+              // An evaluation has no auxiliary losses, and gradcheck compares it with the training pass.
               return std::vector<Value>{out.y};
             },
             {.zeros = Zeros::expected, .of_layers = true});
@@ -234,7 +234,7 @@ TEST(MoeLayer, R5_TheSecondBiasIsWeightedByTheRouterProbability) {
 TEST(MoeLayer, CountsChoicesBeforeDropsAndWithoutPadding) {
   MoeLab lab({"model.moe.capacity_factor=0.5", "model.moe.routing=balanced"});
   forward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4, 8));
-  // Eight tokens of two slots over four experts; each keeps half.
+  // Eight tokens have two slots each over four experts. Each expert keeps half.
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{4, 4, 4, 4}));
   EXPECT_EQ(lab.observed().assignments, 16);
   EXPECT_EQ(lab.observed().dropped, 8);
@@ -256,7 +256,7 @@ TEST(MoeLayer, A3_PaddingChangesNoStatisticAndNoValidToken) {
   EXPECT_NEAR(a.z_loss, b.z_loss, tolerance(Dtype::f64, 100));
 }
 
-// A4: what a recomputation reports would be counted twice.
+// A4: if a recomputation reported statistics, they would be counted twice.
 TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
   MoeLab lab;
   const MicroBatch batch = lab.batch(3, 4);
@@ -278,7 +278,7 @@ TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoAuxiliaryLosses) {
   EXPECT_EQ(lab.observed().assignments, 0);
 }
 
-// bf16 logits would lie further apart than these.
+// The difference of the logits is below the resolution of bf16.
 TEST(MoeLayer, A5_TheRouterResolvesWeightsFinerThanBf16) {
   comm::SelfGroup self;
   MoeLab lab({"model.moe.top_k=1", "model.moe.aux_loss.coefficient=0"}, self, 1, Dtype::bf16);
@@ -302,7 +302,7 @@ TEST(MoeLayer, B1_TheBiasMovesByTheSignOfTheLoadOnceABatch) {
   ASSERT_EQ(std::distance(lab.states.begin(), lab.states.end()), 1);
   const auto& state = *lab.states.begin();
   EXPECT_EQ(state.name, "moe.router.bias");
-  lab.layer.finish_batch({7, 3, 5, 5});  // mean 5
+  lab.layer.finish_batch({7, 3, 5, 5});  // the mean is 5
   lab.layer.finish_batch({9, 1, 4, 6});
   EXPECT_EQ(values_of(state.tensor), (std::vector<double>{-0.25, 0.25, 0.125, -0.125}));
 }
@@ -357,7 +357,7 @@ TEST(MoeLayer, R8_EqualLogitsGoToTheFirstExperts) {
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{12, 12, 0, 0}));
 }
 
-// Forward and backward with all gradients of `y` one.
+// Results of forward and backward with all gradients of `y` one.
 struct Passed {
   Tensor y, dx;
 };
@@ -383,7 +383,8 @@ void expect_finite(const Tensor& t) {
 TEST(MoeLayer, R3_ExpertsWithoutTokensGetZeroGradientsFromPoisonedMemory) {
   MoeLab lab({"model.bias=true", "model.moe.shared_experts=1"});
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
-  const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));  // to 0 and 1
+  // All tokens choose experts 0 and 1.
+  const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
   expect_finite(y), expect_finite(dx);
   for (const auto& p : lab.parameters) {
     SCOPED_TRACE(p->name());
@@ -401,7 +402,7 @@ TEST(MoeLayer, F26_EveryTokenToOneExpertIsDroppedToCapacityAndCounted) {
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
   const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{12, 0, 0, 0}));
-  EXPECT_EQ(lab.observed().dropped, 9);  // of 12, the mean of 3 stays
+  EXPECT_EQ(lab.observed().dropped, 9);  // 3 of 12 stay, which is the mean
   expect_zeros(y.slice(0, 3, 12));
   expect_finite(dx);
 }

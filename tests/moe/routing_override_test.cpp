@@ -80,7 +80,7 @@ TEST(RoutingOverride, ZipfDiffersByStepAndLayer) {
   EXPECT_EQ(choose(c, 0, 50), choose(c, 0, 50));
 }
 
-// Weights that have all but vanished must not make it run past the end.
+// Extremely small weights must not make the search run past the end.
 TEST(RoutingOverride, ZipfOfAnExtremeExponentStaysInRange) {
   moe::MoeConfig c = config(moe::Routing::zipf);
   c.zipf_exponent = 300, c.top_k = 6;

@@ -1,4 +1,4 @@
-// An MoE layer on the ranks of a mesh, under any schedule.
+// MoE layer on the ranks of a mesh, under any schedule.
 #pragma once
 
 #include "layers/moe/moe_layer.h"
@@ -29,7 +29,7 @@ inline Words joined(const Words& a, const Words& b) {
   return all;
 }
 
-// An MoE layer of 16 features and 8 experts on one rank of a mesh.
+// MoE layer of 16 features and 8 experts on one rank of a mesh.
 class ScheduledLayer : public Lab {
  public:
   ScheduledLayer(const comm::ProcessGroup& world, const Words& overrides)
@@ -47,13 +47,13 @@ class ScheduledLayer : public Lab {
     for (const auto& p : parameters) p->initialize(default_seed);
   }
 
-  // On the host: it outlives the layer.
+  // Results on the host, because they outlive the layer.
   struct Result {
     Tensor y, dx, aux_losses;
     std::vector<Tensor> gradients;
     RouterStatistics statistics;
   };
-  // Ranks of one dp coordinate hold the same tokens.
+  // Runs forward and backward. Ranks of one dp coordinate hold the same tokens.
   Result run(int64_t sequences = 3, int64_t length = 4) {
     MicroBatch batch;
     batch.sequences = sequences, batch.length = length;

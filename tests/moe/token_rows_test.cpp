@@ -1,5 +1,5 @@
-// Rows of tokens: one copy of a token to each rank that has any of its experts, one weighted sum back (EPS-MoE). Whole
-// numbers, so that every order of sums gives the same bits.
+// Rows of tokens: a token is sent once to each rank with any of its experts, and one weighted sum returns (EPS-MoE).
+// Values are whole numbers, so that every order of sums gives the same bits.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -31,12 +31,12 @@ constexpr int64_t experts = 8, width = 5;
 
 struct Load {
   std::string name;
-  int64_t tokens = 9, top_k = 2;  // of each rank
+  int64_t tokens = 9, top_k = 2;  // tokens of each rank, and slots of each token
   bool to_one_expert = false, of_one_rank = false, all_dropped = false;
 };
 void PrintTo(const Load& l, std::ostream* out) { *out << l.name; }
 
-// `source` names who holds the tokens.
+// Returns the ids of the tokens of rank `source`.
 Tensor ids_of(Lab& lab, const Load& load, int source) {
   const Philox random(1, Purpose::route, cat("source ", source));
   const int64_t tokens = load.of_one_rank && source > 0 ? 0 : load.tokens;
@@ -54,10 +54,10 @@ Tensor ids_of(Lab& lab, const Load& load, int source) {
 struct Way {
   std::string name;
   Chunking chunking{};
-  Overlap overlap = Overlap::sequential;  // not sequential: chunks are computed together
+  Overlap overlap = Overlap::sequential;  // if not sequential, chunks are computed together
 };
 
-// A pass whose expert e on etp rank j multiplies its rows by 1 + e + 10 j; ranks lie as p etp + j.
+// Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 j. Ranks are numbered p etp + j.
 class FactorPass {
  public:
   FactorPass(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange, const Way& way, const Load& load,
@@ -86,7 +86,7 @@ class FactorPass {
   }
   const ep::RoutingPlan& plan() const { return pass.routes.plan; }
 
-  // Returns the rows times the factor and, if weights return beside them, those times the factor.
+  // Returns the rows times the factor and, if weights return with them, the weights times the factor.
   Rows multiplied(Stream& s, size_t c, const Rows& rows) {
     const Tensor by = factors(c), row = Tensor::empty(by.shape(), Dtype::i64, lab.context);
     const auto& k = kernels::kernels(by.device());
@@ -98,7 +98,7 @@ class FactorPass {
     return {rows.values, numbers};
   }
 
-  // Returns a factor for each of the grouped rows of chunk c, or of all.
+  // Returns a factor for each of the grouped rows of chunk c, or of all chunks.
   Tensor factors(size_t c) {
     const auto& offsets = plan().counts.chunks[c].offsets;
     const int64_t local = experts / ep_group->size();
@@ -133,7 +133,7 @@ class FactorPass {
     return lab.values(out, x.shape());
   }
 
-  // Etp ranks hold the same tokens if rows are held alike.
+  // Returns the source of a rank's tokens. Etp ranks hold the same tokens if rows are replicated.
   static int source(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange) {
     return esp_exchange == EspExchange::replicated ? world.rank() / etp_size : world.rank();
   }
@@ -187,7 +187,7 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
   });
 }
 
-// Like backward: rows and a number of each slot come back, results are not weighed on the way.
+// As in backward, rows and a number for each slot return. Results are not weighted.
 TEST_P(TokenRows, AlsoReturnANumberForEachSlot) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
     FactorPass t(world, etp, esp_exchange, way, GetParam());
@@ -244,8 +244,8 @@ TEST(TokenRowsGraph, AnyLegalExecutionOrderGivesTheSameResult) {
       });
 }
 
-// Section 4.2: of P, the activations of all D devices' tokens, of which each visits g devices and these are equally
-// likely, a device sends g P (D - 1) / D^2; without LocalReduce k in the place of g.
+// Section 4.2: P is the activations of the tokens of all D devices. Each token visits g devices, all equally likely. A
+// device sends g P (D - 1) / D^2. Without LocalReduce, k replaces g.
 TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
   constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
   comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {
@@ -270,7 +270,7 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
       t.ep_group->take(comm::TrafficClass::ep);
       schedule::execute(graph, t.lab.context);
 
-      // A row is sent with as many weights as a device has experts for it.
+      // A row is sent with one weight for each expert of the device.
       const int64_t back = width * size_of(Dtype::f64);
       const int64_t there = row_of == RowOf::token ? back + local * size_of(Dtype::f64) : back;
       using plan::eps::Mode;

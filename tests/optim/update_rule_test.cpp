@@ -1,4 +1,4 @@
-// Update rules that a program registers, on slices of every kind.
+// Update rules registered by a program, on slices of every kind.
 #include "optim/update_rule.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace optim;
 
-// Two states, so that a mix-up shows.
+// Rule with two states, so that a mix-up shows.
 class Averaged final : public UpdateRule {
  public:
   std::vector<std::string> states() const override { return {"sum", "steps"}; }
@@ -104,7 +104,7 @@ TEST(UpdateRules, ASkippedStepWritesNothing) {
   expect_zeros(state(optimizer, "sum"));
 }
 
-// More elements than are in memory at a time.
+// There are more elements than are in memory at a time.
 TEST(UpdateRules, OffloadedStatesGiveTheSameBits) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto trained = [](StateOffload offload) {

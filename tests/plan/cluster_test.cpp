@@ -16,7 +16,7 @@ using schedule::LaneSet;
 using schedule::TaskKind;
 using telemetry::TemporaryFolder;
 
-// A profile of 2 nodes with 4 ranks each. The seconds of every link differ, so that a test sees which one was taken.
+// Profile of 2 nodes with 4 ranks each. The seconds of every link differ, so that a test sees which link was used.
 const std::string text = R"(measured: {date: "2025-01-01T00:00:00Z", hexad: 0.1.0, nodes: 2, ranks_per_node: 4}
 links:
   - {operation: all_to_all, group: intra, ranks: 2, nodes: 1, points: [[4096, 0.001], [8192, 0.0015]]}
@@ -140,7 +140,7 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   const auto* tp = rates.find(TaskKind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
-  // 2 rows of one of 8 experts of 10 x 40 are 1600 FLOPs; they take as long by the size of the weight.
+  // 2 rows of one of 8 experts of 10 x 40 are 1600 FLOPs. The weight's size determines their time.
   const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);
@@ -173,7 +173,7 @@ TEST(Rates, OfALinkDoNotFallBelowTheirLastPoint) {
 TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
   const auto seconds = [](double slow) {
     Cluster cluster = load_text(text);
-    // Four experts of 100 x 50: a row of each is 10,000 FLOPs of one.
+    // Four experts have 100 x 50 weights. One row of each takes 10,000 FLOPs per expert.
     for (MeasuredProduct& p : cluster.products) p.points = {std::vector<Curve::Point>{{4, 4e-6}, {8, slow}}};
     return rates_of(cluster, {.groups = {}}).compute.front().seconds(40000);
   };
@@ -183,7 +183,7 @@ TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
 
 TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
   const Cluster cluster = load_text(text);
-  // Without a size the largest shape: 4 rows of each of 4 experts of 100 x 50 are 40,000 FLOPs.
+  // Without a size, the largest shape is used: 4 rows of each of 4 experts of 100 x 50 take 40,000 FLOPs.
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}}).compute.front().seconds(40000), 2e-5);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .element = Element::bf16}).compute.front().seconds(2000), 5e-7);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .copy = CopyKind::offload}).copy.seconds(65536), 1e-4);

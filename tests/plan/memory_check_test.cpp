@@ -1,4 +1,4 @@
-// A job whose ranks need more than their machines have is refused before anything is allocated.
+// A job is refused before any allocation if its ranks need more memory than their machines have.
 #include "tools/plan/memory_check.h"
 
 #include <gtest/gtest.h>
@@ -65,11 +65,11 @@ TEST_F(MemoryCheck, UsesTheLeastMemoryThatAnyRankFinds) {
 TEST_F(MemoryCheck, CountsTheLimitOfAControlGroupForItsOwnRanksOnly) {
   const Recipe recipe = small_recipe();
   const double need = needed(recipe, 2);
-  auto ranks = on_machines(2, 2, need * 4);  // a container each
+  auto ranks = on_machines(2, 2, need * 4);  // each rank in its own container
   for (int64_t r = 0; r < 2; ++r)
     ranks[r].pools.push_back({10 + r, "the limit of control group /", static_cast<int64_t>(need * 1.3)});
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::tight);
-  ranks[1].pools[1].id = 10;  // the same one
+  ranks[1].pools[1].id = 10;  // the same container
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::too_much);
 }
 
@@ -77,11 +77,11 @@ TEST_F(MemoryCheck, CountsTheMemoryOfACardWhereTheModelIsOnCards) {
   Recipe recipe = small_recipe();
   recipe.device = device::DeviceKind::cuda;
   const double need = needed(recipe, 2);
-  auto ranks = on_machines(2, 2, 1);  // of the host's memory nothing is needed
+  auto ranks = on_machines(2, 2, 1);  // the ranks need no host memory
   for (int64_t r = 0; r < 2; ++r)
     ranks[r].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(need * 1.3)}};
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
-  ranks[1].cards[0].id = 0;  // they share a card
+  ranks[1].cards[0].id = 0;  // both ranks share a card
   const MemoryFit shared = fit(recipe, ranks);
   EXPECT_EQ(shared.verdict, Verdict::too_much);
   EXPECT_NE(shared.text.find("of the memory of a GPU (H100) is available"), std::string::npos) << shared.text;

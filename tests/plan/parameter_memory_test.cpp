@@ -1,4 +1,4 @@
-// The formulas of parameter memory against hand counts, and the parameters on a meta device against those of a run.
+// Formulas of parameter memory compared with hand counts. Parameters on a meta device compared with those of a run.
 #include "tools/plan/parameter_memory.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ std::vector<Held> held_by(const ModelInstance& instance) {
 
 class HeldParameters : public testing::TestWithParam<Case> {};
 
-// A rank that has its peers, and one that imagines them.
+// Compares a rank with real peers and a rank with imagined ones.
 TEST_P(HeldParameters, AreTheSameOnAMetaDevice) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   on_ranks(GetParam().ranks, [&](const comm::ProcessGroup& world) {

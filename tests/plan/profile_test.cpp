@@ -80,7 +80,8 @@ TEST(Exchange, SendsTheBytesItNames) {
     });
 }
 
-// Every part on two nodes of two ranks, each a thread; what is measured depends on the machine, its form does not.
+// Profiles every part on two nodes of two ranks, each a thread. The measured values depend on the machine, but their
+// form does not.
 TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   comm::ThreadOptions nodes;
   nodes.node_of_rank = {0, 0, 1, 1};

@@ -1,4 +1,4 @@
-// Counts of groups on a meta device, next to those of the meters of real runs.
+// Counts of groups on a meta device, compared with the meters of real runs.
 #include "tools/plan/traffic_estimate.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-// Experts are loaded evenly, as in the estimate.
+// Returns a recipe with evenly loaded experts, as the estimate assumes.
 Recipe measured(const Case& c) {
   std::vector<std::string> all{"model.hidden=64",
                                "model.layers=4",
@@ -43,7 +43,7 @@ std::vector<TrafficEstimate> measure(const Recipe& recipe, int ranks) {
     TrainingRun run(recipe, world);
     const FixedSource source = documents_of(run.recipe);
     run.step(source);
-    // A rank's count of sent bytes is complete when its receiver is here.
+    // A rank's count of sent bytes is complete once its receiver is here.
     const auto meet = [&] { world.barrier(run.instance.context.compute()).wait(); };
     TrafficEstimate& mine = sent[world.rank()];
     const auto take = [&] {
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
               "parallel.zero=1"}}),
     [](const auto& i) { return i.param.name; });
 
-// If two experts of a token are in one group, which is on one rank, one row travels.
+// If two experts of a token are in one group, which is on one rank, only one row is sent.
 TEST(TrafficOfGroups, IsLowerWhenTokensChooseFewGroups) {
   const auto sent = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{"parallel.ep=8", "schedule.moe.rows=token", "model.moe.experts=16",

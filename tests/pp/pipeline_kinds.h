@@ -1,4 +1,4 @@
-// Every schedule of every size, for tests that hold for all.
+// Every schedule of every size, for tests of general properties.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,8 @@ inline std::vector<PipelineKind> all_kinds() {
   return kinds;
 }
 
-/// Every kind, with one to three chunks if it has a choice of chunks, and also with pairs if it has pairs.
+/// Returns every kind. A kind with a choice of chunks comes with one to three chunks, and a kind that supports pairs
+/// comes with and without pairs.
 inline std::vector<PipelineConfig> all_configs() {
   std::vector<PipelineConfig> configs;
   for (const PipelineKind kind : all_kinds())

@@ -1,4 +1,4 @@
-// Several ranks that meet in collectives.
+// Several ranks with common collectives.
 #include <gtest/gtest.h>
 
 #include "tests/schedule/sample_graphs.h"
@@ -87,7 +87,7 @@ TEST(SimulatedRanks, WaitingForOthersSlowsNothing) {
   Rates rates = unit_rates();
   rates.slowdowns = {{Lane::inter, {Lane::compute}, 0.5}, {Lane::compute, {Lane::inter}, 0.5}};
   const auto ranks = simulate_all(graphs, pair, rates);
-  // Both at half speed until the byte is gone at 2; then 3 more of E at full speed.
+  // Both run at half speed until the byte is sent at 2. Then E runs 3 more at full speed.
   expect_span(ranks[0], 1, 0, 5);
   expect_span(ranks[0], 0, 0, 10);
 }
@@ -96,8 +96,10 @@ TEST(SimulatedRanks, OnlyMembersOfOneGroupMeet) {
   std::vector<TaskGraph> graphs(4);
   for (int rank = 0; rank < 4; ++rank) {
     TaskGraph& g = graphs[rank];
-    const TaskId d = sends(g, Lane::inter, "D", rank + 1);                   // 0 with 2, 1 with 3
-    sends(g, Lane::intra, "G", 10 * (rank + 1), {d}, TaskKind::all_gather);  // 0 with 1, 2 with 3
+    // Ranks 0 and 2 form a pair, and so do ranks 1 and 3.
+    const TaskId d = sends(g, Lane::inter, "D", rank + 1);
+    // Ranks 0 and 1 form a pair, and so do ranks 2 and 3.
+    sends(g, Lane::intra, "G", 10 * (rank + 1), {d}, TaskKind::all_gather);
   }
   const auto ranks = simulate_all(graphs, {{"ep", {0, 1, 0, 1}}, {"tp", {0, 0, 1, 1}}});
   for (int rank : {0, 2}) expect_span(ranks[rank], 0, 0, 3);
@@ -141,7 +143,7 @@ TEST(SimulatedRanks, ErrorsNameTheRanksThatDisagree) {
 
 TEST(SimulatedRanks, AreNamedWhenTheyDeadlock) {
   std::vector<TaskGraph> graphs(2);
-  // Rank 0 exchanges on ep before tp, rank 1 the other way round.
+  // Rank 0 exchanges on ep before tp, rank 1 in the reverse order.
   const TaskId d = sends(graphs[0], Lane::inter, "D", 1);
   sends(graphs[0], Lane::intra, "G", 1, {d});
   const TaskId gather = sends(graphs[1], Lane::intra, "G", 1);

@@ -1,4 +1,4 @@
-// Allowed distance between two ways of computing the same, by the names tests use.
+// Allowed difference of two computations of the same values, by the names that tests use.
 #pragma once
 
 #include "framework/base/tolerance.h"

@@ -1,4 +1,4 @@
-// A copy of a tensor between pages that nobody may touch: a read beyond it ends the test.
+// Copy of a tensor between protected pages: a read beyond it ends the test.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// Contents of a trace file.
+// Reader of trace files.
 #pragma once
 
 #include <zlib.h>

@@ -19,7 +19,7 @@ int count(const std::string& text, const std::string& what) {
   return n;
 }
 
-/// Returns the first flaw of the XML: tags that do not nest, a bare & or <, a control character; empty if it has none.
+/// Returns the first flaw of the XML: tags that do not nest, a bare & or <, a control character. Empty if it has none.
 std::string flaw(const std::string& xml) {
   static const std::regex tag(R"(^<(/?)([A-Za-z]+)((?:\s+[A-Za-z0-9:-]+="[^"<&]*")*)\s*(/?)>)");
   static const std::regex entity("^&(amp|lt|gt|quot);");
@@ -85,7 +85,7 @@ TEST(TimelineSvg, SaysTotalsExposedCommunicationAndTheError) {
 TEST(TimelineSvg, HatchesOnlyTheExposedPartsOfTasks) {
   const SampleTimelines sample;
   const std::string svg = timeline_svg("", {&sample.measured});
-  // D0 as a whole, C0 from 5 to 8; one more in the legend.
+  // D0 is exposed entirely, C0 from 5 to 8. One more bar is in the legend.
   EXPECT_EQ(count(svg, "class=\"exposed\""), 2);
   std::smatch c0;
   const std::regex task(

@@ -1,5 +1,5 @@
-// train.deterministic reaches the kernels. This program has a CPU table of its own, the CPU's but for attention, which
-// notes what it is asked for; the linker then leaves out the one in the library.
+// Tests that train.deterministic reaches the kernels. This program has its own CPU table: the library's table with
+// another attention that records its requests. The linker then leaves out the library's table.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -78,7 +78,7 @@ TEST(Deterministic, TheRecipesSettingReachesEveryAttentionCall) {
   }
 }
 
-TEST(Deterministic, OnTheCpuTheWishChangesNoBit) {
+TEST(Deterministic, TheSettingChangesNoBitOnTheCpu) {
   std::vector<Trajectory> all;
   for (const char* wish : {"true", "true", "false", "false"}) {
     const Recipe recipe = small_recipe({cat("train.deterministic=", wish), "train.threads=2"});

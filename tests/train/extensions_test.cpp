@@ -1,4 +1,5 @@
-// Routers and optimizers that a program registers: the same run under every layout, from any layout's checkpoint.
+// Routers and optimizers that a program registers. A run is the same under every layout, and continues from any
+// layout's checkpoint.
 #include <gtest/gtest.h>
 
 #include "framework/tensor/host_read.h"
@@ -20,7 +21,7 @@ namespace {
 
 const comm::SelfGroup self;
 
-// A token's id says which experts it visits; a gate of two products weighs them.
+// Router that chooses a token's experts by its id. A gate of two products weights them.
 class ByToken final : public moe::Router {
  public:
   ByToken(const moe::RouterSpec& s, const Builder& b)
@@ -50,7 +51,7 @@ class ByToken final : public moe::Router {
   moe::Gate narrow_, gate_;
 };
 
-// Has its own way from nothing to weights, and no scores.
+// Router that computes weights without a gate, and has no scores.
 class Even final : public moe::Router {
  public:
   explicit Even(const moe::RouterSpec& s)
@@ -167,7 +168,7 @@ TEST(Extensions, EstimatesKnowTheStatesOfARegisteredOptimizer) {
   EXPECT_EQ(small_recipe({"optim.name=sgd"}).optim.states, 0);
 }
 
-// This one sends all tokens to the first experts.
+// The router used here sends all tokens to the first experts.
 TEST(Extensions, EstimatesAskTheRoutingModelForEveryRouter) {
   const Extensions extensions = extended();
   const Recipe r = recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
@@ -221,7 +222,7 @@ TEST(Extensions, EveryIllegalSettingIsReportedAtOnce) {
     EXPECT_NE(problems.find(key + " ("), std::string::npos) << problems;
 }
 
-// The declaration decides, not what the factory happens to do.
+// The declaration decides, whatever the factory does.
 TEST(Extensions, AFactoryThatReadsWhatItDoesNotDeclareIsABug) {
   const auto message_when = [](const std::function<void(const moe::RouterSpec&)>& read) {
     Extensions e = extended();

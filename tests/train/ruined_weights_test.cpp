@@ -1,4 +1,4 @@
-// Fault 19: weights that are not numbers are neither saved nor loaded unnoticed.
+// Fault 19: NaN weights are neither saved nor loaded without an error.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,7 +42,7 @@ TEST(Fault19, ALoadNamesTheTensor) {
   const Scratch scratch;
   TrainingRun run(recipe_in(scratch), self);
   ruin(run);
-  // Written as by another program: whole, with right digests; only its numbers are none.
+  // The file is complete with correct digests, as if written by another program, but a weight is NaN.
   const io::CheckpointStore store(scratch / "checkpoints");
   io::CheckpointWriter writer(store, 1);
   writer.create();

@@ -1,4 +1,4 @@
-// A folder that lives as long as a test.
+// Folder that lives as long as a test.
 #pragma once
 
 #include <cstdlib>

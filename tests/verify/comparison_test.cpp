@@ -90,7 +90,7 @@ TEST_F(Comparing, NonFiniteValuesOnBothSidesAgree) {
   }
 }
 
-// Backward computes the last layer's first.
+// Backward computes the gradient of the last layer first.
 TEST_F(Comparing, WhereAllIsNaNTheLastLayersGradientComesFirst) {
   const std::vector<std::string> order{"embedding.weight", "layers.2.w", "layers.10.w", "head.weight"};
   TensorMap tensors;
@@ -116,7 +116,7 @@ TEST_F(Comparing, WhereAllIsNaNTheLastLayersGradientComesFirst) {
 TEST_F(Comparing, PiecesAreComparedWhereTheyLie) {
   Comparer c(allowed);
   const WholeMap want = expected({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
-  // Columns 1 and 2 of rows 1 and 2 are 5 6 9 10; of those elements 1 .. 2 are 6 9.
+  // Columns 1 and 2 of rows 1 and 2 are 5 6 9 10. Elements 1 .. 2 of these are 6 9.
   c.tensors(1, "weight", want,
             {{"w", {3, 4}, {{1, 1}, {2, 2}}, 1, tensor({6, 9}, {2}), false},
              {"w", {3, 4}, {{0, 0}, {3, 4}}, 0, tensor({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12}), true}});
@@ -192,7 +192,7 @@ TEST_F(Comparing, ComparedStepsTensorsAndElementsAreCounted) {
   EXPECT_TRUE(merged(c).compared.something());
 }
 
-// One element may be far off if all elements together are not.
+// One element may differ strongly if all elements together do not.
 TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
   const auto compare = [&](double wrong) {
     Comparer c(0.2, Measure::root_mean_square);

@@ -1,4 +1,4 @@
-// All legal meshes of a number of ranks, and runs that show every pair of settings.
+// All legal meshes of a number of ranks, and runs that cover every pair of settings.
 #include "tools/verify/covering.h"
 
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ TEST(Meshes, AreAcceptedByTheLayout) {
   }
 }
 
-// On the nodes that threads play, every group that rows are sent in is even, and two steps are tried where there are
-// two.
+// On the nodes that threads simulate, every group in which rows are sent is even. All-to-alls in two steps are tested
+// if there are two levels.
 TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
   const auto option =
       std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "all_to_all"; });
@@ -70,7 +70,7 @@ TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
   }
 }
 
-// Returns the pairs of settings that a run shows, without the generator's numbering.
+// Returns the pairs of settings that a run covers, without the generator's numbers.
 std::set<std::string> pairs_of(const Variant& v) {
   std::vector<std::string> settings;
   for (size_t i = 0; i < options().size(); ++i)
@@ -84,7 +84,7 @@ std::set<std::string> pairs_of(const Variant& v) {
   return out;
 }
 
-// Every pair that any variant of these meshes could show.
+// Returns every pair that any variant of these meshes could cover.
 std::set<std::string> all_pairs(const std::vector<MeshSizes>& meshes, const Illegal& illegal) {
   std::set<std::string> out;
   for (const MeshSizes& m : meshes)
@@ -128,8 +128,8 @@ TEST_P(Covers, EveryMeshAndEveryPairAtLeastOnce) {
 INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
 
 TEST(Covering, NeedsFewRunsBesideTheMeshes) {
-  // 10 of the 46 meshes have stages: they alone can show the 64 pairs of pipeline and moe, and many others; the 6 whose
-  // ep group has two levels alone can show the 16 of all_to_all and moe.
+  // 10 of the 46 meshes have stages. Only these can cover the 64 pairs of pipeline and moe, and many other pairs. Only
+  // the 6 whose ep group has two levels can cover the 16 pairs of all_to_all and moe.
   EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 88u + 12u);
   EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 40u + 8u);
 }
@@ -154,7 +154,8 @@ TEST(Covering, LeavesOutIllegalVariantsAndCountsMeshesByReason) {
   const Covering c = cover(meshes_of(8), illegal, 1);
   EXPECT_EQ(c.meshes, 146 - 10);
   EXPECT_EQ(c.refused, (std::map<std::string, int64_t>{{"too many heads", 10}}));
-  // zero=3 alone is illegal with stages, so that pair is never wanted; the other two are legal until they meet.
+  // With stages, zero=3 is illegal by itself, so that pair is never needed. The other two settings are legal, but not
+  // together.
   EXPECT_EQ(c.impossible, (std::vector<std::string>{"recompute=norms with sp=true"}));
   for (const Variant& v : c.runs) EXPECT_EQ(illegal(v), "") << v.text();
   std::set<std::string> shown;

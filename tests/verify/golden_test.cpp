@@ -1,4 +1,4 @@
-// An error that is equal in every layout shows in no comparison of layouts: here a number of another origin shows it.
+// An error that is equal in every layout shows in no comparison of layouts. Here a number of another origin reveals it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 using Direction = std::map<std::string, std::vector<double>>;
 
-// The first step, from weights that are moved along `direction` by `length` first.
+// Returns the first step, from weights that are moved along `direction` by `length` first.
 Trajectory::Step first_step(const Recipe& recipe, const Direction& direction = {}, double length = 0) {
   const comm::SelfGroup self;
   TrainingRun run(recipe, self);
@@ -31,14 +31,14 @@ Trajectory::Step first_step(const Recipe& recipe, const Direction& direction = {
 
 struct AuxLoss {
   std::string name, key;
-  double layers::RouterStatistics::*sum;  // over micro-batches
+  double layers::RouterStatistics::*sum;  // sum over micro-batches
 };
 void PrintTo(const AuxLoss& p, std::ostream* out) { *out << p.name; }
 
 class AuxLosses : public testing::TestWithParam<AuxLoss> {};
 
-// The recipe weighs the mean over MoE layers and micro-batches. The difference of two loss gradients is the gradient of
-// the auxiliary loss. Its norm must equal the slope of the reported, unweighted losses along it.
+// The recipe weights the mean over MoE layers and micro-batches. The difference of two loss gradients is the gradient
+// of the auxiliary loss. Its norm must equal the slope of the reported, unweighted losses along it.
 TEST_P(AuxLosses, AreWeighedByTheirCoefficientOverTheirLayersAndMicroBatches) {
   const AuxLoss& aux_losses = GetParam();
   constexpr double coefficient = 0.5, step = 1e-5;

@@ -1,4 +1,4 @@
-// A crash of an oracle is told as such, and so is what it throws.
+// A crash of an oracle is reported as a crash, and its exceptions are reported, too.
 #include "tools/verify/oracle_keeper.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Bugs inside communication, planted one by one: verify finds each when ranks exchange messages as processes do, over
-// the network that chooses what is hardest for them, whatever its seed.
+// Bugs inside communication, planted one by one. Ranks exchange messages like processes, over an adversarial network.
+// verify finds each bug, whatever the network's seed.
 #include <gtest/gtest.h>
 
 #include "tests/comm/hasty_message_plan.h"
@@ -35,8 +35,8 @@ class InsideCommunication final : public Sabotage {
 
 struct Bug {
   std::string name;
-  std::vector<std::string> overrides;  // of the recipe that shows it
-  std::string layout;                  // of four ranks
+  std::vector<std::string> overrides;  // for the recipe that shows it
+  std::string layout;                  // a layout of four ranks
   InsideCommunication sabotage;
 };
 void PrintTo(const Bug& b, std::ostream* out) { *out << b.name; }

@@ -1,4 +1,4 @@
-// Output of a verification for a person.
+// Readable output of a verification.
 #include "tools/verify/session.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace hexad::verify {
 using namespace base;
 namespace {
 
-// Wrong where tensors are cut, and a crash where sequences are.
+// Returns an outcome that is wrong if tensors are split, and a crash if sequences are split.
 Outcome pretended(const Variant& v) {
   Outcome o{.variant = v};
   o.comparison = {.worst = {2, "weight w", 1e-13, ""},

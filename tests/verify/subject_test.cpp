@@ -112,7 +112,7 @@ TEST_F(SubjectTest, AnEventfulOracleStartsElsewhereAndSkipsItsFirstStep) {
   EXPECT_LT(eventful.steps[2].result.lr, eventful.steps[1].result.lr);
 }
 
-// Sequences are their own scope there: how many a micro-batch has decides nothing.
+// Each sequence is its own scope there, so the number of sequences in a micro-batch has no effect.
 TEST_F(SubjectTest, TheOracleOfSequencesHasMicroBatchesOfOne) {
   const Subject s = subject();
   EXPECT_EQ(s.oracle_recipe("sequences").batch.micro, 1);
@@ -131,7 +131,7 @@ TEST_F(SubjectTest, TheTrainingLoopAgreesWithTheOracle) {
   }
 }
 
-// A recipe's own rows in fp8 are verified like those of the subject.
+// If a recipe has rows in fp8, they are verified like those of the subject.
 TEST_F(SubjectTest, ARecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
   EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 does not differ from the recipe");
@@ -144,7 +144,7 @@ TEST_F(SubjectTest, ARecipeWithRowsInFp8IsVerified) {
   }
 }
 
-// One replica has rows and another replica of the same experts has none.
+// One replica of some experts has rows, and another replica of the same experts has none.
 TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
   const Subject s = subject({"model.moe.experts=8", "batch.global=4"});
   compute_oracle(s, Saves::no, "idle_ranks");
@@ -166,7 +166,7 @@ TEST_F(SubjectTest, AMemoryLimitIsTheLeastLegalOneOfTheLayout) {
   EXPECT_FALSE(s.recipe_for(layout("dp=2,ep=2,memory_reuse=s1", 2)).schedule.moe.memory_limit);
 }
 
-// The recipe's own limit is not of use to a run that keeps everything, the oracle being the first of them.
+// The recipe's own limit does not suit runs that keep everything, such as the oracle.
 TEST_F(SubjectTest, ARecipeWithAMemoryLimitIsVerified) {
   const Subject s = subject({"schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000"});
   const Oracle oracle = compute_oracle(s);
@@ -197,7 +197,7 @@ TEST_F(SubjectTest, AFailureOfTrainingIsAnOutcome) {
   EXPECT_FALSE(o.agrees());
 }
 
-// By their own scores some tokens would visit other experts than the oracle's, and counts would differ.
+// By their own scores, some tokens would visit other experts than in the oracle, and counts would differ.
 TEST_F(SubjectTest, RoundedRunsVisitTheExpertsThatTheOracleChose) {
   for (const char* device : {"cpu", "emulated"}) {
     const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",
@@ -215,7 +215,7 @@ TEST_F(SubjectTest, RoundedRunsVisitTheExpertsThatTheOracleChose) {
   }
 }
 
-// One rank of etp adds the bias of the down product; the others gather and reduce it at the same time as that one.
+// One rank of etp adds the bias of the down product. The other ranks gather and reduce it at the same time.
 TEST_F(SubjectTest, ABiasThatOneRankAddsIsGatheredAndReducedByAll) {
   const Subject s = subject({"model.bias=true"});
   const Oracle oracle = compute_oracle(s);

@@ -13,7 +13,7 @@ using device::Device;
 
 namespace {
 
-// In one collective, however many there are: a step has dozens of small numbers to report.
+// Reduces all values in one collective, because a step reports dozens of small numbers.
 std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op, const comm::ProcessGroup& group,
                                 Device device) {
   const Device host = device.host();
@@ -60,7 +60,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
 void StepMeter::add_memory(telemetry::StepMetrics& m) {
   device::DeviceContext& context = state_.instance.context;
   device::MemoryStats memory = context.allocator()->stats();
-  if (recipe_.offload.any()) {  // kept in a file, by an allocator of its own
+  if (recipe_.offload.any()) {  // offloaded activations are in a file, with its own allocator
     const auto& files = context.offload_allocator();
     memory.peak[base::ordinal(Category::offload)] = files->stats().peak_in(Category::offload);
     files->reset_peaks();
@@ -94,7 +94,7 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
   m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
 }
 
-// The first and the last step of a start count as well, so that every report shows loads.
+// The first and the last step of a start count, too, so that every report shows loads.
 bool StepMeter::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);

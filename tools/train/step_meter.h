@@ -12,23 +12,23 @@
 
 namespace hexad::train {
 
-/// Times each step and makes its metrics.
+/// Times each step and computes its metrics.
 class StepMeter {
  public:
-  /// Made before the first step of this start. `flops_per_token` covers forward and backward; `warn` receives warnings
-  /// about slow ranks. All references outlive the meter.
+  /// Makes the meter before the first step of this start. `flops_per_token` covers forward and backward. `warn`
+  /// receives warnings about slow ranks. All references outlive the meter.
   StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world, std::unique_ptr<PeakMeter> peak,
             double flops_per_token, std::function<void(const std::string&)> warn);
 
-  /// Clock of the ranks; a step begins and ends on it.
+  /// Returns the clock of the ranks, by which a step begins and ends.
   RankClock& clock() { return clock_; }
   /// Returns the metrics of the step that has ended. Collective.
   telemetry::StepMetrics metrics_of(const StepResult& result);
-  /// Measures the peak again when that costs little beside the steps. Collective, after metrics_of().
+  /// Measures the peak again if its cost is small against the steps. Collective, after metrics_of().
   void update_peak(const StepResult& result, const telemetry::StepMetrics& metrics);
 
  private:
-  /// Fills the peaks of memory since the step before: of each category, the rank with the most. Collective.
+  /// Fills in the peaks of memory since the previous step: for each category, the largest over ranks. Collective.
   void add_memory(telemetry::StepMetrics& metrics);
   void add_routers(telemetry::StepMetrics& metrics, const StepResult& result) const;
   /// True if the metrics of `step` show the load of every expert.
@@ -41,7 +41,7 @@ class StepMeter {
   const std::function<void(const std::string&)> warn_;
   RankClock clock_;
   const double flops_per_token_;
-  const int64_t started_after_;  // step
+  const int64_t started_after_;  // last step before this start
 };
 
 }  // namespace hexad::train

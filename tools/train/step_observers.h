@@ -1,4 +1,4 @@
-// Observers of the steps of a run besides the loop: faults for tests, trace, adviser, replica check, metrics.
+// Observers of a run's steps: faults for tests, trace, adviser, replica check, metrics.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace hexad::train {
 
-/// Steps that changed no weights.
+/// Counter of consecutive steps that changed no weights.
 class SkippedSteps {
  public:
-  /// Warns of a step that was skipped, and of the first one without targets.
+  /// Warns of a skipped step, and of the first step without targets.
   void note(int64_t step, const StepResult& result, const TrainingDirectory& directory);
-  /// Throws Error(numeric) if `most` or more steps in a row were skipped, up to `step`.
+  /// Throws Error(numeric) if `most` or more consecutive steps up to `step` were skipped.
   void require_fewer(int64_t most, int64_t step) const;
 
  private:
@@ -22,23 +22,25 @@ class SkippedSteps {
   bool told_of_no_targets_ = false;
 };
 
-/// The observers are told of each step in one order on all ranks, because most of them communicate.
+/// Calls the observers at each step. Their order is the same on all ranks, because most of them communicate.
 class StepObservers {
  public:
-  /// Collective. An empty `make_adviser`: the recipe's schedule stands. All references outlive the observers.
+  /// Makes the observers. If `make_adviser` is empty, the recipe's schedule is used unchanged. All references outlive
+  /// the observers. Collective.
   StepObservers(const Recipe& recipe, TrainingState& state, const comm::World& world,
                 const TrainingDirectory& directory, std::unique_ptr<StepMeter> meter, const MakeAdviser& make_adviser);
 
-  /// Before the work of `step`. Collective. Throws Error(usage) if another job has taken the run directory over.
+  /// Notifies the observers before the work of `step`. Collective. Throws Error(usage) if another job has taken over
+  /// the run directory.
   void begin_step(int64_t step);
-  /// After the step with `result`, which the state's progress counts; its metrics go to `sinks`. Collective. Throws
-  /// Error(numeric) if replicas differ or too many steps were skipped.
+  /// Notifies the observers after a step. The state's progress already counts it. Sends its metrics to `sinks`.
+  /// Collective. Throws Error(numeric) if replicas differ or too many steps were skipped.
   void end_step(const StepResult& result, telemetry::MetricsSink& sinks);
-  /// After the last step. Collective.
+  /// Ends the trace after the last step. Collective.
   void end() { trace_.end(); }
 
   RankClock& clock() { return meter_->clock(); }
-  /// Null if there is none.
+  /// Returns the adviser, or null.
   const ScheduleAdviser* adviser() const { return adviser_.get(); }
 
  private:

@@ -1,4 +1,4 @@
-// The library of training for a program of one's own (docs/embedding.md): target hexad::train.
+// Library for training in a user's own program (docs/embedding.md): target hexad::train.
 #pragma once
 
 #include "framework/data/training_data.h"

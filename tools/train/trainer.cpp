@@ -23,7 +23,7 @@ namespace {
 
 bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-// Names what may end the process before it has saved.
+// Returns the events that may end the process before it has saved.
 std::string end_without_save() {
   if (!end_requested()) return {};
   const std::optional<double> patience = mpirun_patience();
@@ -86,7 +86,7 @@ ExitCode Trainer::run() {
 
 ExitCode Trainer::train() {
   sinks_.on_start(start_.run);
-  bool preempted = any_rank_asked_to_stop();  // while it was loading
+  bool preempted = any_rank_asked_to_stop();  // a signal came while the run was loading
   if (progress().step < recipe_.train.steps && !preempted) begin_steps();
   while (progress().step < recipe_.train.steps && !preempted) {
     const int64_t step = progress().step + 1;
@@ -104,8 +104,8 @@ ExitCode Trainer::train() {
       preempted = any_rank_asked_to_stop();
     }
     if (preempted) directory_.info(fmt::format("asked to stop: saves after step {}{}", step, end_without_save()));
-    // A save at the end has nothing to go on to: there it must succeed. After a skipped step the weights may be what is
-    // broken, which a save would refuse.
+    // A save at the end must succeed, because no later one follows. After a skipped step the weights may be broken, and
+    // a save would refuse them.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
     if (ends || (!result.skipped && is_due(step, recipe_.checkpoint.every)))
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
@@ -114,7 +114,7 @@ ExitCode Trainer::train() {
   return preempted ? end_preempted() : end_done();
 }
 
-// Not earlier: a start that fails while it loads, or has no step to train, must leave all files unchanged.
+// Runs only now: if a start fails while it loads, or has no step to train, all files must stay unchanged.
 void Trainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();
@@ -215,7 +215,7 @@ void Trainer::write_report(const std::string& trouble, Samples samples) {
                      .samples = std::move(samples),
                      .timelines = std::move(advice.timelines)});
     if (trained || trouble.empty()) write_run_report(dir);
-  } catch (const std::exception& e) {  // whatever it is: why the run failed must still be told
+  } catch (const std::exception& e) {  // any error: the reason why the run failed must still be reported
     directory_.warn(cat("no report: ", e.what()));
   }
 }

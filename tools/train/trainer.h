@@ -1,4 +1,4 @@
-// The training run: what `hexad train` does between reading the recipe and exiting.
+// The training run: the work of `hexad train` between reading the recipe and exiting.
 #pragma once
 
 #include <memory>
@@ -22,30 +22,34 @@ using base::ExitCode;
 
 class Trainer {
  public:
-  /// Collective. Opens run directory, data, model, and the checkpoint to resume from. Everything that can be wrong with
-  /// the recipe's paths fails here, before step 0.
+  /// Opens run directory, data, model, and the checkpoint to resume from. Every error in the recipe's paths is found
+  /// here, before step 0. Collective.
   Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, const MakeAdviser& make_adviser = {});
 
-  /// Trains to the last step; returns done, or preempted after a signal (state saved). Throws Error otherwise.
+  /// Trains to the last step. Returns done, or preempted if a signal ended the run (state saved). Otherwise throws
+  /// Error.
   ExitCode run();
 
-  /// Estimated seconds of a save, on rank 0 before run(): it warns if mpirun leaves less time when it ends the job.
+  /// Sets the estimated seconds of a save, on rank 0 before run(). Warns if mpirun leaves less time when it ends the
+  /// job.
   void expect_save(double seconds) { patience_.expect_save(seconds); }
 
  private:
-  /// Body of run(), which reports its failure.
+  /// Does the work of run(), which reports its failure.
   ExitCode train();
   void begin_steps();
-  /// True if a signal has asked any rank to save and end. Collective.
+  /// True if a signal has requested any rank to save and end. Collective.
   bool any_rank_asked_to_stop();
-  /// Returns nothing without a held-out set. `sequences`: see evaluate(). Collective.
+  /// Evaluates the held-out set; returns nothing without one. `sequences`: see evaluate(). Collective.
   std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
-  /// Evaluates the sample once more, the last point of its curve, and then the whole set, whose result it returns.
+  /// Evaluates the sample once more, for the last point of its curve. Then evaluates the whole set and returns that
+  /// result.
   std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
   ExitCode end_preempted();
   ExitCode end_done();
-  /// Records how the run ended and makes report.html. `trouble`: why it ended early, a sentence; empty: it did not.
+  /// Records how the run ended, and writes report.html. `trouble` is a sentence that says why the run ended early;
+  /// empty if it did not.
   void write_report(const std::string& trouble, Samples samples = {});
   bool leader() const { return world_.rank() == 0; }
   const Progress& progress() const { return state_->progress; }
@@ -59,7 +63,7 @@ class Trainer {
   std::unique_ptr<TrainingState> state_;
   std::unique_ptr<StepObservers> observers_;
   RunStart start_;
-  telemetry::MetricsHub sinks_;  // rank 0 only has any
+  telemetry::MetricsHub sinks_;  // used on rank 0 only
 };
 
 }  // namespace hexad::train

@@ -10,7 +10,7 @@ namespace hexad::train {
 
 /// Model, optimizer, step and progress of a run on this rank.
 struct TrainingState {
-  /// `say` is told by rank 0 how tensors of devices come to other ranks.
+  /// Makes the state. On rank 0, `say` receives the path of device tensors between ranks.
   TrainingState(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 std::function<void(const std::string&)> say)
       : instance(recipe, extensions, world, std::move(say)),

@@ -10,7 +10,8 @@ using device::Device;
 
 namespace {
 
-// [T] i64: where each token lies among the rows of one rank of `batch`'s context after the other; undefined: in order.
+// Returns the position of each token among the rows of the ranks of `batch`'s context, rank by rank: [T] i64. Undefined
+// if the rows are in order.
 Tensor rows_of_tokens(const layers::MicroBatch& batch, Device device) {
   const cp::ContextSplit split = batch.split();
   if (split.ranks == 1) return {};

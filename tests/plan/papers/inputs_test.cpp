@@ -17,7 +17,7 @@ Paper paper_of(std::string_view name) {
   return *std::ranges::find(all, name, &Paper::name);
 }
 
-/// The paper's example in recipes/papers, changed.
+/// Returns the paper's example in recipes/papers, with overrides.
 Json example(std::string_view paper, const std::string& file, const Overrides& overrides = {}) {
   const std::string path = HEXAD_SOURCE_DIR "/recipes/papers/" + file;
   return Json::parse(paper_of(paper).evaluate(config::load(path, overrides)));
@@ -32,12 +32,12 @@ std::string refusal(std::string_view paper, std::string_view text) {
   return "accepted";
 }
 
-/// The papers cut digits off, and add what is left.
+/// Expects a printed value in milliseconds. The papers truncate digits, and then add the truncated values.
 void expect_milliseconds(const Json& seconds, double printed) {
   EXPECT_NEAR(seconds.get<double>() * 1e3, printed, 0.005) << seconds;
 }
 
-TEST(Inputs, MontasTable8) {
+TEST(Inputs, MontasExampleGivesTable8) {
   const Json out = example("monta", "monta-table8.yaml");
   expect_milliseconds(out["baseline"]["T_seconds"], 6.909);
   expect_milliseconds(out["O1"]["AA"]["seconds"], 1.012);
@@ -90,7 +90,7 @@ step: {T_step: 1.0, n_A2A: 30, tokens: 65536, F: 1e16, FP: 5e15}
   EXPECT_EQ(step["baseline"]["mfu"], 2);
 }
 
-TEST(Inputs, MpmoesSavings) {
+TEST(Inputs, MpmoesExampleGivesTheSavings) {
   const Json out = example("mpmoe", "mpmoe-gpt-xl.yaml");
   const auto saved = [&](size_t i) { return out["memory"]["by_n"][i]["delta_M_act"]["elements"].get<double>(); };
   EXPECT_EQ(out["memory"]["by_n"][1]["n"], 2);
@@ -111,7 +111,7 @@ TEST(Inputs, MpmoeWithoutSpeedsIsMemoryOnly) {
   EXPECT_FALSE(out.contains("configurations"));
 }
 
-TEST(Inputs, ParmsLayer) {
+TEST(Inputs, ParmsExampleGivesTheLayer) {
   const Json out = example("parm", "parm-table3.yaml");
   EXPECT_DOUBLE_EQ(out["x_elements"].get<double>(), 4.0 * 1024 * 2048);
   EXPECT_DOUBLE_EQ(out["y_elements"].get<double>(), 4 * 2.4 * 4 * 1024 * 2048);
@@ -122,7 +122,7 @@ TEST(Inputs, ParmsLayer) {
   for (const Json& claim : out["claims"]) EXPECT_EQ(claim["holds"], true) << claim;
   const double best = std::min(out["t_D1_seconds"].get<double>(), out["t_D2_seconds"].get<double>());
   EXPECT_DOUBLE_EQ(out["baseline"]["speedup"].get<double>(), out["baseline"]["t_B_seconds"].get<double>() / best);
-  // Every collective of the baseline carries N_MP times too much, and there are two more of them.
+  // Every collective of the baseline carries N_MP times too much, and it has two more of them.
   EXPECT_GT(out["baseline"]["speedup"].get<double>(), 4);
 }
 

@@ -69,7 +69,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return *count ? cudaSuccess : set_last_error(cudaErrorNoDevice);
 }
 
-// An H100's, as far as anybody asks.
+// Fills in the properties of an H100 that callers read.
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   if (device < 0 || device >= device_count()) return set_last_error(cudaErrorInvalidDevice);
   *p = {};

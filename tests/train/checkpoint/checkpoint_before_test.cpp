@@ -1,4 +1,4 @@
-// Checkpoints of before, in which what is one parameter now was several, are read (tests/golden/README.md).
+// Reading of older checkpoints, in which the present single parameter was several (tests/golden/README.md).
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -27,13 +27,13 @@ const std::string golden = HEXAD_SOURCE_DIR "/tests/golden/separate_gate_and_up"
 Recipe golden_recipe(const ParallelConfig& parallel = {}) {
   Recipe r = load_recipe(config::load(golden + "/recipe.yaml"), Registry(), 0);
   r.parallel = parallel;
-  r.distributed.bucket_bytes = 1;  // a bucket for each parameter, so that ZeRO cuts each into pieces
+  r.distributed.bucket_bytes = 1;  // a bucket for each parameter, so that ZeRO splits each of them
   return r;
 }
 
 data::SyntheticSource tokens_of(const Recipe& r) { return {r.model.vocab, r.model.context, r.train.seed}; }
 
-// Reports of the program that wrote the checkpoint on the run's steps.
+// Report on a step by the program that wrote the checkpoint.
 struct Step {
   double loss, norm;
 };
@@ -43,7 +43,8 @@ constexpr Step steps[] = {{3.2058674353219603, 1.887352559835723},  {3.349930707
 void expect_steps(TrainingRun& run, size_t first, size_t last) {
   const Recipe& recipe = run.recipe;
   const double rounding =
-      step_tolerance(Dtype::f64, recipe.batch.global * recipe.model.context, recipe.model.layers);  // relative
+      // Relative tolerance.
+      step_tolerance(Dtype::f64, recipe.batch.global * recipe.model.context, recipe.model.layers);
   for (size_t i = first; i < last; ++i) {
     const StepResult r = run.step(tokens_of(recipe));
     EXPECT_NEAR(r.loss, steps[i].loss, rounding * steps[i].loss) << "step " << i + 1;
@@ -61,7 +62,7 @@ struct Layout {
   ParallelConfig parallel;
 };
 
-// True if this rank's part of a gate_up begins or ends inside of a gate or an up.
+// True if this rank's part of a gate_up begins or ends inside a gate or an up.
 bool owns_part_of_a_gate_or_up(const TrainingRun& run) {
   for (const dp::Bucket& bucket : run.instance.buckets.buckets())
     for (const dp::Bucket::Entry& e : bucket.entries) {
@@ -136,7 +137,7 @@ TEST(CheckpointsOfBefore, HoldTheSameBitsAsCurrentOnes) {
       expect_bitwise(saved, run.states());
     });
   }
-  auto weights = io::Checkpoint::open(old, io::Check::full);  // train.init_from, generation
+  auto weights = io::Checkpoint::open(old, io::Check::full);  // for train.init_from and generation
   TrainingRun run(recipe, self);
   Checkpointer::load_weights(weights, run.instance);
   for (const auto& [name, w] : run.weights()) expect_bitwise(saved.at(name + "/main"), w, Zeros::expected);

@@ -1,4 +1,4 @@
-// K1, K2: what one layout saves, any other loads, bit for bit.
+// K1, K2: a checkpoint saved under one layout loads under any other, bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ Recipe recipe_in(const Scratch& scratch, const ParallelConfig& parallel = {}) {
   return r;
 }
 
-// Trains three steps under `layout` and saves; returns the whole tensors.
+// Trains three steps under `layout` and saves. Returns the whole tensors.
 TensorMap save_under(const Layout& layout, const Scratch& scratch) {
   TensorMap states;
   on_ranks(layout.ranks, [&](const comm::ProcessGroup& world) {
@@ -142,7 +142,7 @@ TEST(CheckpointLayouts, F19_ANanWeightIsNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000001"));
 }
 
-// Such a file may come from elsewhere.
+// Such a file may come from another program.
 TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
   const Scratch scratch;
   save_under({}, scratch);
@@ -164,7 +164,7 @@ TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
             store.path(3) + ": 'layers.1.moe.router.weight' [4, 16] holds nan at element 5");
 }
 
-// A new run may begin with the weights of another precision and optimizer.
+// A new run may begin with weights saved under another precision and optimizer.
 TEST(CheckpointLayouts, WeightsAloneLoadIntoAnotherPrecision) {
   const Scratch scratch;
   const TensorMap saved = save_under(two, scratch);

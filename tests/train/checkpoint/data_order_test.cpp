@@ -48,7 +48,7 @@ class Runs {
     const comm::World world;
     ASSERT_EQ(Trainer(recipe(run, keys), Registry(), world).run(), ExitCode::done);
   }
-  /// Gives `to` the checkpoint of step 3 of `from`, its manifest changed.
+  /// Copies the checkpoint of step 3 of `from` to `to`, with a changed manifest.
   void copy_checkpoint(const std::string& from, const std::string& to,
                        const std::function<void(io::RunState&)>& change) const {
     const std::string step = "/checkpoints/step-00000003";
@@ -60,7 +60,7 @@ class Runs {
     std::ofstream(path) << io::manifest_to_json(manifest);
   }
 
-  /// Digests of everything that the last checkpoint holds.
+  /// Returns digests of all contents of the last checkpoint.
   std::vector<std::string> end_of(const std::string& run) const {
     auto checkpoint = io::Checkpoint::open(folder_ / (run + "/checkpoints/step-00000006"), io::Check::full);
     std::vector<std::string> digests;
@@ -80,7 +80,7 @@ void say(io::RunState& run, const std::string& shuffle) {
   run.data_position = position.dump();
 }
 
-// Writes the run like programs that knew no other order.
+// Removes the order from the run, as written by older programs.
 void say_nothing(io::RunState& run) {
   json position = json::parse(run.data_position);
   ASSERT_EQ(position.erase("shuffle"), 1u);

@@ -67,7 +67,7 @@ TEST(SavedRun, DefaultsToNoScheduleAndShuffledDocuments) {
   EXPECT_EQ(saved_shuffle(checkpoint), "documents");
 }
 
-// A manifest may have a valid digest and yet contents that this program never writes.
+// Wrong contents of a manifest with a valid digest. This program never writes them.
 struct Wrong {
   void (*read)(const io::Checkpoint&);
   std::string io::RunState::*member;

@@ -1,4 +1,4 @@
-// Held-out loss.
+// Evaluation of the held-out loss.
 #include "tools/train/model/evaluation.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 const comm::SelfGroup self;
 constexpr double rounding = 1e-12;
 
-// The same rows, but with an end.
+// Source with the same rows, but a finite number of them.
 class FiniteSource final : public data::Source {
  public:
   FiniteSource(const FixedSource& rows, int64_t size) : rows_(rows), size_(size) {}
@@ -76,7 +76,7 @@ TEST(Evaluation, IsTheMeanOfTheLossesOfAllTargets) {
 }
 
 TEST(Evaluation, A3_PaddingDoesNotChangeTheLoss) {
-  // Sequences are their own scope, so that only padding could tell these apart.
+  // Each sequence is its own scope, so only padding could make a difference.
   const std::vector<std::string> overrides{"model.moe.capacity_factor=1", "model.moe.capacity_scope=sequence"};
   const Recipe recipe = small_recipe(overrides);
   const FixedSource rows = documents_of(recipe);
@@ -94,7 +94,7 @@ TEST(Evaluation, A3_PaddingDoesNotChangeTheLoss) {
 TEST(Evaluation, IsTheSameUnderEveryLayout) {
   const Recipe recipe = small_recipe({"model.moe.capacity_factor=1"});
   const FixedSource rows = documents_of(recipe);
-  for (int64_t size : {1, 5, 8}) {  // fewer sequences than ranks, too
+  for (int64_t size : {1, 5, 8}) {  // including fewer sequences than ranks
     const FiniteSource source(rows, size);
     const Evaluation expected = evaluate_alone(recipe, source, 0);
     for (const auto& [ranks, ep] : {std::pair{2, 1}, {2, 2}, {4, 2}, {4, 4}})
@@ -117,7 +117,7 @@ TEST(Evaluation, UsesAtMostTheAvailableSequences) {
   EXPECT_LT(evaluate_alone(recipe, source, 2).tokens, evaluate_alone(recipe, source, 0).tokens);
 }
 
-// Says which sequences were read.
+// Records which sequences were read.
 class ReadSequences final : public data::Source {
  public:
   ReadSequences(const FixedSource& rows, int64_t size) : rows_(rows, size) {}
@@ -136,7 +136,7 @@ class ReadSequences final : public data::Source {
 
 TEST(Evaluation, ASampleIsSpreadOverTheWholeSet) {
   Recipe recipe = small_recipe();
-  recipe.batch.micro = 1;  // no padding, which reads the first sequence
+  recipe.batch.micro = 1;  // no padding, because padding reads the first sequence
   const FixedSource rows = documents_of(recipe);
   const auto read = [&](int64_t sequences) {
     const ReadSequences source(rows, 11);

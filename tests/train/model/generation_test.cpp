@@ -33,7 +33,7 @@ SamplingOptions options(double temperature, int64_t top_k = 0, double top_p = 1)
   return o;
 }
 
-// Probabilities 0.1, 0.4, 0.2, 0.3.
+// Probabilities are 0.1, 0.4, 0.2, 0.3.
 const std::vector<float> logits{std::log(1.0f), std::log(4.0f), std::log(2.0f), std::log(3.0f)};
 
 TEST(Sample, TemperatureZeroTakesTheMostProbable) {
@@ -45,7 +45,7 @@ TEST(Sample, TiesGoToTheLowerId) {
   EXPECT_EQ(sample(std::vector<float>{1, 2, 2, 0}, options(1, 1), 0.9), 1);
 }
 
-// Tokens lie on [0, 1) by falling probability: 1 to 0.4, 3 to 0.7, 2 to 0.9, 0 to 1.
+// Tokens are ordered on [0, 1) by falling probability: 1 up to 0.4, 3 up to 0.7, 2 up to 0.9, 0 up to 1.
 TEST(Sample, FollowsTheProbabilities) {
   const std::pair<double, int32_t> cases[] = {
       {0, 1}, {0.399, 1}, {0.401, 3}, {0.699, 3}, {0.701, 2}, {0.901, 0}, {std::nextafter(1.0, 0.0), 0}};
@@ -53,7 +53,7 @@ TEST(Sample, FollowsTheProbabilities) {
 }
 
 TEST(Sample, TopKLeavesTheMostProbable) {
-  EXPECT_EQ(sample(logits, options(1, 2), 0.57), 1);  // 4 / 7
+  EXPECT_EQ(sample(logits, options(1, 2), 0.57), 1);  // the limit is 4 / 7
   EXPECT_EQ(sample(logits, options(1, 2), 0.58), 3);
   EXPECT_EQ(sample(logits, options(1, 2), 0.999), 3);
   EXPECT_EQ(sample(logits, options(1, 1), 0.999), 1);
@@ -69,12 +69,12 @@ TEST(Sample, TopPLeavesTheSmallestSetThatReachesIt) {
 }
 
 TEST(Sample, TopPIsAppliedToWhatTopKLeft) {
-  EXPECT_EQ(sample(logits, options(1, 2, 0.57), 0.999), 1);  // 4 / 7 reaches it
+  EXPECT_EQ(sample(logits, options(1, 2, 0.57), 0.999), 1);  // 4 / 7 reaches top_p
   EXPECT_EQ(sample(logits, options(1, 2, 0.58), 0.999), 3);
 }
 
 TEST(Sample, TemperatureSharpensAndFlattens) {
-  const double cold = 16.0 / 30;  // probabilities squared
+  const double cold = 16.0 / 30;  // from squared probabilities
   EXPECT_EQ(sample(logits, options(0.5), cold - 0.001), 1);
   EXPECT_EQ(sample(logits, options(0.5), cold + 0.001), 3);
   EXPECT_EQ(sample(logits, options(1e9), 0.26), 3);
@@ -95,7 +95,7 @@ std::vector<int32_t> prompt(int64_t n) {
   return ids;
 }
 
-// Logits of all positions in passes of the given numbers of tokens.
+// Returns the logits of all positions, computed in passes of the given numbers of tokens.
 Tensor logits_in_passes(ModelInstance& instance, const std::vector<int64_t>& passes, bool cached) {
   const int64_t total = std::accumulate(passes.begin(), passes.end(), int64_t{0});
   const std::vector<int32_t> ids = prompt(total);
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"model.yarn.factor=4", "model.yarn.original_context=2"},
                     std::vector<std::string>{"model.kv_heads=1", "model.moe.shared_experts=1"}));
 
-// The most probable tokens, one full pass for each.
+// Returns the most probable tokens, computed by one full pass for each.
 std::vector<int32_t> greedy(ModelInstance& instance, std::vector<int32_t> ids, int64_t count) {
   const auto policy = keep_policy();
   std::vector<int32_t> out;
@@ -166,7 +166,7 @@ TEST(Generate, AtTemperatureZeroIsGreedy) {
 
 TEST(Generate, StopsWhenTheContextIsFull) {
   ModelInstance instance(small_recipe(), Registry(), self);
-  EXPECT_EQ(generate(instance, prompt(3), at_most(100, 0)).size(), 6u);  // the last needs no place any more
+  EXPECT_EQ(generate(instance, prompt(3), at_most(100, 0)).size(), 6u);  // the last token needs no position
   EXPECT_EQ(generate(instance, prompt(7), at_most(100, 0)).size(), 2u);
 }
 
@@ -196,7 +196,7 @@ TEST(Generate, WarnsOfAPromptThatIsCut) {
   EXPECT_NE(warned("12", 1), "");
 }
 
-// Sequences of `context` tokens of these texts, each with its end of document.
+// Source of sequences of `context` tokens of these texts, each with its end of document.
 class TextSource final : public data::Source {
  public:
   TextSource(const data::Tokenizer& tokenizer, int64_t context, const std::vector<std::string>& texts)
@@ -245,7 +245,7 @@ TEST(HeldoutPrompts, AreValidTextForFewLongOrShortDocuments) {
   EXPECT_EQ(of({"short"}, 3), std::vector<std::string>{"short"});
   EXPECT_EQ(of({"one text of a few words"}, 2), (std::vector<std::string>{"one text of a few words", "words"}));
   EXPECT_EQ(of(std::vector<std::string>(40, "the same"), 3), std::vector<std::string>{"the same"});
-  // One text: prompts also begin in the middle of it, at a whole character.
+  // There is one text, so prompts also begin in the middle of it, at a whole character.
   std::string euros;
   for (int i = 0; i < 100; ++i) euros += "\xe2\x82\xac";
   for (const std::string& prompt : of({euros}, 3)) {

@@ -12,7 +12,8 @@ using autograd::ParameterSet;
 using base::Axis;
 using base::Error;
 
-// Two pipeline stages of two tensor-parallel ranks each over two replicas: rank = t + 2 (stage + 2 replica).
+// Returns the parameters of two pipeline stages of two tensor-parallel ranks each, over two replicas: rank = t + 2
+// (stage + 2 replica).
 ParameterSet parameters_of(int rank, device::Device device) {
   const int t = rank % 2, stage = rank / 2 % 2;
   ParameterSet set(device);
@@ -60,7 +61,7 @@ TEST(ReplicaCheck, NamesTheParameterAndTheRankThatDiffers) {
 
 TEST(ReplicaCheck, APieceIsComparedOnlyWithTheSamePiece) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
-              if (rank == 7) change(p, "stage1.split.weight");  // also that of rank 3, not of 2 and 6
+              if (rank == 7) change(p, "stage1.split.weight");  // held by rank 3, too, but not by ranks 2 and 6
             }),
             "weights differ between ranks that hold the same: 'stage1.split.weight' of rank 7 and of rank 3 "
             "(distributed.replica_check_every)");

@@ -1,4 +1,4 @@
-// Number of cores that a rank is given, and the message when threads want more.
+// Number of cores of a rank, and the warning if it has more threads.
 #include "tools/train/process/cores.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Facts that the machine reports about itself.
+// Facts about the machine.
 #include "tools/train/process/machine.h"
 #include "tools/train/process/machine_memory.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file system as the kernel shows it, with 1000 kB available.
+/// File system in the kernel's format, with 1000 kB available.
 class MachineMemory : public testing::Test {
  protected:
   MachineMemory() { file("/proc/meminfo", "MemTotal: 4000 kB\nMemFree: 10 kB\nMemAvailable:    1000 kB\n"); }
@@ -39,7 +39,7 @@ TEST_F(MachineMemory, IsLessInAControlGroupWithALimit) {
   file("/sys/fs/cgroup/job/step/memory.max", "max\n");
   file("/sys/fs/cgroup/job/step/memory.current", "5000\n");
   EXPECT_EQ(available(), 1'024'000);
-  file("/sys/fs/cgroup/job/memory.max", "100000\n");  // of the job around the step
+  file("/sys/fs/cgroup/job/memory.max", "100000\n");  // group of the job, which contains the step's group
   file("/sys/fs/cgroup/job/memory.current", "70000\n");
   EXPECT_EQ(available(), 30'000);
   file("/sys/fs/cgroup/job/memory.stat", "anon 1\ninactive_file 4000\nactive_file 7\n");

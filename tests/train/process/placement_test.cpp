@@ -1,4 +1,4 @@
-// Groups across nodes that need not be.
+// Groups that span nodes unnecessarily.
 #include "tools/train/process/process_placement.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// F28, F30: recipes that cannot be, told with file:line, the arithmetic and the nearest legal values.
+// F28, F30: illegal recipes are reported with file:line, the arithmetic and the nearest legal values.
 #include "tools/train/recipe/recipe.h"
 
 #include <filesystem>
@@ -40,7 +40,7 @@ TEST(Recipe, LoadsForEveryNumberOfRanksWhenValid) {
 
 TEST(Recipe, EveryShippedRecipeIsValidForTheRanksOfItsLayout) {
   int checked = 0;
-  const std::set<std::string> no_recipes{"clusters", "papers"};  // of hexad profile and hexad simulate --paper
+  const std::set<std::string> no_recipes{"clusters", "papers"};  // inputs of hexad profile and hexad simulate --paper
   for (auto file = std::filesystem::recursive_directory_iterator(HEXAD_SOURCE_DIR "/recipes");
        file != std::filesystem::recursive_directory_iterator(); ++file) {
     if (no_recipes.contains(file->path().filename())) file.disable_recursion_pending();

@@ -1,4 +1,4 @@
-// The settings that untrained() names are those under which a parameter's gradient is nothing but rounding.
+// untrained() must name exactly the settings under which a parameter's gradient is only rounding.
 #include "tools/train/recipe/untrained.h"
 
 #include <gtest/gtest.h>
@@ -18,15 +18,15 @@ namespace {
 struct Case {
   const char* name;
   std::vector<std::string> overrides;
-  std::vector<std::string> parameters;  // parts of the names of those without a gradient
-  const char* text;                     // of the warning
+  std::vector<std::string> parameters;  // parts of the names of the parameters without a gradient
+  const char* text;                     // part of the warning
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
 class Untrained : public testing::TestWithParam<Case> {};
 
-// Without auxiliary losses: what is left is what the data say.
+// Returns a recipe without auxiliary losses, so that gradients come only from the data.
 Recipe recipe_of_case(const Case& c) {
   std::vector<std::string> overrides{"model.moe.aux_loss.coefficient=0", "optim.clip=0"};
   overrides.insert(overrides.end(), c.overrides.begin(), c.overrides.end());

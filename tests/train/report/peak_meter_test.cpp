@@ -1,4 +1,4 @@
-// The peak that MFU is a share of.
+// Peak FLOP/s that MFU is relative to.
 #include "tools/train/report/peak_meter.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace hexad::tests {
 using namespace train;
 namespace {
 
-constexpr double long_step = 1e6;  // seconds: a sample costs nothing beside it
+constexpr double long_step = 1e6;  // in seconds: a sample is cheap compared with it
 
 TEST(PeakMeter, TheRecipesPeakCountsForEachRankAndStays) {
   on_ranks(2, [](const comm::ProcessGroup& world) {

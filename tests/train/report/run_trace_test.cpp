@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// `steps` steps of `ranks` ranks with two layers of experts.
+// Returns the trace of `steps` steps of `ranks` ranks with two MoE layers.
 Json trace_of_ranks(int ranks, int64_t steps, const Scratch& folder, std::vector<std::string> overrides) {
   overrides.push_back("run.dir=" + folder.path());
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
@@ -42,13 +42,13 @@ Json trace_of_ranks(int ranks, int64_t steps, const Scratch& folder, std::vector
   return read_trace(folder / "trace.json.gz").at("traceEvents");
 }
 
-// Four steps of two ranks that share the experts.
+// Returns the trace of four steps of two ranks that share the experts.
 Json trace_of(const Scratch& folder, std::vector<std::string> overrides) {
   overrides.push_back("parallel.ep=2");
   return trace_of_ranks(2, 4, folder, std::move(overrides));
 }
 
-// rank -> row -> names of spans, each once
+// Returns rank -> row -> names of spans, each once.
 std::map<int, std::map<std::string, std::set<std::string>>> rows_of(const Json& trace) {
   std::map<int, std::map<int, std::string>> names;
   std::map<int, std::map<std::string, std::set<std::string>>> rows;
@@ -113,7 +113,7 @@ TEST(RunTrace, SpansOfARowLieInsideEachOther) {
       std::sort(spans.begin(), spans.end(),
                 [](auto& a, auto& b) { return std::pair(a.first, -a.second) < std::pair(b.first, -b.second); });
       std::vector<double> open;
-      constexpr double rounding = 1e-3;  // microseconds
+      constexpr double rounding = 1e-3;  // in microseconds
       for (const auto& [begin, end] : spans) {
         while (!open.empty() && open.back() <= begin + rounding) open.pop_back();
         EXPECT_TRUE(open.empty() || end <= open.back() + rounding) << overlap << " " << begin;
@@ -128,8 +128,8 @@ struct Interval {
   std::string name;
 };
 
-// Returns the share of each rank's steps in which row "host" has no span but the step's: the median of the steps, as a
-// rank may lose its core between two spans.
+// Returns the share of each rank's steps in which row "host" has no span but the step's. It is the median of the steps,
+// because a rank may lose its core between two spans.
 std::map<int, double> uncovered_shares(const Json& trace) {
   std::map<int, int> host;  // rank -> row
   for (const Json& e : trace)
@@ -178,13 +178,13 @@ TEST_P(TracedLayouts, HaveEveryClassOfCommunicationAndAllButThreePercentOfAStep)
   ASSERT_EQ(rows.size(), static_cast<size_t>(GetParam().ranks));
   for (const std::string& name : GetParam().classes) {
     const auto is_wait = [&](const std::string& span) { return span.starts_with("wait: " + name + " "); };
-    bool waits = false;  // one of the ranks: the last one to come never does
+    bool waits = false;  // true if a rank waits: the last rank to arrive never does
     for (auto& [rank, of_rank] : rows) {
       EXPECT_FALSE(of_rank[name + " (intra)"].empty()) << "rank " << rank << " has no operation of " << name;
       EXPECT_FALSE(of_rank.count(name + " (inter)")) << "threads are one node";
       waits |= std::ranges::any_of(of_rank["host"], is_wait);
     }
-    // On a device most of the waiting is done by its queues.
+    // On a device, its queues do most of the waiting.
     EXPECT_TRUE(waits || test_device() != device::DeviceKind::cpu) << "no rank waits for " << name;
   }
   for (const auto& [rank, share] : uncovered_shares(trace)) EXPECT_LE(share, 0.03) << "rank " << rank;

@@ -20,8 +20,8 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Name and kind under which a checkpoint holds a state of the optimizer: AdamW's have kinds of their own, those of
-// other rules are states named after the parameter.
+// Name and kind of an optimizer state in a checkpoint. The states of AdamW have kinds of their own. States of other
+// rules are model states, named after the parameter.
 struct StoredAs {
   std::string name;
   io::Kind kind;
@@ -44,8 +44,8 @@ io::Region whole(const Shape& shape) {
   return {begin, shape};
 }
 
-// Calls f(rectangle of the global tensor, the same in `owned`, in its shape) for what `owned`, what this rank owns of
-// `p`, is made of.
+// Calls f(rectangle, part) for each rectangle of the global tensor in `owned`, the elements of `p` that this rank owns.
+// `part` holds the elements of `owned` in that rectangle, in its shape.
 template <class F>
 void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
   int64_t begin = 0;
@@ -56,7 +56,7 @@ void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
   }
 }
 
-// If several ranks own the same elements, the first one writes them.
+// Returns the tensors that this rank saves. If several ranks own the same elements, the first one saves them.
 std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
   std::vector<io::ShardItem> items;
   for (const auto& s : optimizer.states())
@@ -75,14 +75,14 @@ void copy_into(const Tensor& target, const Tensor& source, Device device) {
   kernels::kernels(device).pointwise.copy(device.context().compute(), target, source);
 }
 
-// `shape`: what the recipe's model has.
+// Throws Error(usage) unless the stored shape is `shape`, that of the recipe's model.
 void require_shape(const io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape) {
   const Shape& stored = checkpoint.record(name, kind).shape;
   if (!(stored == shape))
     fail(ExitCode::usage, checkpoint.folder(), ": ", name, " is ", stored, " but the recipe's model has ", shape);
 }
 
-// To the host.
+// Reads a region to the host. Throws Error(numeric) if an element is not finite.
 Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
                     const io::Region& region, Device host) {
   require_shape(checkpoint, name, kind, shape);
@@ -91,7 +91,7 @@ Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kin
   return t;
 }
 
-// Reads (name, kind) into `target`, converting between f32 and f64 when a run of another precision wrote it.
+// Reads (name, kind) into `target`. Converts between f32 and f64 if a run of another precision wrote it.
 void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
                const io::Region& region, const Tensor& target) {
   const Tensor t = read_checked(checkpoint, name, kind, shape, region, target.device().host());
@@ -104,7 +104,7 @@ Shape without(const Shape& shape, int dim) {
   return Shape(sizes);
 }
 
-// The same from an older checkpoint, in which the stacked parts are separate tensors.
+// Reads stacked parts from an older checkpoint, in which they are separate tensors.
 void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const io::Region& region,
                   const Tensor& target) {
   const Stack& stack = p.spec().stack;
@@ -158,9 +158,9 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
        "\nuse another run.dir, or train.init_from to start a new run from these weights");
 }
 
-// Failure of a rank's part of common work; travels between ranks.
+// Failure of one rank's part of common work, to be sent to the other ranks.
 struct Failure {
-  std::string text{};  // empty: it did not
+  std::string text{};  // empty: no failure
   ExitCode code = ExitCode::done;
 };
 
@@ -174,8 +174,8 @@ Failure attempted(F&& work) {
   return {};
 }
 
-// Collective. Throws on all ranks what the first of those that failed says: whichever rank ends first gives the job its
-// exit code.
+// Collective. Throws the failure of the first rank that failed, on all ranks. They must agree, because the rank that
+// ends first gives the job its exit code.
 void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
   device::DeviceContext host;
   const std::vector<std::string> texts = gather_texts(mine.text, world, host);
@@ -186,7 +186,7 @@ void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
   fail(static_cast<ExitCode>(codes[first - texts.begin()]), *first);
 }
 
-// Collective: every rank checks its share of the shards.
+// Collective. Verifies this rank's share of the shards.
 void verify_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
   const Failure failure = attempted([&] {
     io::Checkpoint::open(folder, io::Check::quick, work)
@@ -247,7 +247,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const Device device = instance.context;
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
-  // Each stage ends with all ranks agreeing on how it went; only then does the next begin.
+  // After each stage, all ranks agree whether it failed. Only then does the next stage begin.
   std::string problem;
   const auto attempt = [&](ExitCode code, const std::function<void()>& stage) {
     problem.clear();
@@ -265,7 +265,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
     }
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
-  // Ruined weights must not push the last good ones out.
+  // Refuses weights that are not finite: they must not replace the last good checkpoints.
   attempt(ExitCode::numeric, [&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor, io::name_of(item.kind), item.name);
   });
@@ -289,7 +289,7 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
   const auto phase = work.announce("looking for the checkpoint to resume from");
   device::DeviceContext host;
   const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
-  // Rank 0 searches and broadcasts each folder to verify; the other ranks verify their shares until the name is empty.
+  // Rank 0 searches and broadcasts each folder to verify. All ranks verify their shares until the name is empty.
   Failure failure;
   std::string found;
   if (world_.rank() == 0) {

@@ -1,5 +1,5 @@
-// Description of a run in the manifest of its checkpoint: recipe, progress in its data, schedule, layout. Reading
-// throws Error(data) with the place where a member is missing or of another type.
+// Description of a run in the manifest of its checkpoint: recipe, progress in its data, schedule, layout. The functions
+// that read throw Error(data) with the place if a member is missing or of another type.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace hexad::train {
 
-/// `world`: number of ranks.
+/// Returns the description to be saved. `world` is the number of ranks.
 io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world);
 
-/// The recipe as it was saved. Keys that an older program wrote have their present names.
+/// Returns the recipe as it was saved. Keys of an older program have their present names.
 config::Document saved_document(const io::Checkpoint& checkpoint);
-/// The same as a struct. Throws Error(usage) where a value is not legal any more.
+/// Returns the saved recipe as a struct. Throws Error(usage) if a value is no longer legal.
 Recipe saved_recipe(const io::Checkpoint& checkpoint);
-/// An older program saved no schedule.
+/// Returns the saved progress. Its schedule is empty if an older program wrote the checkpoint.
 Progress saved_progress(const io::Checkpoint& checkpoint);
-/// Fingerprints of the training data that the checkpoint's run saw.
+/// Returns the fingerprints of the training data of the checkpoint's run.
 std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint);
-/// data.shuffle of its run. An older program did not save it and shuffled `documents`.
+/// Returns data.shuffle of the checkpoint's run. An older program did not save it and shuffled `documents`.
 std::string saved_shuffle(const io::Checkpoint& checkpoint);
-/// Its layout in words, as describe() puts it.
+/// Returns the layout of the checkpoint's run in words, as describe() writes it.
 std::string saved_layout(const io::Checkpoint& checkpoint);
 
 }  // namespace hexad::train

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checks the shapes of the whole model, which takes no memory here.
+// Checks the shapes of the whole model, which uses no memory here.
 void require_shapes(const io::Checkpoint& checkpoint, Recipe recipe, const Extensions& extensions) {
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);
@@ -74,7 +74,7 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   return all;
 }
 
-// Other data, or the same folder with other contents.
+// Rejects other data, and the same folder with other contents.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now) {
   const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
@@ -93,7 +93,7 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
   }
 }
 
-// People name a run, too, whose checkpoint they have to choose.
+// If `folder` is a run directory, the message names its newest checkpoint.
 void require_checkpoint(const std::string& folder) {
   const std::string problem = base::file_problem(folder + "/manifest.json");
   if (problem.empty()) return;

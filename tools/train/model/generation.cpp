@@ -16,7 +16,7 @@ using namespace layers;
 using namespace tensor;
 namespace {
 
-// The next `ids` of one sequence, at positions from `cached` on.
+// Returns the next `ids` of one sequence as a micro-batch, at positions from `cached` on.
 MicroBatch next_tokens(std::span<const int32_t> ids, int64_t cached, Device device) {
   const auto n = static_cast<int64_t>(ids.size());
   std::vector<int32_t> positions(ids.size());
@@ -36,7 +36,7 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, do
   std::iota(order.begin(), order.end(), 0);
   const auto logit = [&](int32_t id) {
     const float l = logits[id];
-    return std::isnan(l) ? -std::numeric_limits<float>::infinity() : l;  // a NaN would make the order meaningless
+    return std::isnan(l) ? -std::numeric_limits<float>::infinity() : l;  // a NaN would make the order undefined
   };
   // Ties go to the lower id, so that the choice is the same everywhere.
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logit(a) > logit(b); });
@@ -105,8 +105,8 @@ std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> 
       const auto values = read.wait<T>();
       std::transform(values.begin(), values.end(), row.begin(), [](T x) { return static_cast<float>(x); });
     });
-    // The first rank decides: the same product may round differently at another rank's rows, and ranks that parted here
-    // would wait for each other in the experts' exchange.
+    // The first rank decides. The same product may round differently for another rank's rows. Ranks with different
+    // choices would then wait for each other in the experts' exchange.
     const int64_t choice[] = {sample(row, options, random.uniform_double(out.size()))};
     const auto id = static_cast<int32_t>(instance.mesh.world().all_gather_values(choice, instance.context).front());
     if (id == options.stop_id) break;

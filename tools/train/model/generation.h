@@ -13,27 +13,29 @@ namespace hexad::train {
 struct SamplingOptions {
   int64_t max_tokens = 200;
   double temperature = 0.8;  // 0: always the most probable token
-  int64_t top_k = 0;         // 0: all
-  double top_p = 1;          // smallest set of most probable tokens whose probabilities reach this
+  int64_t top_k = 0;         // 0: no limit
+  double top_p = 1;          // keeps the smallest set of most probable tokens whose probabilities reach this sum
   uint64_t seed = 1;
-  int32_t stop_id = -1;  // ends the text, itself left out
+  int32_t stop_id = -1;  // ends the text and is not part of it
 };
 
-/// Returns the ids of a prompt for generate(): an end of document, after which texts begin, and the tokens of `text`.
+/// Returns the ids of a prompt for generate(): an end of document, which precedes every text, and the tokens of `text`.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
-/// Number of a prompt's ids that generate() takes with this context: all but one, so that two can be written.
+/// Returns the largest number of prompt ids that generate() uses with this context: all but one, so that two can be
+/// written.
 int64_t longest_prompt(int64_t context);
-/// Warning about a prompt from prompt_of() that is longer: how much of its text is cut off. Empty if none is.
+/// Returns a warning if a prompt from prompt_of() is longer than longest_prompt(). It says how much of the text is cut
+/// off. Otherwise empty.
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
-/// Continues `prompt` (at least one id; of a longer one than longest_prompt() the end) until stop_id, max_tokens or the
-/// model's context. Keys and values of earlier tokens are cached, so each token costs one forward pass of one token.
-/// `on_token` (may be empty) sees each id as it is chosen. Collective when experts are spread over ranks: all ranks
-/// pass the same arguments and get the same ids.
+/// Continues `prompt` until stop_id, max_tokens or the model's context. `prompt` has at least one id; if it is longer
+/// than longest_prompt(), only its end is used. Keys and values of earlier tokens are cached, so each token costs one
+/// forward pass of one token. `on_token` (may be empty) is called with each id after its choice. Collective if experts
+/// are spread over ranks: all ranks pass the same arguments and get the same ids.
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
                               const std::function<void(int32_t)>& on_token = {});
 
-/// Chooses from logits[V] with `uniform` in [0, 1): temperature, then top-k, then top-p.
+/// Chooses an id from logits[V] with `uniform` in [0, 1): applies temperature, then top-k, then top-p.
 int32_t sample(std::span<const float> logits, const SamplingOptions& options, double uniform);
 
 }  // namespace hexad::train

@@ -37,20 +37,20 @@ std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, c
 std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
                                                device::DeviceContext& context,
                                                std::function<void(const std::string&)> say) {
-  if (context.kind() == device::DeviceKind::meta) return nullptr;  // imagined ranks take any tensor
+  if (context.kind() == device::DeviceKind::meta) return nullptr;  // imagined ranks accept tensors of any device
   comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
   options.say = std::move(say);
   return comm::make_device_group(world, context, options);
 }
 
-// True if a sequence has a document's border inside: attention without one is simpler.
+// True if a sequence contains a border between documents. Attention is simpler without such borders.
 bool has_documents(const data::Batch& batch) {
   for (size_t t = 0; t < batch.first.size(); ++t)
     if (batch.first[t] != 0 || batch.last[t] != batch.context) return true;
   return false;
 }
 
-// The machine goes on with what is not page-locked.
+// Returns this rank's limit of page-locked memory, in bytes. The machine needs the other memory for itself.
 int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   if (recipe.device == device::DeviceKind::cpu) return 0;
   if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;

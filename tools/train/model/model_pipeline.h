@@ -1,4 +1,4 @@
-// Micro-batches through the parts of the model, over the ranks of the pipeline.
+// Passes of micro-batches through the parts of the model, over the ranks of the pipeline.
 #pragma once
 
 #include <functional>
@@ -23,15 +23,16 @@ class ModelPipeline {
 
   struct Training {
     int64_t step;
-    double loss_gradient;                                    // of the summed cross-entropy
-    double aux_losses_gradient;                              // of every MoE layer's auxiliary losses of a micro-batch
+    double loss_gradient;  // gradient of the summed cross-entropy
+    // Gradient of each MoE layer's auxiliary losses of a micro-batch.
+    double aux_losses_gradient;
     std::vector<RouterStatistics>* statistics;               // by MoE layer of the whole model
     std::function<void(Parameter&, bool last)> contributed;  // see pp::TapeStages
   };
-  /// Forward and backward of all `batches` (those of this rank's dp coordinate) by schedule.pipeline. Returns this
+  /// Runs forward and backward of all `batches` (those of this rank's dp coordinate) by schedule.pipeline. Returns this
   /// rank's addend of the summed cross-entropy, [1] f64.
   Tensor train(std::span<const MicroBatch> batches, const Training& training);
-  /// Forward alone; nothing is kept.
+  /// Runs only forward and keeps no activation. Returns this rank's addend of the summed cross-entropy.
   double evaluate(std::span<const MicroBatch> batches);
 
  private:

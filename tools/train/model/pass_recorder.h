@@ -1,4 +1,4 @@
-// When the tasks of an MoE layer's passes ran.
+// Recorder of the times at which the tasks of an MoE layer's passes ran.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace hexad::train {
 
-/// Records every pass of this rank's MoE layers as long as it lives. `instance` outlives it.
+/// Records every pass of this rank's MoE layers during its own lifetime. `instance` outlives it.
 class PassRecorder {
  public:
   struct Recording {
     std::string name;           // "layers.0.moe forward"
-    schedule::TaskGraph graph;  // its tasks do nothing
+    schedule::TaskGraph graph;  // its tasks are empty
     std::vector<schedule::TaskTime> times;
 
-    /// When its first task began.
+    /// Returns the time at which the first task began.
     double begin() const;
   };
   explicit PassRecorder(ModelInstance& instance);
@@ -27,7 +27,7 @@ class PassRecorder {
   PassRecorder& operator=(const PassRecorder&) = delete;
 
   void add(Recording recording) { passes_.push_back(std::move(recording)); }
-  /// In the order in which they ended; those without a task are left out.
+  /// Returns the passes in the order of their ends, without passes that have no task.
   const std::vector<Recording>& passes() const { return passes_; }
 
  private:

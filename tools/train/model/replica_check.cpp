@@ -14,7 +14,8 @@ namespace {
 using autograd::Parameter;
 using base::cat;
 
-// Holding the same piece follows from the piece itself; no layout is needed. Between steps ZeRO-3 holds owned weights.
+// Returns a key of the piece that this rank holds. It follows from the piece itself, so no layout is needed. Under
+// ZeRO-3, a rank holds owned weights between steps.
 uint64_t key_of(const Parameter& p) {
   const auto region = p.region();
   const base::FlatRange owned = p.owned();
@@ -32,7 +33,7 @@ struct Piece {
   uint64_t key = 0, content = 0;
 };
 
-// Pieces of every rank, in its order of parameters.
+// Returns the pieces of every rank, in the order of the rank's parameters.
 std::vector<std::vector<Piece>> all_pieces(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world) {
   const auto most = static_cast<int64_t>(
       world.all_reduce_value(static_cast<double>(parameters.size()), comm::Reduce::max, parameters.device()));
@@ -60,7 +61,7 @@ std::string list_of(const std::vector<int>& ranks) {
   return text;
 }
 
-// Only some ranks know the name: ranks of other pipeline stages do not have the parameter.
+// Returns the parameter's name, sent by rank `holder`. Ranks of other pipeline stages do not have the parameter.
 std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& parameters,
                       const comm::ProcessGroup& world) {
   constexpr int64_t longest = 256;
@@ -80,11 +81,11 @@ std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& pa
 void check_replicas(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world) {
   if (world.size() == 1) return;
   const auto pieces = all_pieces(parameters, world);
-  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // ranks by content, by key
+  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // for each key, ranks by content
   for (size_t r = 0; r < pieces.size(); ++r)
     for (const Piece& p : pieces[r]) holders[p.key][p.content].push_back(static_cast<int>(r));
   const auto differ = [&](const Piece& p) { return holders.at(p.key).size() > 1; };
-  // Named in the order of the first rank that has any: the same on all ranks.
+  // Names pieces in the order of the first rank that holds one, which is the same on all ranks.
   for (size_t r = 0; r < pieces.size(); ++r) {
     const auto first = std::find_if(pieces[r].begin(), pieces[r].end(), differ);
     if (first == pieces[r].end()) continue;

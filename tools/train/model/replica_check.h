@@ -1,4 +1,4 @@
-// Ranks that hold the same weights hold the same bits.
+// Check that ranks with the same weights hold the same bits.
 #pragma once
 
 #include "framework/autograd/parameter.h"
@@ -6,8 +6,8 @@
 
 namespace hexad::train {
 
-/// Collective over all ranks. Compares a hash of every parameter's local bytes among the ranks that hold the same piece
-/// of it. Throws Error(numeric), the same on all ranks, which names the parameter and the ranks that differ.
+/// Compares a hash of every parameter's local bytes among the ranks that hold the same piece of it. Collective over all
+/// ranks. Throws Error(numeric), the same on all ranks, with the parameter and the ranks that differ.
 void check_replicas(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world);
 
 }  // namespace hexad::train

@@ -14,7 +14,7 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// In the last parameter, on which the loss of every token depends.
+// Sets a weight of the last parameter to NaN. The loss of every token depends on that parameter.
 void ruin_a_weight(ModelInstance& instance) {
   Parameter& p = **std::prev(instance.parameters.end());
   const Tensor owned = p.owned_weights();
@@ -23,7 +23,7 @@ void ruin_a_weight(ModelInstance& instance) {
                       std::numeric_limits<double>::quiet_NaN());
 }
 
-// The last bit of each of the first `count` weights that this rank owns.
+// Flips the last bit of each of the first `count` weights that this rank owns.
 void flip_bits(Parameter& p, ModelInstance& instance, int64_t count) {
   const Tensor owned = p.owned_weights(), known = copy_to_host("fault", owned, instance.context.compute());
   for (int64_t i = 0; i < std::min(count, owned.numel()); ++i)
@@ -33,7 +33,7 @@ void flip_bits(Parameter& p, ModelInstance& instance, int64_t count) {
 
 void flip_a_bit(ModelInstance& instance) { flip_bits(**std::prev(instance.parameters.end()), instance, 1); }
 
-// Moves all weights as far as rounding may: the effect on a run is the measure of what layouts may differ by.
+// Moves all weights by the largest rounding error. The effect on a run is the measure of how far layouts may differ.
 void move_by_one_ulp(Parameter& p, ModelInstance& instance) {
   flip_bits(p, instance, std::numeric_limits<int64_t>::max());
 }

@@ -17,12 +17,13 @@ constexpr size_t word_bits = 64, words = CPU_SETSIZE / word_bits;
 CoreMask own_mask() {
   cpu_set_t set;
   CoreMask mask;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return mask.set(0);  // more cores than the set has room for
+  // The machine has more cores than fit into the set.
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return mask.set(0);
   for (size_t core = 0; core < mask.size(); ++core) mask[core] = CPU_ISSET(core, &set);
   return mask;
 }
 
-// Masks of all ranks, in their order.
+// Returns the masks of all ranks, in rank order.
 std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   const CoreMask mine = own_mask(), low(~uint64_t{0});
   std::vector<int64_t> sent;
@@ -35,7 +36,8 @@ std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   return masks;
 }
 
-// Quota in one group's folder. Version 2: "max 100000" or "150000 100000"; version 1: two files, -1 for no limit.
+// Returns the quota in the folder of one group. Version 2 has "max 100000" or "150000 100000"; version 1 has two files,
+// with -1 for no limit.
 std::optional<double> quota_in(const std::filesystem::path& folder) {
   double quota = 0, period = 0;
   if (std::ifstream(folder / "cpu.max") >> quota >> period && period > 0) return quota / period;
@@ -91,7 +93,7 @@ std::optional<double> control_group_quota(const std::filesystem::path& membershi
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     if (controllers != ",," && controllers.find(",cpu,") == std::string::npos) continue;
     const auto top = controllers == ",," ? mounted : mounted / "cpu";
-    // Inside a container the path may be the host's: folders that are not there say nothing.
+    // Inside a container the path may be the host's: folders that do not exist are ignored.
     std::filesystem::path path = line.substr(second + 1);
     for (; path.has_relative_path(); path = path.parent_path()) take(top / path.relative_path());
     take(top);

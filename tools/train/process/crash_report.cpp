@@ -16,10 +16,10 @@
 namespace hexad::train {
 namespace {
 
-// Needed by a signal handler, so global and lock-free.
+// A signal handler needs these variables, so they are global and lock-free.
 std::atomic<int> log_file = -1, crashed_rank = 0;
 std::atomic<int64_t> crashed_step = 0;
-alignas(64) std::array<char, 1 << 16> handler_stack;  // the rank's own may be what has overflowed
+alignas(64) std::array<char, 1 << 16> handler_stack;  // the rank's own stack may have overflowed
 
 constexpr int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
@@ -38,7 +38,7 @@ std::string_view name_of(int signal) {
   }
 }
 
-// A line put together without the heap or locks, which a handler must not touch.
+// Builds a line without heap or locks, which a handler must not use.
 class Line {
  public:
   Line& operator<<(std::string_view text) {
@@ -54,7 +54,7 @@ class Line {
     return *this << std::string_view(digits.data() + first, digits.size() - first);
   }
   void write_to(int file) const {
-    if (::write(file, text_.data(), size_) < 0) return;  // nobody is left to tell
+    if (::write(file, text_.data(), size_) < 0) return;  // no other way to report is left
   }
 
  private:
@@ -73,14 +73,14 @@ void report(int signal) {
     line.write_to(file);
     backtrace_symbols_fd(frames.data(), count, file);
   }
-  std::raise(signal);  // the handler is gone by now: ends the process
+  std::raise(signal);  // the handler is removed now: the signal ends the process
 }
 
 }  // namespace
 
 void install_crash_handlers() {
   void* frame = nullptr;
-  backtrace(&frame, 1);  // loads what it needs now, for the handler cannot
+  backtrace(&frame, 1);  // loads its library now, because the handler cannot
   stack_t stack{};
   stack.ss_sp = handler_stack.data();
   stack.ss_size = handler_stack.size();
@@ -106,7 +106,7 @@ void report_end(std::string_view why) {
   if (log_file < 0) return;
   const std::string line =
       base::cat("rank ", crashed_rank.load(), " ends in step ", crashed_step.load(), ": ", why, "\n");
-  if (::write(log_file, line.data(), line.size()) < 0) return;  // nobody is left to tell
+  if (::write(log_file, line.data(), line.size()) < 0) return;  // no other way to report is left
 }
 
 void report_crashes_in_step(int64_t step) { crashed_step = step; }

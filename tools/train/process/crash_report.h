@@ -1,4 +1,4 @@
-// Report that a rank leaves behind when it dies of a bug: rank, step and backtrace.
+// Report of a rank that dies of a bug: rank, step and backtrace.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace hexad::train {
 
-/// SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT are reported on standard error before they end the process as they would
-/// have. Signals that somebody handles already (a sanitizer) are left alone.
+/// Reports SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT on standard error before they end the process as usual. Leaves
+/// signals alone that already have a handler (of a sanitizer).
 void install_crash_handlers();
 
-/// Reports go to the end of this file, too, and name the rank.
+/// Appends reports to this file, too, with the rank.
 void report_crashes_to(const std::filesystem::path& log, int rank);
 
-/// Writes to the end of that file that this rank ends, and why. Nothing before report_crashes_to().
+/// Appends to that file that this rank ends, and why. Does nothing before report_crashes_to().
 void report_end(std::string_view why);
 
-/// Reports name the optimizer step that is being computed.
+/// Sets the optimizer step that reports name.
 void report_crashes_in_step(int64_t step);
 
 }  // namespace hexad::train

@@ -17,7 +17,7 @@
 namespace hexad::train {
 namespace {
 
-// Factor on estimates, which err.
+// Safety factor on estimates.
 constexpr double margin = 1.5;
 
 std::string value_of(const char* name) {
@@ -25,7 +25,7 @@ std::string value_of(const char* name) {
   return text ? text : "";
 }
 
-// "2(x3),4" are 10: processors on three nodes and on one.
+// Returns the processors of the allocation. "2(x3),4" means 10: two on each of three nodes, and four on one.
 int64_t allocated_cores() {
   const std::string text = value_of("SLURM_JOB_CPUS_PER_NODE");
   int64_t cores = 0;
@@ -42,7 +42,7 @@ int64_t allocated_cores() {
 
 std::string srun(int64_t ranks) {
   std::string text = base::cat(comm::srun_line(), " -n ", ranks);
-  const std::string cores_of_rank = value_of("SLURM_CPUS_PER_TASK");  // srun does not take it from sbatch
+  const std::string cores_of_rank = value_of("SLURM_CPUS_PER_TASK");  // srun does not inherit it from sbatch
   if (!cores_of_rank.empty()) text += " --cpus-per-task=" + cores_of_rank;
   const int64_t cores = allocated_cores();
   if (cores > 0 && ranks * std::max<int64_t>(1, std::atoll(cores_of_rank.c_str())) > cores) text += " --overcommit";
@@ -56,7 +56,7 @@ std::string mpirun(int64_t ranks) {
   return text;
 }
 
-// Reads /proc/PID/stat: "PID (name) state parent ...".
+// Reads the parent from /proc/PID/stat: "PID (name) state parent ...".
 pid_t parent_of(pid_t process) {
   std::ifstream in(base::cat("/proc/", process, "/stat"));
   std::string line;
@@ -72,7 +72,8 @@ bool in_slurm_allocation() { return std::getenv("SLURM_JOB_ID") != nullptr; }
 std::string launcher(int64_t ranks) { return in_slurm_allocation() ? srun(ranks) : mpirun(ranks); }
 
 pid_t mpirun_process() {
-  // mpirun makes each of its children the leader of a process group: that is this process or a script around it.
+  // mpirun makes each of its children the leader of a process group. The leader is this process or a script that runs
+  // it.
   return comm::started_by_mpirun() ? parent_of(::getpgrp()) : 0;
 }
 
@@ -85,7 +86,7 @@ std::optional<double> mpirun_patience() {
 }
 
 int64_t advised_patience(double seconds) {
-  // Round numbers, so that the advice does not change with every measurement.
+  // Advice is a round number, so that it does not change with every measurement.
   for (const int64_t advice : {5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800})
     if (margin * seconds + 2 <= static_cast<double>(advice)) return advice;
   return 3600;

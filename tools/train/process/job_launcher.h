@@ -1,4 +1,4 @@
-// The launcher of a job's ranks: its command line on this machine, and its patience when it ends them.
+// Launcher of a job's ranks: its command line on this machine, and the time it gives ranks to end.
 #pragma once
 
 #include <sys/types.h>
@@ -9,29 +9,30 @@
 
 namespace hexad::train {
 
-/// Command line before the program that starts `ranks` of it here, as this user. Inside an allocation of Slurm: srun;
-/// else "mpirun -np 4" with the flags without which Open MPI refuses.
+/// Returns the command line that starts `ranks` ranks of a program here as this user, up to the program's name. Inside
+/// a Slurm allocation it is srun. Otherwise it is "mpirun -np 4" with the flags that Open MPI requires.
 std::string launcher(int64_t ranks);
 
-/// True if this process was started by hand or by a script inside an allocation of Slurm.
+/// True if this process runs inside a Slurm allocation, but was started by hand or by a script.
 bool in_slurm_allocation();
 
-/// Process id of the mpirun, or of its daemon on this node, that started this rank; 0 if neither did.
+/// Returns the process id of the mpirun that started this rank, or of mpirun's daemon on this node; 0 without mpirun.
 pid_t mpirun_process();
 
-/// Seconds after which this rank's mpirun follows its SIGTERM with SIGKILL; none if no mpirun started it.
+/// Returns the seconds after which this rank's mpirun follows its SIGTERM with SIGKILL; none without mpirun.
 std::optional<double> mpirun_patience();
-/// Parameter of Open MPI that says so, as `--mca` takes it, and as a variable of the environment.
+/// Open MPI's parameter for that time, as `--mca` takes it and as an environment variable.
 inline constexpr const char* patience_parameter = "odls_base_sigkill_timeout";
 inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_timeout";
 
-/// launcher() of a training. mpirun leaves time for a save of about `save_seconds` there.
+/// Returns launcher() for a training run. With mpirun, it leaves time for a save of about `save_seconds`.
 std::string launcher_to_train(int64_t ranks, double save_seconds);
-/// One line that explains how a run which this launcher ends gets the time to save.
+/// Returns one line that explains how a run gets the time to save if this launcher ends it.
 std::string explain_launcher();
-/// Whole seconds between SIGTERM and SIGKILL that suffice for a step and a save of about `seconds` together.
+/// Returns the whole seconds between SIGTERM and SIGKILL that suffice for a step and a save of about `seconds`
+/// together.
 int64_t advised_patience(double seconds);
-/// A warning if the mpirun of this run leaves less time than a step and a save may take together; else empty.
+/// Returns a warning if this run's mpirun leaves less time than a step and a save may take together; otherwise empty.
 std::string warn_of_short_patience(double step_seconds, double save_seconds);
 
 }  // namespace hexad::train

@@ -6,18 +6,18 @@
 
 namespace hexad::train {
 
-/// Cores that this process may run on (its affinity).
+/// Returns the number of cores on which this process may run (its affinity).
 int64_t usable_cores();
-/// "Intel(R) Xeon(R) ..., 2 cores".
+/// Returns the processor's name and cores: "Intel(R) Xeon(R) ..., 2 cores".
 std::string processor_name();
 std::string host_name();
-/// Name of the program: "hexad", or as a user's own was built.
+/// Returns the name of the program: "hexad", or that of a user's own program.
 std::string program_name();
-/// `word` as a shell takes it: in quotes where it needs them.
+/// Returns `word` as a shell accepts it, in quotes if necessary.
 std::string shell_word(const std::string& word);
-/// Command that started this process, as a shell takes it; without a launcher before it.
+/// Returns the command that started this process, as a shell accepts it, without its launcher.
 std::string command_line();
-/// Largest resident memory of this process so far, in bytes.
+/// Returns the largest resident memory of this process so far, in bytes.
 int64_t peak_resident_bytes();
 
 }  // namespace hexad::train

@@ -20,10 +20,10 @@ namespace {
 std::optional<int64_t> first_number(const std::string& file) {
   int64_t number = 0;
   std::ifstream in(file);
-  return in >> number ? std::optional(number) : std::nullopt;  // "max" is none
+  return in >> number ? std::optional(number) : std::nullopt;  // "max" means no limit
 }
 
-/// The number in the line "KEY NUMBER ...".
+/// Returns the number in the line "KEY NUMBER ...".
 std::optional<int64_t> number_after(std::string_view key, const std::string& file) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -36,11 +36,11 @@ std::optional<int64_t> number_after(std::string_view key, const std::string& fil
 
 struct ControlGroup {
   std::string path;    // "/job/step"
-  std::string folder;  // of its files, with a slash at the end
+  std::string folder;  // folder of its files, with a slash at the end
 };
 
-/// The control groups that this process is in, in both versions of their file system, and all around them. Inside a
-/// container its own group is the root.
+/// Returns the control groups of this process and all that enclose them, in both versions of their file system. Inside
+/// a container, the container's own group is the root.
 std::vector<ControlGroup> control_groups(const std::string& root) {
   std::vector<ControlGroup> groups;
   std::ifstream in(root + "/proc/self/cgroup");
@@ -60,7 +60,8 @@ std::vector<ControlGroup> control_groups(const std::string& root) {
   return groups;
 }
 
-/// The kernel that runs here: two processes with the same one share a machine, whatever their host names are.
+/// Returns the identity of the running kernel. Two processes with the same one share a machine, even if their host
+/// names differ.
 std::string kernel_identity(const std::string& root) {
   std::string id;
   std::ifstream(root + "/proc/sys/kernel/random/boot_id") >> id;
@@ -69,7 +70,7 @@ std::string kernel_identity(const std::string& root) {
 
 int64_t id_of(const std::string& identity) { return static_cast<int64_t>(data::digest_of(identity).low); }
 
-/// Containers each see their own group as "/", but its folder's number is the kernel's.
+/// Returns the kernel's number of a folder. Containers each see their own group as "/", but the numbers differ.
 std::string folder_identity(const std::string& folder) {
   struct stat status {};
   return stat(folder.c_str(), &status) == 0 ? base::cat(status.st_dev, ":", status.st_ino) : folder;
@@ -87,7 +88,7 @@ std::vector<MemoryPool> memory_pools(const std::string& root) {
          {std::pair{"memory.max", "memory.current"}, std::pair{"memory.limit_in_bytes", "memory.usage_in_bytes"}}) {
       const auto most = first_number(folder + limit), now = first_number(folder + use);
       if (!most || !now) continue;
-      // Cached files that nobody has used lately are given back when memory is needed.
+      // The kernel gives back cached files that were not used lately when memory is needed.
       const int64_t cached = number_after("inactive_file", folder + "memory.stat").value_or(0);
       pools.push_back({id_of(kernel + folder_identity(folder)), "the memory limit of control group " + path,
                        std::max<int64_t>(0, *most - *now + cached)});

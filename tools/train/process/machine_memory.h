@@ -1,4 +1,4 @@
-// The memory that a process may still take, and who shares it.
+// Memory that a process may still allocate, and the pools that it shares with other processes.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,20 @@
 
 namespace hexad::train {
 
-/// Memory that several processes share: that of the machine, or of a control group (container, batch job) with a limit.
+/// Memory that several processes share: that of the machine, or that of a control group (container, batch job) with a
+/// limit.
 struct MemoryPool {
   int64_t id = 0;         // equal for processes that share the pool; different for pools of other machines
   std::string name{};     // "the machine's memory", "the limit of control group /job"
-  int64_t available = 0;  // bytes that may still be taken without others being pushed out or this process being ended
+  int64_t available = 0;  // bytes that can be allocated before the system evicts or ends a process
 };
 
-/// Pools that this process takes its memory from, the machine's first. Empty where the system does not say. `root`: of
-/// the file system that says so; for tests.
+/// Returns the pools that this process allocates from, the machine's first. Empty if the system does not report them.
+/// `root` is the root of the system's file tree, for tests.
 std::vector<MemoryPool> memory_pools(const std::string& root = "");
 
-/// Bytes that this process may still take: the least of its pools, or a very large number where nothing is known.
+/// Returns the bytes that this process may still allocate: the smallest of its pools, or a very large number if none is
+/// known.
 int64_t available_memory_bytes(const std::string& root = "");
 
 }  // namespace hexad::train

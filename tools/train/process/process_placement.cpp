@@ -23,7 +23,7 @@ std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> n
   std::ranges::sort(node_by_node);
   std::string keys;
   for (const base::Axis axis : {base::Axis::tp, base::Axis::cp, base::Axis::ep, base::Axis::etp}) {
-    if (axis == base::Axis::etp && layout.size(axis) == layout.size(base::Axis::tp)) continue;  // the same groups
+    if (axis == base::Axis::etp && layout.size(axis) == layout.size(base::Axis::tp)) continue;  // same groups as tp
     if (crosses_nodes(layout, axis, node_of_rank) && !crosses_nodes(layout, axis, node_by_node))
       keys += base::cat(keys.empty() ? "" : ", ", "parallel.", mesh::name_of(axis), " (", layout.size(axis), ")");
   }

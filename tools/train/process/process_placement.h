@@ -1,4 +1,4 @@
-// Placement of ranks on nodes, and the groups of a layout that suffer from it.
+// Placement of ranks on nodes, and the groups of a layout that it slows down.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace hexad::train {
 
-/// A warning if groups of ranks that exchange the most lie across nodes and would not if the ranks were numbered node
-/// by node; else empty. `node_of_rank` as ProcessGroup::node_of_rank() of all ranks.
+/// Returns a warning if groups of ranks with the most traffic span nodes, but would not if ranks were numbered node by
+/// node; otherwise empty. `node_of_rank` is ProcessGroup::node_of_rank() of all ranks.
 std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> node_of_rank);
 
 }  // namespace hexad::train

@@ -1,4 +1,4 @@
-// Messages of a program to its user, besides its results.
+// Messages of a program to its user, apart from its results.
 #pragma once
 
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 namespace hexad::train {
 
-/// "hexad: text", a line on standard error.
+/// Prints "hexad: text", a line on standard error.
 inline void say(const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); }
 
 }  // namespace hexad::train

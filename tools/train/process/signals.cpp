@@ -12,9 +12,9 @@
 namespace hexad::train {
 namespace {
 
-// The one kind of state that a signal handler may touch has to be global.
+// A signal handler may only use state of this kind, which is global.
 volatile std::sig_atomic_t requested = 0;
-std::atomic<int64_t> first_at = 0;  // in milliseconds; of SIGINT and SIGTERM
+std::atomic<int64_t> first_at = 0;  // time of the first SIGINT or SIGTERM in milliseconds
 std::atomic<pid_t> mpirun = 0;
 static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
 
@@ -45,9 +45,9 @@ void request_or_end(int signal, siginfo_t* info, void*) {
   requested = 1;
   int64_t first = 0;
   if (first_at.compare_exchange_strong(first, now()) || now() - first < second) return;
-  if (info->si_code <= 0 && info->si_pid == mpirun) return;  // sent by a process
+  if (info->si_code <= 0 && info->si_pid == mpirun) return;  // mpirun itself sent it
   set_action(signal, SIG_DFL);
-  raise(signal);  // delivered when this handler returns
+  raise(signal);  // delivered once this handler returns
 }
 
 }  // namespace

@@ -1,22 +1,22 @@
-// Asking a program to end: SIGINT (Ctrl-C), SIGTERM, and SIGUSR1, which mpirun forwards at once.
+// Signals that request a program to end: SIGINT (Ctrl-C), SIGTERM, and SIGUSR1, which mpirun forwards immediately.
 #pragma once
 
 namespace hexad::train {
 
-/// For every command: writing to a closed pipe is an error of that write, no longer deadly (SIGPIPE is ignored). All
-/// other signals do what the system does with them, so SIGINT and SIGTERM end a command at once.
+/// Ignores SIGPIPE, for every command: a write to a closed pipe fails, but does not end the process. All other signals
+/// keep the system's action, so SIGINT and SIGTERM end a command immediately.
 void ignore_closed_pipes();
 
-/// For training: from now on the first SIGINT or SIGTERM only asks the run to save and end. Another one of either ends
-/// the process at once if it comes a second or more after the first. Earlier ones belong to the same request: Slurm
-/// sends SIGTERM twice within milliseconds when a job's time is over, and people press Ctrl-C twice. Nor does mpirun's
-/// SIGTERM count as another one: mpirun itself ends ranks that stay. SIGUSR1 asks, too, and never ends the process:
-/// batch systems announce their SIGTERM with it. A SIGINT that the process was started to ignore (`nohup`, `&` in a
-/// script) stays ignored.
+/// Installs the handlers for training. The first SIGINT or SIGTERM only requests the run to save and end. A second one
+/// ends the process immediately if it comes a second or more after the first. Earlier ones belong to the same request:
+/// Slurm sends SIGTERM twice within milliseconds when a job's time is over, and users press Ctrl-C twice. SIGTERM from
+/// mpirun does not count as a second one, because mpirun itself ends the remaining ranks. SIGUSR1 is a request, too,
+/// and never ends the process: batch systems send it before their SIGTERM. SIGINT stays ignored if the process was
+/// started so (`nohup`, `&` in a script).
 void save_and_end_on_signals();
-/// True if a signal has asked for it.
+/// True if a signal has requested the run to save and end.
 bool preemption_requested();
-/// True if that was SIGINT or SIGTERM: their sender may end the process soon, saved or not.
+/// True if that signal was SIGINT or SIGTERM: its sender may soon end the process, saved or not.
 bool end_requested();
 
 }  // namespace hexad::train

@@ -6,6 +6,6 @@
 namespace hexad::train {
 
 extern const std::string_view version;       // "0.5.0"
-extern const std::string_view architecture;  // of the processors that it was compiled for
+extern const std::string_view architecture;  // of the processors for which it was compiled
 
 }  // namespace hexad::train

@@ -22,7 +22,7 @@ using base::ExitCode;
 struct Intention {
   std::string program;
   ExitCode code = ExitCode::done;
-  std::string text{};  // of the resolved recipe, or of what is wrong with it
+  std::string text{};  // text of the resolved recipe, or of the error in it
 };
 
 std::string program(const base::FileWork& work) {

@@ -1,4 +1,4 @@
-// All ranks of a job run the same program with the same recipe, or none does.
+// Agreement of all ranks of a job on the program and the recipe.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace hexad::train {
 
-/// Collective. Calls `load` on every rank and compares what comes out, and the programs themselves. Throws, with the
-/// same message on all ranks: what one rank finds wrong with its recipe and another does not, under its exit code;
-/// otherwise Error(usage) that names the first rank whose program or recipe is not that of rank 0, with the keys that
-/// differ. A mistake that all ranks find is thrown as it is. The number of threads may differ, because nodes do.
+/// Collective. Calls `load` on every rank and compares the resulting recipes, and the programs themselves. The number
+/// of threads may differ, because nodes do. Throws the same error on all ranks. An error in the recipe is thrown as it
+/// is if all ranks find it. If only some ranks find one, that error is thrown under its exit code. Otherwise throws
+/// Error(usage) with the first rank whose program or recipe differs from that of rank 0, and the keys that differ.
 Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load);
 
 }  // namespace hexad::train

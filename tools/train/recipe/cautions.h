@@ -1,4 +1,4 @@
-// Cautions about settings that are legal in a recipe, but hardly meant.
+// Cautions about settings that are legal in a recipe, but probably a mistake.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace hexad::train {
 
-/// One line each, naming the keys. No errors: a trial of a few steps of a long recipe is usual, and the recipe that a
-/// run leaves in its directory must be readable afterwards.
+/// Returns a line for each caution, with its keys. They are not errors: short trials of a long recipe are usual, and
+/// the recipe in a run's directory must stay readable afterwards.
 std::vector<std::string> cautions(const Recipe& recipe);
 
 }  // namespace hexad::train

@@ -9,7 +9,8 @@
 
 namespace hexad::train {
 
-/// "model.heads (5) must be divisible by parallel.tp (2); nearest: 4, 6", unless one of them is bad in itself.
+/// Adds "model.heads (5) must be divisible by parallel.tp (2); nearest: 4, 6", unless one of the two values is itself
+/// illegal.
 inline void check_divisible(config::Problems& problems, std::string_view path, int64_t value, std::string_view by,
                             int64_t divisor) {
   if (problems.good({path, by}) && value % divisor != 0)

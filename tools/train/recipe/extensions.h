@@ -7,9 +7,9 @@
 
 namespace hexad::train {
 
-/// Everything that a recipe chooses by name and a program may add to: layers, routers and orders (layers::Registry),
-/// optimizers (optim.name) and data sources (data.source). An object handed to hexad_main or to the library's
-/// functions, not a global: two programs in one process may differ.
+/// Registry of all parts that a recipe chooses by name and a program may add: layers, routers and orders
+/// (layers::Registry), optimizers (optim.name) and data sources (data.source). It is an object handed to hexad_main or
+/// to the library's functions, not a global: two programs in one process may differ.
 struct Extensions : layers::Registry {
   Extensions(layers::Registry of_layers = {}) : layers::Registry(std::move(of_layers)) {}
 

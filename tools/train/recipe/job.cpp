@@ -12,7 +12,7 @@
 namespace hexad::train {
 namespace {
 
-// Tells a user who started one process for a layout of several how to start these.
+// Returns a hint for a user who started one process for a layout of several: the command that starts all ranks.
 std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
                         const train::Extensions& extensions, const std::string& include_root) {
   try {
@@ -21,7 +21,7 @@ std::string launch_hint(const std::string& path, const std::vector<std::string>&
     return ranks > 1 ? base::cat("\nthe layout needs ", ranks, " ranks or more: ", launcher_to_train(ranks, 0), " ",
                                  program_name(), " train ", shell_word(path), " ...")
                      : "";
-  } catch (const base::Error&) {  // something else is wrong with it
+  } catch (const base::Error&) {  // the recipe has another error
     return "";
   }
 }

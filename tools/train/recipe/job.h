@@ -9,9 +9,9 @@
 
 namespace hexad::train {
 
-/// Reads the recipe on all ranks of `world`, completes it for their machine, and sets the world's guards and priorities
-/// as it says. Collective. Throws Error(usage) with every problem, each with file and line, on all ranks alike. Files
-/// that the recipe includes lie in its folder or in `include_root` (may be empty).
+/// Reads the recipe on all ranks of `world` and completes it for their machine. Sets the guards and priorities of
+/// `world` from it. Included files are in the recipe's folder or in `include_root` (may be empty). Collective. Throws
+/// Error(usage) on all ranks alike, with every problem and its file and line.
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root = "");
 

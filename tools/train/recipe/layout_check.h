@@ -1,4 +1,4 @@
-// Checks that a recipe's model and batch can be cut as its section `parallel` says.
+// Check that a recipe's model and batch can be split as its section `parallel` requires.
 #pragma once
 
 #include "framework/config/problems.h"
@@ -6,7 +6,7 @@
 
 namespace hexad::train {
 
-/// Adds every rule that is broken, with the arithmetic and the nearest legal values. `world` > 0: also whether the
+/// Adds every broken rule, with the arithmetic and the nearest legal values. If `world` > 0, also checks that the
 /// layout fits that number of ranks.
 void check_layout(const Recipe& recipe, int64_t world, config::Problems& problems);
 

@@ -35,13 +35,13 @@ struct ParallelConfig {
             .expansion = cp_expansion};
   }
 
-  /// The smallest number of ranks on which the layout is possible.
+  /// Returns the smallest number of ranks on which the layout is possible.
   int64_t fewest_ranks() const { return pp * std::lcm(cp * tp, ep * etp.value_or(tp)); }
 
   template <class V>
   void fields(V& v) {
     using config::at_least, config::at_most, config::automatic, config::between;
-    constexpr int64_t most = 1 << 20;  // of ranks; products of two still fit
+    constexpr int64_t most = 1 << 20;  // largest number of ranks; products of two such numbers still fit
     v("pp", pp, "pipeline stages", at_least(1), at_most(most));
     v("tp", tp, "ranks that share the heads, the MLPs' width and the vocabulary", at_least(1), at_most(most));
     v("sp", sp, "sequence parallelism: each tp rank holds a part of the tokens wherever features are not divided");
@@ -60,13 +60,13 @@ struct ParallelConfig {
   }
 };
 
-/// Overrides that put a model of any layout on one rank.
+/// Returns the overrides that put a model of any layout on one rank.
 inline std::vector<std::string> one_rank_overrides() {
   return {"parallel.pp=1", "parallel.tp=1",     "parallel.sp=false", "parallel.cp=1",
           "parallel.ep=1", "parallel.etp=auto", "parallel.zero=0",   "parallel.cp_expansion=auto"};
 }
 
-/// Returns a text for people: "dp 2 x cp 2 x tp 2 ..." and other settings that are not the defaults.
+/// Returns a readable text: "dp 2 x cp 2 x tp 2 ..." and other settings that differ from the defaults.
 std::string describe(const ParallelConfig& c, int64_t world);
 
 }  // namespace hexad::train

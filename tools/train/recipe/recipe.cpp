@@ -66,7 +66,7 @@ void check_name(std::string_view key, const std::string& name, std::string_view 
     problems.add(key, cat("is no registered ", kind, "; there are: ", config::nearest_first(name, known)));
 }
 
-// Settings that the recipe's router does not read.
+// Rejects settings that the recipe's router does not read.
 void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& router, Problems& problems) {
   config::check_options(moe::router_options(m), router.options, m.moe.router_options, problems);
   if (!router.uses_score_rule)
@@ -80,7 +80,7 @@ void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& ro
                  cat("must be 0 for the router ", m.moe.router, ", whose selection has no bias"));
 }
 
-// Checks the registered names and their options. Reads declarations only: nothing is made here.
+// Checks the registered names and their options. Reads only declarations and makes no part.
 void check_names(const Recipe& r, const Extensions& extensions, Problems& problems) {
   const layers::ModelConfig& m = r.model;
   if (problems.good({"model"})) {
@@ -142,7 +142,8 @@ void take_device_from_environment(Recipe& r, Problems& problems) {
   problems.add("device", cat("is given by HEXAD_DEVICE=", wanted, ", which is no device; there are: ", names));
 }
 
-// Rejects what devices with memory of their own do not do, so that it is not found out in the middle of a step.
+// Rejects settings that devices with their own memory do not support. Otherwise the error would come in the middle of a
+// step.
 void check_device(const Recipe& r, Problems& problems) {
   if (r.device != device::DeviceKind::cpu && r.schedule.worker_lanes.value_or(false))
     problems.add("schedule.worker_lanes",
@@ -153,7 +154,7 @@ void check_device(const Recipe& r, Problems& problems) {
     problems.add("distributed.register_buffers", "needs NCCL, but distributed.device_collectives is host");
 }
 
-// Neither YAML nor, behind key=, the shell replaces a leading ~.
+// Replaces a leading ~. YAML does not do so, and the shell does not after key=.
 void expand_home_folders(Recipe& r, Problems& problems) {
   const auto expand = [&](const std::string& key, std::string& path) {
     if (!problems.good({key})) return;
@@ -173,7 +174,8 @@ void expand_home_folders(Recipe& r, Problems& problems) {
     expand(cat("data.mixture.", i, ".dataset"), r.data.mixture[i].dataset);
 }
 
-// Every rule, whatever else is broken: a check runs where the keys that it reads are good in themselves.
+// Reads the recipe and checks every rule, even if others are broken. A check runs if the keys that it reads are legal
+// in themselves.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems) {
   Recipe r = config::read<Recipe>(document, problems);
   expand_home_folders(r, problems);
@@ -208,7 +210,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   return r;
 }
 
-// Fills in what only a registered optimizer knows.
+// Fills in settings that only a registered optimizer can determine.
 Recipe completed(Recipe r, const Extensions& extensions) {
   r.optim.states = std::ssize(extensions.optimizers.make(r.optim)->states());
   return r;
@@ -219,7 +221,8 @@ void rename(config::Document& document, const std::function<void(const std::stri
     if (warn) warn(line);
 }
 
-// A short trial of a long recipe says its steps on the command line; a recipe that says both means neither.
+// Checks that steps reach the end of the warm-up. A short trial of a long recipe sets its steps on the command line;
+// then the recipe's warm-up is accepted.
 void check_warmup(const Recipe& r, Problems& problems) {
   const bool trial = problems.on_command_line("train.steps") && !problems.on_command_line("optim.warmup");
   if (trial || !problems.good({"optim.warmup", "train.steps"}) || r.optim.warmup <= r.train.steps) return;
@@ -227,7 +230,7 @@ void check_warmup(const Recipe& r, Problems& problems) {
                                    "): the learning rate would only rise and never reach optim.lr"));
 }
 
-// A decay that begins before the warm-up ends begins below the peak: the rate would fall at once.
+// Rejects a decay that begins before the warm-up ends. It would begin below the peak, so the rate would jump down.
 void check_decay(const Recipe& r, Problems& problems) {
   const optim::OptimConfig& o = r.optim;
   if (!problems.good({"optim", "train.steps"})) return;

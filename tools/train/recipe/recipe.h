@@ -1,4 +1,4 @@
-// The composed recipe: every section with its owner's struct.
+// The composed recipe: every section, with its owner's struct.
 #pragma once
 
 #include <array>
@@ -156,7 +156,7 @@ struct ScheduleConfig {
   }
 };
 
-/// Traffic whose place among the others can be chosen; control traffic is always first.
+/// Traffic whose priority can be chosen. Control traffic is always first.
 enum class Traffic : uint8_t { tp, ep, pp, cp, dp };
 constexpr auto enum_names(Traffic) {
   using enum Traffic;
@@ -250,9 +250,9 @@ struct MemoryConfig {
   std::optional<config::ByteSize> limit_bytes = config::ByteSize(0);
   std::optional<config::ByteSize> pinned_bytes;
 
-  /// Bytes that a rank may take for tensors; 0: any number.
+  /// Returns the bytes that a rank may use for tensors; 0: no limit.
   int64_t limit() const { return limit_bytes.value_or(0); }
-  /// True if a run is refused that is estimated to need more memory than its machines have.
+  /// True if a run is refused when its estimated memory exceeds that of its machines.
   bool checks_machine() const { return limit_bytes.has_value(); }
 
   template <class V>
@@ -306,14 +306,13 @@ struct Recipe {
   }
 };
 
-/// Reads and checks a recipe. `world` > 0 also checks it against that number of ranks. Throws Error(usage) with every
-/// problem, each with file and line.
-/// `warn` is told which keys have another name now, a line each.
+/// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
+/// each key that has a new name. Throws Error(usage) with every problem, each with file and line.
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {});
 
-/// Like load_recipe(), for training: also rejects a warm-up that the steps do not reach (but for a trial, whose steps
-/// are given on the command line), and names the nearest values that mend what is wrong.
+/// Like load_recipe(), for training. Also rejects a warm-up that the steps do not reach, except in a trial, whose steps
+/// are set on the command line. Its errors name the nearest legal values.
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
                      const std::function<void(const std::string&)>& warn = {});
 

@@ -11,26 +11,27 @@
 
 namespace hexad::train {
 
-/// Returns "model.layers: 2 -> 4" for each key that a run cannot change on its way: the model, train.seed, optim.name.
+/// Returns "model.layers: 2 -> 4" for each changed key that must stay the same in a run: the model, train.seed,
+/// optim.name.
 std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& now);
-/// Returns "data.packing: isolated -> joined" for each changed key of the data, except where they lie, their checks and
-/// their order.
+/// Returns "data.packing: isolated -> joined" for each changed key of the data, except paths, checks and order.
 std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now);
-/// Returns "optim.lr: 0.01 -> 0.02" for each changed key. run.dir is ignored, because a run may be moved, and
+/// Returns "optim.lr: 0.01 -> 0.02" for each changed key. Ignores run.dir, because a run may be moved, and
 /// train.threads, because it depends on the number of ranks.
 std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& now);
 
-/// Returns a line with both values if a run that goes on after `step` has a learning rate in its next step that differs
-/// by more than a twentieth from what it would be under `before`, the recipe of its checkpoint; else an empty text.
+/// Compares the learning rates of the next step, if a run continues after `step`, under its recipe `now` and under
+/// `before`, the recipe of its checkpoint. Returns a line with both values if they differ by more than a twentieth;
+/// otherwise an empty text.
 std::string learning_rate_jump(const Recipe& before, const Recipe& now, int64_t step);
 
-/// Recipe of a run that another version of this program may have written. Keys that cannot be read are left out of
-/// comparisons, as is run.dir, which no two runs share.
+/// Recipe of a run, perhaps written by another version of this program. Comparisons leave out keys that cannot be read,
+/// and run.dir, which differs in all runs.
 class RecordedRecipe {
  public:
   explicit RecordedRecipe(const std::filesystem::path& path);
 
-  /// Keys that cannot be read have their defaults.
+  /// Returns the recipe, in which keys that cannot be read have their defaults.
   const Recipe& recipe() const { return recipe_; }
   /// Returns each setting that was read, by the path of its key.
   std::map<std::string, std::string> settings() const;

@@ -7,7 +7,7 @@
 
 namespace hexad::train {
 
-// The next version forgets these, and takes what it renames itself.
+// Each version lists only its own renamed keys: the next version removes these.
 std::vector<std::string> rename_keys(config::Document& recipe) {
   const config::Rename renames[] = {{"schedule.moe", "cut", "chunk_by"},
                                     {"schedule.moe", "parts", "chunks"},

@@ -1,4 +1,4 @@
-// Keys and schedules that recipes of the version before call otherwise.
+// Keys and schedules that have other names in recipes of the previous version.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace hexad::train {
 /// Gives the recipe's keys their present names; see config::rename_keys.
 std::vector<std::string> rename_keys(config::Document& recipe);
 
-/// The same for the names of schedules in a checkpoint's texts: ", parts 4" is ", chunks 4".
+/// Gives schedules in a checkpoint's texts their present names: ", parts 4" becomes ", chunks 4".
 std::string rename_schedules(std::string text);
 
 }  // namespace hexad::train

@@ -13,11 +13,11 @@ using base::cat;
 using config::Problems;
 using moe::MoeSchedule;
 
-// Why the steps of a cut schedule are illegal, or nothing.
+// Returns why the order of a chunked schedule is illegal, or an empty text.
 std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
   if (!s.is_chunked()) return {};
   const moe::IssueOrder& order = registry.moe_order_of(s);
-  // Under a memory limit there may be more; what is wrong with an order shows in few.
+  // A memory limit may lead to more chunks. An illegal order shows with few chunks.
   const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)
     if (const std::string why =
@@ -27,7 +27,7 @@ std::string order_problem(const MoeSchedule& s, const layers::Registry& registry
   return {};
 }
 
-// True if nothing is ever in flight beside the experts; settings that are left open may put something in flight.
+// True if communication is never in flight beside the experts. An open setting may lead to such overlap.
 bool computes_alone(const moe::MoeScheduleConfig& c) {
   return c.chunk_by == moe::ChunkBy::none && c.overlap == moe::Overlap::sequential && c.memory_reuse &&
          !c.memory_limit && c.shared == moe::SharedExperts::after;
@@ -50,7 +50,7 @@ int64_t least_memory_limit(const Recipe& r, moe::ReuseStrategy strategy) {
   const moe::MoeConfig& m = r.model.moe;
   const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
   const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
-  // For a chunk of one token on every rank, whatever experts they choose.
+  // Largest number of slots for a chunk of one token on every rank, whatever experts they choose.
   const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
   return moe::buffer_bytes(m.top_k * etp, there, shape, strategy, dtype_of(r.train.precision));
 }
@@ -63,7 +63,7 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry
   site.orders = registry.moe_order_names();
   std::vector<MoeSchedule> all = combinations(r.schedule.moe, site);
   std::erase_if(all, [&](const MoeSchedule& s) {
-    // An order that the recipe names is refused with the reason, not left out.
+    // A named order is kept here, so that it is later refused with the reason.
     return !refusals(site, s).empty() || (!r.schedule.moe.order && !order_problem(s, registry).empty());
   });
   return all;

@@ -1,4 +1,4 @@
-// Checks that a recipe's section `schedule.moe` makes sense for its layout.
+// Check that a recipe's section `schedule.moe` is legal for its layout.
 #pragma once
 
 #include <vector>
@@ -8,29 +8,30 @@
 
 namespace hexad::train {
 
-/// Why `schedule` cannot be in the layout of `recipe`; none: it is legal. The rules are in the list of choices
-/// (layers/moe/schedule/moe_schedule.h).
+/// Returns the reasons why `schedule` is illegal in the layout of `recipe`; empty if it is legal. The rules are in the
+/// list of choices (layers/moe/schedule/moe_schedule.h).
 std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
 
-/// Bytes below which schedule.moe.memory_limit is illegal for the recipe's layout: what chunks of one token need.
+/// Returns the smallest legal schedule.moe.memory_limit for the recipe's layout, in bytes: the memory for chunks of one
+/// token.
 int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 
-/// Every schedule that the recipe's choices allow, in the order of moe::combinations; the one of a recipe that leaves
-/// nothing open.
+/// Returns every schedule that the recipe's choices allow, in the order of moe::combinations. A recipe without open
+/// choices has one schedule.
 std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
 
-/// True if the program may choose schedules of more or fewer chunks than `schedule`.
+/// True if the program may choose schedules with more or fewer chunks than `schedule`.
 bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
-/// The largest number of chunks, of those from 2 on that are legal in `schedule` and tried at all.
+/// Returns the largest number of chunks, from 2 on, that is legal in `schedule` and among those tried.
 int64_t most_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
 
 void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
-/// schedule.pipeline.overlap; of `world` ranks, 0: not known yet.
+/// Checks schedule.pipeline.overlap on `world` ranks; 0: their number is unknown.
 void check_micro_batch_overlap(const Recipe& recipe, int64_t world, config::Problems& problems);
 
-/// Adds a schedule.moe.order that is not registered, with those that are, nearest first, or whose steps are illegal for
-/// a schedule that the recipe allows.
+/// Adds a problem if schedule.moe.order is not registered, with the registered ones, nearest first. Adds a problem if
+/// its steps are illegal for a schedule that the recipe allows.
 void check_moe_order(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
 }  // namespace hexad::train

@@ -1,4 +1,4 @@
-// Cut of a recipe's model into pipeline stages.
+// Split of a recipe's model into pipeline stages.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hexad::train {
 
-/// schedule.pipeline; a single stage needs no more than its micro-batches one after the other, or in pairs.
+/// Returns schedule.pipeline. A single stage only runs its micro-batches one after the other, or in pairs.
 inline pp::PipelineConfig pipeline_of(const Recipe& r) {
   if (r.parallel.pp > 1) return r.schedule.pipeline;
   pp::PipelineConfig one;
@@ -16,11 +16,12 @@ inline pp::PipelineConfig pipeline_of(const Recipe& r) {
   return one;
 }
 
-/// The layers of every virtual stage: as schedule.pipeline.split says, else balanced by FLOPs, the head's included, as
-/// a run on a meta device counts them. Throws Error(usage) when the model has too few layers or the split does not fit.
+/// Returns the layers of every virtual stage, as schedule.pipeline.split says. Otherwise they are balanced by FLOPs,
+/// including the head, as counted on a meta device. Throws Error(usage) if the model has too few layers or the split
+/// does not fit.
 pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registry);
-/// Layers of each stage, for people: a line each, "stage 0   embedding, layers 0-1 | layers 6-7, head" if it holds two
-/// virtual stages.
+/// Returns a readable table of the layers of each stage, a line each. With two virtual stages: "stage 0   embedding,
+/// layers 0-1 | layers 6-7, head".
 std::string stage_table(const Recipe& recipe, const layers::Registry& registry);
 
 }  // namespace hexad::train

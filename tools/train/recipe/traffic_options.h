@@ -1,4 +1,4 @@
-// Options of a recipe for the traffic between ranks, for the code that moves it.
+// Options for the traffic between ranks, made from a recipe.
 #pragma once
 
 #include "parallel/comm/device_group.h"
@@ -8,13 +8,13 @@
 namespace hexad::train {
 
 comm::Priorities priorities_of(const DistributedConfig& config);
-/// For the ranks of `world` with `context`'s device.
+/// Returns the options of groups of `world` whose ranks each have the device of `context`.
 comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,
                                               device::DeviceContext& context);
 
 /// Returns the guards that a recipe sets.
 comm::Guards guards_of(const DistributedConfig& config);
-/// Sets the limits and priorities of the world as the recipe says.
+/// Sets limits and priorities of the world from the recipe.
 void order_traffic(comm::World& world, const DistributedConfig& config);
 
 }  // namespace hexad::train

@@ -10,7 +10,7 @@ namespace {
 
 using layers::PositionKind;
 
-// The weight of a token's only expert is a constant.
+// Returns a line if the router gets no gradient from the data, because a token's only expert has a constant weight.
 std::string router_line(const layers::ModelConfig& model) {
   const moe::MoeConfig& m = model.moe;
   if (model.moe_layers() == 0 || m.router != "top_k") return {};

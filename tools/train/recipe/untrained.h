@@ -1,4 +1,4 @@
-// Parameters that cannot get a gradient.
+// Report of parameters that cannot get a gradient.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace hexad::train {
 
-/// Settings of the recipe under which the loss does not depend on some parameters, so that these move by rounding, by
-/// weight decay or not at all. One line each, naming the keys, the parameters, and what to write instead.
+/// Returns a line for each setting of the recipe under which the loss does not depend on some parameters. Such
+/// parameters change only by rounding or weight decay, or not at all. Each line has the keys, the parameters, and the
+/// setting to use instead.
 std::vector<std::string> untrained(const Recipe& recipe);
 
 }  // namespace hexad::train

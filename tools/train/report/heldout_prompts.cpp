@@ -10,13 +10,14 @@ namespace {
 constexpr size_t most_bytes = 40;
 constexpr std::string_view blanks = " \t\r\n";
 
-// A piece of a document; its first and its last word may be cut.
+// Piece of a document, whose first and last word may be cut.
 struct Piece {
   std::string text;
-  bool begins, ends;  // with the document
+  bool begins, ends;  // at the document's begin, at its end
 };
 
-// The first whole words of a piece, some forty bytes; where it has no blank, as many whole characters.
+// Returns the first whole words of a piece, about forty bytes. If it has no blank, returns whole characters of that
+// length.
 std::string first_words(const Piece& piece) {
   std::string_view text = piece.text;
   bool ends = piece.ends;
@@ -32,7 +33,7 @@ std::string first_words(const Piece& piece) {
   return words;
 }
 
-// First words of `ids` up to the end of their document.
+// Returns the first words of `ids`, up to the end of their document.
 std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::Tokenizer& tokenizer) {
   const auto end = std::ranges::find(ids, tokenizer.end_of_document());
   const auto document = ids.first(end - ids.begin());
@@ -40,10 +41,11 @@ std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::T
   return first_words({tokenizer.decode(some), begins, end != ids.end() && some.size() == document.size()});
 }
 
-// Prompt from a document that begins in sequence `first` or soon after it, else from the first text of that sequence.
+// Returns a prompt from a document that begins in sequence `first` or soon after it. If none does, returns the first
+// text of sequence `first`.
 std::string prompt_near(const data::Source& heldout, const data::Tokenizer& tokenizer, int64_t first) {
   constexpr int64_t searched = 64;
-  // A sequence goes on where the one before it ends.
+  // A sequence continues the text of the sequence before it.
   const auto two_from = [&](int64_t i) { return heldout.batch(i, std::min<int64_t>(2, heldout.size() - i)).ids; };
   for (int64_t i = first; first > 0 && i < std::min(first + searched, heldout.size()); ++i) {
     const std::vector<int32_t> ids = two_from(i);

@@ -1,4 +1,4 @@
-// Beginnings of held-out texts, for a trained model to continue.
+// Beginnings of held-out texts, which a trained model continues.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace hexad::train {
 
-/// Returns at most `count` different prompts from places spread over `heldout`: the first words, some forty bytes, of a
-/// document that begins there, or, if none does, of the text that stands there. Equal arguments give equal prompts.
+/// Returns at most `count` different prompts from places spread over `heldout`. A prompt is the first words, about
+/// forty bytes, of a document that begins there. If no document does, it is the first words of the text there. Equal
+/// arguments give equal prompts.
 std::vector<std::string> heldout_prompts(const data::Source& heldout, const data::Tokenizer& tokenizer, int64_t count);
 
 }  // namespace hexad::train

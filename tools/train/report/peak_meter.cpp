@@ -10,8 +10,8 @@ namespace hexad::train {
 namespace {
 
 constexpr int samples_at_start = 3;
-constexpr double longest_start = 1;  // seconds after which no further sample begins
-// Time of the steps between two samples: a multiple of a sample's time, and a share of the run so far.
+constexpr double longest_start = 1;  // in seconds; no further sample begins after it
+// Time of the steps between two samples, as multiples of a sample's time and as a share of the run so far.
 constexpr double usual_pause = 50, shortest_pause = 10, share_of_run = 0.02;
 
 }  // namespace
@@ -29,7 +29,7 @@ PeakMeter::PeakMeter(const Recipe& recipe, const comm::ProcessGroup& world) : re
 }
 
 void PeakMeter::after_step(double seconds, double flops) {
-  // A card is not shared as cores are, and its memory belongs to the run by now.
+  // Ranks do not share a card as they share cores, and the run already holds its memory.
   if (recipe_.train.peak_flops || recipe_.device != device::DeviceKind::cpu) return;
   trained_ += seconds;
   const bool above_peak = flops > peak_ * seconds;
@@ -38,7 +38,7 @@ void PeakMeter::after_step(double seconds, double flops) {
 
 double PeakMeter::sample() {
   const double began = base::now();
-  // A context of its own: the matrices are neither the run's memory nor bound by its limit.
+  // The sample has its own context, so that its matrices do not count as the run's memory or against its limit.
   device::DeviceContext context({.kind = recipe_.device, .place = place_of(world_)});
   const kernels::GemmRate rate = kernels::sample_gemm_rate(context, dtype_of(recipe_.train.precision), size_);
   size_ = std::max(size_, rate.rows);

@@ -14,7 +14,8 @@ using base::now;
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 double seconds_of(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
 
-// Stages of a pipeline have different layers: their ranks are compared with those of the same stage, unless it has one.
+// Returns the kind of each rank. Stages of a pipeline have different layers, so ranks are compared within a stage. If
+// every stage has a single rank, all ranks are compared.
 std::vector<int> kinds_of(const mesh::Mesh& mesh) {
   const int size = mesh.world().size();
   const bool by_stage = size > mesh.size(base::Axis::pp);
@@ -23,8 +24,8 @@ std::vector<int> kinds_of(const mesh::Mesh& mesh) {
   return kinds;
 }
 
-// Adds up gathered accounts: bytes of all ranks, and the mean of their seconds; at most `seconds`, those of the rank
-// that reports, since others may have taken longer.
+// Sums up the gathered bytes of all ranks and averages their seconds. The result is at most `seconds`, those of the
+// reporting rank, since other ranks may have taken longer.
 telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, double seconds) {
   telemetry::CommByClass comm;
   double exposed = 0;
@@ -65,12 +66,13 @@ RankClock::Account RankClock::account_since(double began) const {
   Account account{.seconds = now() - began, .traffic = take()};
   double waited = 0;
   for (comm::TrafficStats& t : account.traffic) {
-    t.seconds = std::min(t.seconds, account.seconds);  // a device may tell late, and of several that overlapped
-    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // a lane also stands still for want of a core
+    // A device may report late, and several overlapping operations at the same time.
+    t.seconds = std::min(t.seconds, account.seconds);
+    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // a lane also waits for a free core
     waited += t.exposed_seconds;
   }
   account.waited_seconds = std::min(waited, account.seconds);
-  // Two threads may have waited at once: the classes share the time in which this rank waited.
+  // Two threads may have waited at the same time. The traffic classes share the time in which this rank waited.
   if (waited > account.seconds)
     for (comm::TrafficStats& t : account.traffic) t.exposed_seconds *= account.seconds / waited;
   return account;
@@ -103,7 +105,7 @@ RankClock::Phase RankClock::measure(device::DeviceContext& context, const std::f
   try {
     work();
   } catch (...) {
-    take();  // of no step
+    take();  // traffic of no step
     throw;
   }
   const Account account = account_since(began);

@@ -1,5 +1,5 @@
-// Time and traffic of each step, by rank, and the ranks that are slow by themselves. Evaluations and saves are measured
-// apart from the steps.
+// Time and traffic of each step, by rank, and detection of slow ranks. Evaluations and saves are measured apart from
+// the steps.
 #pragma once
 
 #include <array>
@@ -18,22 +18,22 @@ class RankClock {
  public:
   RankClock(const comm::World& world, const mesh::Mesh& mesh);
 
-  /// Around a step, whose traffic is its own: messages between steps count nowhere.
+  /// Begins a step, which counts the traffic until end(). Messages between steps do not count.
   void begin();
   void end();
   double seconds() const { return step_.seconds; }
-  /// Collective, after end(). Fills comm and ranks of `metrics`, equal on all ranks, and step_seconds, this rank's own.
-  /// Returns warnings about slow ranks.
+  /// Fills comm and ranks of `metrics`, equal on all ranks, and step_seconds, this rank's own. Returns warnings about
+  /// slow ranks. Collective, after end().
   std::vector<std::string> report(telemetry::StepMetrics& metrics, device::Device device);
 
   struct Phase {
-    double seconds = 0;  // of this rank
+    double seconds = 0;  // seconds on this rank
     telemetry::CommByClass comm;
   };
-  /// Runs `work`, which is part of no step, and returns its time and traffic. Collective.
+  /// Runs `work`, which belongs to no step, and returns its time and traffic. Collective.
   Phase measure(device::DeviceContext& context, const std::function<void()>& work);
 
-  /// One line about the slowest ranks of the run so far; empty before the first step and alone.
+  /// Returns one line about the slowest ranks of the run so far. Empty before the first step, and with a single rank.
   std::string summary() const;
 
  private:
@@ -45,7 +45,7 @@ class RankClock {
   Traffic take() const;
   void keep_late_bytes();
   Account account_since(double began) const;
-  /// Collective: the accounts of all ranks, one after the other.
+  /// Returns the accounts of all ranks, in rank order. Collective.
   std::vector<std::vector<int64_t>> gathered(const Account& mine, device::Device device) const;
   std::string name(int rank) const { return name_of(world_.topology(), rank); }
   std::vector<std::string> warnings(const std::vector<telemetry::RankTime>& times);
@@ -54,13 +54,13 @@ class RankClock {
   telemetry::SlowRanks slow_ranks_;
   double began_ = 0;
   Account step_;
-  /// Bytes of operations that a device ended only after their step. They count in the next step.
+  /// Bytes of operations that ended on a device only after their step. They count in the next step.
   std::array<int64_t, comm::traffic_class_count> late_bytes_{};
   struct Total {
-    int64_t slowest = 0;  // steps
+    int64_t slowest = 0;  // number of steps in which the rank was slowest
     double own_seconds = 0;
   };
-  std::vector<Total> totals_;  // of each rank
+  std::vector<Total> totals_;  // by rank
   int64_t steps_ = 0;
 };
 

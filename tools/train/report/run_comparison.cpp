@@ -21,10 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "run-2" before "run-10".
+/// Compares numbers by value: "run-2" comes before "run-10".
 bool in_order(const fs::path& a, const fs::path& b) { return ::strverscmp(a.c_str(), b.c_str()) < 0; }
 
-// Folders inside a run are none of its siblings.
+// Adds the runs in `folder`, but no folders inside a run.
 void add_runs_below(const fs::path& folder, std::vector<fs::path>& runs) {
   std::vector<fs::path> folders;
   try {
@@ -42,7 +42,7 @@ void add_runs_below(const fs::path& folder, std::vector<fs::path>& runs) {
   }
 }
 
-// Why a run cannot be compared; empty: it can.
+// Returns why a run cannot be compared; empty if it can.
 std::string trouble_of(const fs::path& dir) {
   try {
     return trained_steps(dir).metrics.steps.empty() ? "it has trained no step" : "";
@@ -61,7 +61,7 @@ void require_different(const std::vector<std::string>& dirs) {
   }
 }
 
-// Names of folders, or whole paths of those that share one.
+// Returns the names of folders, or whole paths if folders share a name.
 std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
   std::vector<std::string> names;
   for (const std::string& dir : dirs) names.push_back(folder_name(dir));
@@ -71,7 +71,7 @@ std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
   return names;
 }
 
-// Keys with several values, in the order of the recipe; those that only some recipes have come last.
+// Returns the keys with several values, in the order of the recipe. Keys that only some recipes have come last.
 std::vector<std::string> differing_keys(const std::vector<telemetry::SweepRun>& runs, const Recipe& first) {
   std::vector<std::string> order;
   for (const config::Setting& s : config::settings(first)) order.push_back(s.path);

@@ -1,4 +1,4 @@
-// Several runs beside each other: what `hexad report` makes of more than one, or of a folder of runs.
+// Comparison of several runs, made by `hexad report` for more than one run or a folder of runs.
 #pragma once
 
 #include <filesystem>
@@ -10,17 +10,17 @@
 
 namespace hexad::train {
 
-/// True if `path` is a folder and no run directory.
+/// True if `path` is a folder, but no run directory.
 bool is_folder_of_runs(const std::filesystem::path& path);
 
-/// The run directories that `arguments` name: a folder of runs stands for those below it, in the order of their
-/// names, numbers by value. `warn` is told of runs below a folder that cannot be compared, which are left out.
-/// Throws Error(usage) where a folder has none, and when a run is there twice.
+/// Returns the run directories in `arguments`. A folder of runs stands for the runs in it, in the order of their names,
+/// numbers by value. `warn` receives the runs in a folder that cannot be compared; they are left out. Throws
+/// Error(usage) if a folder has no run, or if a run occurs twice.
 std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
                                    const std::function<void(const std::string&)>& warn);
 
-/// Settings that the runs share, and those that differ. They are named after their folders. Throws Error(usage) when
-/// one is no run directory, Error(data) when it has trained no step.
+/// Compares the settings of runs, which are named after their folders. Throws Error(usage) if one is no run directory.
+/// Throws Error(data) if a run has trained no step.
 telemetry::Sweep sweep_of(const std::vector<std::string>& run_dirs);
 
 }  // namespace hexad::train

@@ -83,11 +83,11 @@ void write(const fs::path& dir, const RunHistory& history) {
   for (const RunStart& s : history.starts) starts.push_back(to_json(s));
   Json json{{"starts", starts}};
   if (history.end) json["end"] = to_json(*history.end);
-  // A model's samples may end inside a character.
+  // Samples of a model may end inside a character.
   base::write_file(history_path(dir), json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-// Recipes of steps that are about to run again.
+// Removes the recipes of steps that will run again.
 void remove_recipes_after(const fs::path& dir, int64_t step) {
   constexpr std::string_view before = "recipe-", after = ".yaml";
   for (const auto& entry : fs::directory_iterator(dir)) {
@@ -116,7 +116,7 @@ RunHistory read_history(const fs::path& dir) try {
 
 void record_start(const fs::path& dir, const RunStart& start, const std::string& recipe) {
   RunHistory history = read_history(dir);
-  // A start after which nothing is left ran no step that counts.
+  // Removes starts whose steps all come after the new start, because these steps will run again.
   std::erase_if(history.starts, [&](const RunStart& s) { return s.run.first_step >= start.run.first_step; });
   history.starts.push_back(start);
   history.end.reset();
@@ -127,7 +127,7 @@ void record_start(const fs::path& dir, const RunStart& start, const std::string&
 
 void record_end(const fs::path& dir, const RunEnd& end) {
   RunHistory history = read_history(dir);
-  if (history.end && history.end->step == end.step) {  // record_start() would have removed it
+  if (history.end && history.end->step == end.step) {  // no step since: record_start() would have removed this end
     if (!end.samples.empty()) history.end->samples = end.samples;
     if (end.trouble.empty()) history.end->trouble.clear();
   } else {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view peak_fact = "Peak for MFU";
 
-// Memory that the allocator holds, and the share that tensors leave unused.
+// Returns a text of the memory that the allocator holds, and of its unused share.
 std::string held_memory(const std::map<std::string, int64_t>& measured) {
   const int64_t held = measured.at("held"), used = measured.at("total");
   return fmt::format("{}, {:.1f}% of it for nothing", device::human_bytes(held),
@@ -35,8 +35,8 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The start's fact says where the peak comes from; the run may have measured a higher one later. Older programs wrote
-// both at the start.
+// Adds the peak. A fact of the start says how it was determined, but the run may have measured a higher one later.
+// Older programs wrote both at the start.
 void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
   const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
   for (auto& fact : facts)
@@ -75,7 +75,7 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
   inputs.metrics = run_dir / "metrics.jsonl";
   inputs.output = output.empty() ? run_dir / "report.html" : output;
   inputs.recipe = text_of(run.recipe);
-  inputs.run.ranks = 0;  // of an older program: unknown
+  inputs.run.ranks = 0;  // unknown, because an older program wrote it
   if (!history.starts.empty()) {
     const RunStart& newest = history.starts.back();
     inputs.run = newest.run;

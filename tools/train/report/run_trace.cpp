@@ -36,7 +36,7 @@ void append(std::vector<TraceEvent>& to, std::vector<TraceEvent> events, std::st
   std::ranges::move(events, std::back_inserter(to));
 }
 
-// A row a class and kind of link: "dp (intra)".
+// Returns the events of communication, with a lane for each class and kind of link: "dp (intra)".
 std::vector<TraceEvent> operations_of(const std::vector<comm::TrafficRecord>& records, int rank, double zero) {
   std::vector<TraceEvent> events;
   for (const comm::TrafficRecord& r : records)
@@ -49,7 +49,7 @@ std::vector<TraceEvent> operations_of(const std::vector<comm::TrafficRecord>& re
   return events;
 }
 
-// Waits of the rank's thread, inside the part of the step that it is in then.
+// Returns the waits of the rank's thread, each inside the part of the step in which it occurs.
 std::vector<TraceEvent> waits_of(const std::vector<comm::TrafficRecord>& records, int rank, double zero) {
   std::vector<TraceEvent> events;
   for (const comm::TrafficRecord& r : records)
@@ -82,7 +82,7 @@ void RunTrace::begin_step(int64_t step) {
   const device::SpanLog& spans = instance_.context.spans();
   if (!wanted(step)) return end();
   if (!spans.recording()) start();
-  // Passes that schedule.trace records have rows of their own, beside the predicted ones.
+  // Passes recorded by schedule.trace have their own rows, beside the predicted ones.
   if (step != recipe_.schedule.trace) passes_.emplace(instance_);
   step_.emplace(instance_.context.spans(), "step", std::to_string(step));
 }

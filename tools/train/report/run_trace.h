@@ -1,4 +1,4 @@
-// The timeline of some steps of a run: the recipe's profile.steps, and the step of schedule.trace.
+// Timeline of some steps of a run: those of the recipe's profile.steps, and the step of schedule.trace.
 #pragma once
 
 #include <functional>
@@ -12,27 +12,31 @@
 
 namespace hexad::train {
 
-/// Rows of each rank in trace.json.gz: "host", the parts of the step as the rank's thread comes to them, and in these
-/// what it waits for; on a device "device", the same parts as its compute queue does; the lanes of the MoE layers'
-/// passes; the operations of every class of communication; and the memory in use, by category.
+/// Writes trace.json.gz, with these rows for each rank:
+/// - "host": parts of the step in the rank's thread, and its waits in them;
+/// - "device" (if the rank has a device): the same parts in its compute queue;
+/// - the lanes of the MoE layers' passes;
+/// - the operations of every class of communication;
+/// - the memory in use, by category.
 class RunTrace {
  public:
-  /// `say` is told, on rank 0, what was written or why not. All else outlives the trace.
+  /// Makes the trace. On rank 0, `say` receives the path of the trace, `warn` the reason why it could not be written.
+  /// All other arguments outlive the trace.
   RunTrace(const Recipe& recipe, ModelInstance& instance, const comm::ProcessGroup& world,
            std::function<void(const std::string&)> say, std::function<void(const std::string&)> warn);
 
-  /// Before the work of a step. Collective. What came between steps (evaluation, saving) is that of the step before.
+  /// Begins a step, before its work. Collective. Events between steps (evaluation, saving) belong to the step before.
   void begin_step(int64_t step);
-  /// After the last step. Collective.
+  /// Ends the recording after the last step. Collective.
   void end();
-  /// On rank 0, in a recorded step: more to be written, of all ranks. `begin`: seconds of rank 0's base::now() at which
-  /// these events have their zero.
+  /// Adds further events, of all ranks, to the trace. Call it on rank 0 in a recorded step. Events count from `begin`,
+  /// in seconds of rank 0's base::now().
   void add(std::vector<telemetry::TraceEvent> events, double begin);
 
  private:
   bool wanted(int64_t step) const;
   void start();
-  /// Its passes become events.
+  /// Ends the step and converts its passes to events.
   void close_step();
   void write();
 
@@ -41,11 +45,11 @@ class RunTrace {
   const comm::ProcessGroup& world_;
   const std::function<void(const std::string&)> say_, warn_;
   const std::optional<StepRange> steps_;
-  std::optional<PassRecorder> passes_;  // of the step that is recorded now
+  std::optional<PassRecorder> passes_;  // passes of the step that is being recorded
   std::optional<device::Span> step_;
-  std::optional<double> zero_;    // of the trace, on this rank's clock
-  telemetry::TraceRecords mine_;  // of the steps that are recorded now: of passes
-  telemetry::TraceRecords all_;   // rank 0: of all ranks
+  std::optional<double> zero_;    // start of the trace, on this rank's clock
+  telemetry::TraceRecords mine_;  // passes of the steps that are being recorded
+  telemetry::TraceRecords all_;   // rank 0: records of all ranks
 };
 
 }  // namespace hexad::train

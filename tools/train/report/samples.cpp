@@ -45,8 +45,8 @@ Samples continue_prompts(const Recipe& recipe, ModelInstance& instance, const da
   return samples;
 }
 
-// Returns which memory is too small for the whole model beside what this run holds; empty if none is. The model needs
-// its weights and, while they are read, one tensor as it was saved and rounded.
+// Returns which memory is too small for the whole model in addition to this run; empty if none is. The model needs its
+// weights and, while they are read, one tensor as saved and as rounded.
 std::string exceeds_memory_limit(const Recipe& alone, const ModelInstance& instance) {
   const auto saved = static_cast<double>(size_of(accumulator_dtype(dtype_of(alone.train.precision))));
   const auto parameters = static_cast<double>(model_size(alone.model, instance.extensions).parameters);
@@ -97,7 +97,7 @@ Samples samples_of_run(const Recipe& recipe, ModelInstance& instance, const data
   if (instance.mesh.world().rank() != 0 || !wanted) return {};
   try {
     return samples_of_checkpoint(recipe, instance, data, step, warn);
-  } catch (const Error& e) {  // the run is done and saved: no reason to fail it
+  } catch (const Error& e) {  // the run is done and saved: it must not fail now
     warn(cat("no samples in the report: ", e.what()));
     return {};
   }

@@ -1,4 +1,4 @@
-// Texts that a trained model continues for its report.
+// Sample texts of a trained model for its report.
 #pragma once
 
 #include <functional>
@@ -13,9 +13,10 @@ namespace hexad::train {
 
 using Samples = std::vector<telemetry::ReportInputs::Sample>;
 
-/// Returns the continuations of run.prompts and run.heldout_prompts by the model of a run that is done after `step`;
-/// none without a tokenizer or for an encoder. A model that is cut over ranks cannot generate: rank 0 loads that step's
-/// checkpoint, alone. `warn` is told of prompts that are cut and why there are no samples. Collective.
+/// Returns the continuations of run.prompts and run.heldout_prompts by the model of a run that ended after `step`.
+/// Empty without a tokenizer or for an encoder. A model that is split over ranks cannot generate, so rank 0 loads the
+/// whole model from that step's checkpoint. `warn` receives prompts that are cut, and reasons for missing samples.
+/// Collective.
 Samples samples_of_run(const Recipe& recipe, ModelInstance& instance, const data::TrainingData& data, int64_t step,
                        const std::function<void(const std::string&)>& warn);
 

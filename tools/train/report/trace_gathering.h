@@ -1,4 +1,4 @@
-// Gathers what ranks recorded, on rank 0 and on one clock.
+// Gathering of the ranks' trace records on rank 0, on one clock.
 #pragma once
 
 #include "framework/telemetry/trace.h"
@@ -6,12 +6,12 @@
 
 namespace hexad::train {
 
-/// Collective. Appends, on rank 0, what all ranks have, each with its rank's number, to `all`.
+/// Appends the records of all ranks, each with its rank's number, to `all` on rank 0. Collective.
 void gather_trace_records(const telemetry::TraceRecords& mine, const comm::ProcessGroup& world, device::Device device,
                           telemetry::TraceRecords& all);
 
-/// Collective. Seconds by which this rank's clock is ahead of rank 0's. Clocks of one node agree; those of other nodes
-/// are set by barriers, as exactly as ranks leave a barrier together.
+/// Returns the seconds by which this rank's clock is ahead of rank 0's. Clocks of one node agree. Barriers synchronise
+/// the clocks of other nodes, as exactly as ranks leave a barrier together. Collective.
 double clock_offset(const comm::ProcessGroup& world, device::Device device);
 
 }  // namespace hexad::train

@@ -1,4 +1,4 @@
-// The part of a run directory that its reports are about.
+// The part of a run directory that its reports cover.
 #pragma once
 
 #include <filesystem>
@@ -12,19 +12,19 @@ namespace hexad::train {
 
 struct TrainedSteps {
   telemetry::MetricsHistory metrics;
-  RunHistory history;            // of the starts that trained a step; the others say nothing of these
-  std::filesystem::path recipe;  // of the newest of them
+  RunHistory history;            // only the starts that trained a step
+  std::filesystem::path recipe;  // recipe of the newest of these starts
 
-  /// The step after which the newest start went on.
+  /// Returns the step after which the newest start continued.
   int64_t newest_start() const { return history.starts.empty() ? 0 : history.starts.back().run.first_step; }
 };
 
-/// Throws Error(usage) when `dir` is no run directory, Error(data) when it has no metrics.
+/// Reads the trained steps. Throws Error(usage) if `dir` is no run directory, Error(data) if it has no metrics.
 TrainedSteps trained_steps(const std::filesystem::path& dir);
 
-/// The last part of the path, also of "runs/a/" and ".".
+/// Returns the last part of the path, also for "runs/a/" and ".".
 std::string folder_name(const std::filesystem::path& dir);
-/// "1 rank", "2 ranks".
+/// Returns a count with its noun: "1 rank", "2 ranks".
 std::string counted(int64_t n, std::string_view thing);
 
 }  // namespace hexad::train

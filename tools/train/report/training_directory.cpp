@@ -24,7 +24,8 @@ std::filesystem::path log_path(const Recipe& recipe, int rank) {
   return std::filesystem::path(recipe.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
 }
 
-// "hexad 0.5.0 (x86-64-v3), rank 1 of 2, host a, pid 31, at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
+// Returns the rank in words: "hexad 0.5.0 (x86-64-v3), rank 1 of 2, host a, pid 31, at pp 0, dp 1, cp 0, tp 0, edp 0,
+// ep 1, etp 0 of pp 1 x ...".
 std::string describe_rank(const Recipe& recipe, const comm::World& world) {
   const mesh::Layout layout(recipe.parallel.sizes(), world.size());
   std::string place;
@@ -39,7 +40,7 @@ std::string describe_rank(const Recipe& recipe, const comm::World& world) {
 
 }  // namespace
 
-// The lock comes first: whatever fails afterwards can be logged in the directory.
+// The lock comes first, so that later failures can be logged in the directory.
 TrainingDirectory::TrainingDirectory(const Recipe& recipe, const comm::World& world)
     : lock_(lock_on_rank_0(recipe, world)),
       log_(telemetry::make_logger(log_path(recipe, world.rank()), world.rank(), spdlog::level::info)),

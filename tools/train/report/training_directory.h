@@ -1,4 +1,4 @@
-// The run directory of a run that trains: its lock and this rank's log.
+// Run directory of a training run: its lock and this rank's log.
 #pragma once
 
 #include <functional>
@@ -16,28 +16,28 @@ namespace hexad::train {
 
 class TrainingDirectory {
  public:
-  /// Locks the directory on rank 0, then opens this rank's log, where crashes are reported, too. Throws Error(usage) if
-  /// another job has the directory, Error(resource) if it cannot be written.
+  /// Locks the directory on rank 0, then opens this rank's log, which also receives crash reports. Throws Error(usage)
+  /// if another job holds the directory. Throws Error(resource) if it cannot be written.
   TrainingDirectory(const Recipe& recipe, const comm::World& world);
 
-  /// Throws Error(usage) if another job has taken over, as of the last renewal of the lock.
+  /// Throws Error(usage) if another job has taken over at the last renewal of the lock.
   void require_held() const;
-  /// Like require_held(), but checks now: call it before writing files that another job may have written.
+  /// Like require_held(), but checks now. Call it before writing files that another job may have written.
   void require_held_now();
 
-  /// Logs also on rank 0's terminal, so call it on all ranks with a text that concerns all of them.
+  /// Logs in this rank's file, and on rank 0's terminal. So call it on all ranks with a text that concerns all of them.
   void info(const std::string& text) const { log_->info(text); }
   void warn(const std::string& text) const { log_->warn(text); }
-  /// Logs in this rank's file alone.
+  /// Logs only in this rank's file.
   void note(const std::string& text) const { file_->info(text); }
 
-  /// info() and warn() as functions, which may outlive this object.
+  /// Returns info() and warn() as functions, which may outlive this object.
   std::function<void(const std::string&)> informer() const;
   std::function<void(const std::string&)> warner() const;
   spdlog::logger& logger() const { return *log_; }
 
  private:
-  std::optional<io::RunLock> lock_;  // rank 0
+  std::optional<io::RunLock> lock_;  // on rank 0 only
   std::shared_ptr<spdlog::logger> log_, file_;
 };
 

@@ -1,5 +1,5 @@
-// cuDNN's attention of documents on the CPU: each is gathered from where its offsets say, attended to alone by the
-// reference, and scattered. Calls without documents are refused: our own kernels attend.
+// cuDNN's attention of documents on the CPU. Each document is gathered from its offsets, computed separately by the
+// reference, and scattered. Calls without documents are refused, because Hexad's own kernels compute them.
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
 #include <stdexcept>
@@ -120,7 +120,7 @@ struct CudnnPlan::Made {
 
 CudnnHandle::CudnnHandle() : handle_(new cudnnContext) {}
 CudnnHandle::~CudnnHandle() { delete handle_; }
-// The first that knows empty documents, so that there are some.
+// Returns the first version that supports empty documents, so that tests include them.
 int64_t CudnnHandle::version() const { return 92500; }
 
 CudnnPlan::CudnnPlan(const AttentionProblem& problem, const CudnnHandle&) : made_(new Made{problem}) {

@@ -1,4 +1,4 @@
-// sort_ids() for the CUDA double: CUB, which does it on a card, is code of the card.
+// sort_ids() for the CUDA double. A card uses CUB, which is device code.
 #include "framework/kernels/cuda/radix_sort.h"
 
 #include <algorithm>
