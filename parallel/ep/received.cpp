@@ -58,13 +58,12 @@ void check_row_experts(std::span<const int32_t> experts, int64_t width, std::spa
     if (e >= 0 && !first && experts[i - 1] < 0)
       refuse(rank, group, "local expert ", e, " for row ", row, " after its last one; expected -1");
     if (e >= 0 && --left[e] < 0)
-      refuse(rank, group, "local expert ", e, " for row ", row, ", which makes more rows than the ", slots[e],
-             " it had counted");
+      refuse(rank, group, "local expert ", e, " for row ", row, ": more rows than the ", slots[e], " in its counts");
   }
   for (size_t e = 0; e < left.size(); ++e)
     if (left[e] > 0)
       refuse(rank, group, "local expert ", e, " for ", slots[e] - left[e], " rows; expected the ", slots[e],
-             " it had counted");
+             " in its counts");
 }
 
 }  // namespace hexad::ep

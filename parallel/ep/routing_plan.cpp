@@ -345,8 +345,8 @@ RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGr
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
                               Stream& stream) {
   const int ranks = groups.ep->size();
-  require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(), " ranks are no ",
-          ranks, " x ", groups.etp->size(), " of ep x etp");
+  require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(),
+          " ranks in a group of ep x etp = ", ranks, " x ", groups.etp->size());
   const int64_t chunks = options.chunking.chunks;
   const Device device = order.rows.device(), host_device = device.host();
   const Counts counts = received_counts(order, groups, options, host_device);

@@ -76,11 +76,13 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
 }  // namespace
 
 void Chunking::check(int64_t experts, int ranks) const {
-  require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts over ", ranks, " ranks");
+  require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks, " ranks");
   const int64_t local = experts / ranks;
-  require(chunks >= 1, "[ep] ", chunks, " chunks");
-  require((by != By::peers && by != By::phases) || chunks <= ranks, "[ep] ", chunks, " chunks of ", ranks, " peers");
-  require(by != By::experts || chunks <= local, "[ep] ", chunks, " chunks of ", local, " experts a rank");
+  require(chunks >= 1, "[ep] ", chunks, " chunks, expected at least 1");
+  require((by != By::peers && by != By::phases) || chunks <= ranks, "[ep] ", chunks,
+          " chunks, expected at most one for each of ", ranks, " peers");
+  require(by != By::experts || chunks <= local, "[ep] ", chunks, " chunks, expected at most one for each of ", local,
+          " experts of a rank");
 }
 
 int Chunking::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const {
@@ -101,7 +103,8 @@ int Chunking::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
   o.chunking.check(o.experts, o.ranks);
   const auto parts = static_cast<int64_t>(of.size());
-  require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens of ", parts, " ranks");
+  require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens cannot be divided among ", parts,
+          " ranks");
   std::vector<SlotOrder> orders;
   if (o.row_of == RowOf::token) {
     const Tensor known = copy_to_host("routing: ids", ids, stream);

@@ -174,9 +174,9 @@ test_a_new_run_starts_from_the_weights_of_a_checkpoint() {
   expect_text err "weights from $newest"
   expect_text out "step 1/6"
   expect 3 "$HEXAD" train tiny.yaml run.dir=third train.init_from=run/nowhere
-  expect_text err "train.init_from (run/nowhere) is no checkpoint"
+  expect_text err "train.init_from (run/nowhere) is not a checkpoint"
   expect 3 "$HEXAD" train tiny.yaml run.dir=third train.init_from=run
-  expect_text err "train.init_from (run) is no checkpoint" "it is a run directory, whose newest checkpoint is $newest"
+  expect_text err "train.init_from (run) is not a checkpoint" "it is a run directory, whose newest checkpoint is $newest"
 }
 
 run_tests "$@"

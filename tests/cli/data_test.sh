@@ -143,11 +143,11 @@ test_another_dataset_is_named_and_a_missing_one_too() {
   mkdir elsewhere
   cd elsewhere || failed "no folder"
   expect 3 "$HEXAD" eval ../run
-  expect_text err "data.dataset (data): there is no such folder in the working directory, $PWD"
+  expect_text err "data.dataset (data): no such folder in the working directory, $PWD"
 }
 
 test_a_dataset_without_a_held_out_part_is_warned_about() {
-  local text="warning: data/heldout.hxd: is not there, so there is no held-out loss of its data; \`hexad prepare --heldout 0.02\`"
+  local text="warning: data/heldout.hxd: no such file, so this dataset has no held-out loss; \`hexad prepare --heldout 0.02\`"
   texts
   expect 0 prepare 0 bytes
   expect 0 train train.steps=2 train.eval_every=1

@@ -196,20 +196,20 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   local command
   for command in eval report "generate --prompt x"; do
     # shellcheck disable=SC2086
-    refuses 2 "'loop' is no run directory: loop/recipe.yaml: $loop" -- "$HEXAD" $command loop
+    refuses 2 "'loop' is not a run directory: loop/recipe.yaml: $loop" -- "$HEXAD" $command loop
     # shellcheck disable=SC2086
     refuses 2 "$name" -- "$HEXAD" $command "$long"
     # shellcheck disable=SC2086
     refuses 2 "tiny.yaml is not a directory" -- "$HEXAD" $command tiny.yaml
   done
-  refuses 2 "'loop' is no run directory: loop/recipe.yaml: $loop" -- "$HEXAD" report loop data
+  refuses 2 "'loop' is not a run directory: loop/recipe.yaml: $loop" -- "$HEXAD" report loop data
   refuses 2 "loop: $loop" -- "$HEXAD" inspect loop
   refuses 2 "$name" -- "$HEXAD" inspect "$long" --verify
   refuses 2 "'tiny.yaml' is not a checkpoint folder, run directory, prepared folder or .hxd file" \
     -- "$HEXAD" inspect tiny.yaml
   refuses 2 "the run directory cannot be made: $name" -- "$HEXAD" train tiny.yaml run.dir="$long"
   refuses 2 "the run directory cannot be made: $loop" -- "$HEXAD" train tiny.yaml run.dir=loop/run
-  refuses 3 "train.init_from (loop) is no checkpoint: manifest.json: $loop" -- "$HEXAD" train tiny.yaml train.init_from=loop
+  refuses 3 "train.init_from (loop) is not a checkpoint: manifest.json: $loop" -- "$HEXAD" train tiny.yaml train.init_from=loop
   # cluster files and traces
   refuses 2 "loop: $loop" -- "$HEXAD" train tiny.yaml schedule.profile=loop schedule.trace=1
   local moe=(model.moe.experts=2 model.moe.routing=trace)

@@ -58,7 +58,7 @@ test_problems_without_a_position_are_placed_by_their_key() {
   expect 2 "$HEXAD" validate tiny.yaml --json
   expect_json '"key": "memory.limit_bytes"' "\"line\": $(grep -n limit_bytes tiny.yaml | cut -d: -f1)"
   expect 3 "$HEXAD" validate tiny.yaml --json memory.limit_bytes=0 data.synthetic=false data.dataset=nowhere model.vocab=0
-  expect_json '"exit_code": 3' '"key": "data.dataset"' '"override": "data.dataset=nowhere"' "there is no such folder"
+  expect_json '"exit_code": 3' '"key": "data.dataset"' '"override": "data.dataset=nowhere"' "no such folder"
 }
 
 test_what_is_no_recipe_is_a_problem_too() {

@@ -20,7 +20,7 @@ interrupt() {
 test_sigusr1_to_mpirun_saves_and_the_resumed_run_ends_with_the_same_bytes() {
   interrupt USR1
   expect_equal "$code" 75
-  expect_text err "preempted after step" "saved, start me again"
+  expect_text err "preempted after step" "saved: start the run again to continue"
   expect 0 ranks 2 "${recipe[@]}"
   expect_text err "resumed from"
   expect 0 ranks 2 "${recipe[@]}" run.dir=uninterrupted
@@ -55,7 +55,7 @@ test_sigterm_to_mpirun_and_to_its_ranks_saves() {
 test_the_start_warns_where_mpirun_leaves_less_time_than_a_save_takes() {
   HEXAD_FAULT=slow_files@0,1,250 expect 0 ranks 2 "${recipe[@]}" train.steps=2 checkpoint.every=1 optim.schedule=constant
   expect 0 ranks 2 "${recipe[@]}" train.steps=3 optim.schedule=constant
-  expect_text err "a save takes about" "1 s after its SIGTERM (Ctrl-C) mpirun kills the ranks, saved or not" \
+  expect_text err "a save takes about" "mpirun kills the ranks 1 s after its SIGTERM (Ctrl-C), saved or not" \
     "export OMPI_MCA_odls_base_sigkill_timeout=10" "SIGUSR1 to mpirun"
   expect_text run/log/rank-0000.log "a save takes about"
   OMPI_MCA_odls_base_sigkill_timeout=10 expect 0 ranks 2 "${recipe[@]}" train.steps=4 optim.schedule=constant
@@ -78,8 +78,8 @@ test_a_save_as_long_as_the_readme_allows_survives_ctrl_c() {
   wait_until has_steps run 3
   kill -INT "$launcher"
   wait "$launcher"
-  expect_text err "asked to stop: saves after step" \
-    "$timeout s after its SIGTERM mpirun kills the ranks, saved or not (OMPI_MCA_odls_base_sigkill_timeout)"
+  expect_text err "asked to stop: saving after step" \
+    "mpirun kills the ranks $timeout s after its SIGTERM, saved or not (OMPI_MCA_odls_base_sigkill_timeout)"
   expect_text run/log/rank-0000.log "preempted after step"
   expect 0 "$HEXAD" inspect run --verify
 }

@@ -22,7 +22,7 @@ resumes_bitwise() { # SIGNAL OVERRIDES...
   shift
   interrupt "$signal" "$@"
   expect_equal "$code" 75
-  expect_text err "preempted after step" "saved, start me again"
+  expect_text err "preempted after step" "saved: start the run again to continue"
   expect 0 train "$@"
   expect_text err "resumed from"
   expect 0 train "$@" run.dir=uninterrupted
@@ -92,7 +92,8 @@ test_a_sigint_or_sigterm_a_second_later_ends_the_run_at_once_and_the_next_start_
       kill -$second "$pid"
       number=$(kill -l $second)
       ended_with $((128 + number))
-      expect_text err "asked to stop: saves after step" "asked once more (Ctrl-C, SIGTERM) after a second, the run ends at once"
+      expect_text err "asked to stop: saving after step" \
+        "another Ctrl-C or SIGTERM after 1 s ends the run immediately, saved or not"
       expect 0 "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant
       expect_text err "resumed from run/checkpoints/step-00000002"
       expect_text out "step 4/4"
@@ -109,7 +110,7 @@ test_a_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
     wait_until test -e run/lock
     kill -$signal "$pid"
     ended_with 75
-    expect_text err "preempted before step 1; nothing to save, start me again"
+    expect_text err "preempted before step 1; nothing to save: start the run again"
     expect_no_text out "step 1/"
     expect_equal "$(ls -A run/checkpoints 2>/dev/null)" ""
   done

@@ -207,14 +207,14 @@ test_rules_between_keys_are_checked_beside_wrong_ones() {
 test_a_dataset_that_is_not_there_is_said_with_where_it_was_looked_for() {
   local data=(data.synthetic=false data.dataset=texts)
   expect 3 "$HEXAD" train tiny.yaml "${data[@]}"
-  expect_text err "data.dataset (texts): there is no such folder in the working directory, $PWD, which relative paths" \
+  expect_text err "data.dataset (texts): no such folder in the working directory, $PWD, where relative dataset paths begin" \
     "\`hexad prepare\` makes a dataset"
   mkdir -p recipes/texts
   cp tiny.yaml recipes
   expect 3 "$HEXAD" train recipes/tiny.yaml "${data[@]}"
-  expect_text err "there is recipes/texts beside the recipe"
+  expect_text err "found recipes/texts beside the recipe"
   expect 3 "$HEXAD" validate recipes/tiny.yaml "${data[@]}" model.vocab=0
-  expect_text err "there is recipes/texts beside the recipe"
+  expect_text err "found recipes/texts beside the recipe"
 }
 
 test_one_process_for_a_layout_of_several_is_told_how_to_start_them() {

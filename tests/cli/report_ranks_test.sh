@@ -31,7 +31,7 @@ test_no_sample_is_worth_more_memory_than_the_run_may_take() {
   peak=$(peak_bytes)
   expect 0 train_cut memory.limit_bytes=$((peak * 11 / 10)) run.dir=limited
   expect_count 1 err "no samples in the report: the whole model takes about"
-  expect_text err "of memory.limit_bytes is left; hexad generate makes them where there is room"
+  expect_text err "of memory.limit_bytes is left; \`hexad generate\` makes them on a machine with enough memory"
   expect_file limited/report.html
   expect 0 "$HEXAD" generate limited --prompt "the quick" --max-tokens 4
 }

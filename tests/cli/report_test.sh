@@ -118,7 +118,7 @@ test_a_report_is_made_again_from_the_run_directory() {
   expect_equal "$(cat out)" other.html
   expect_text other.html "<h1>run</h1>"
   expect 2 "$HEXAD" report nowhere
-  expect_text err "'nowhere' is no run directory"
+  expect_text err "'nowhere' is not a run directory"
 }
 
 test_a_killed_run_has_a_report_that_says_so() {
@@ -130,7 +130,7 @@ test_a_killed_run_has_a_report_that_says_so() {
   wait "$pid" 2>/dev/null
   expect_nothing_at run/report.html
   expect 0 "$HEXAD" report run
-  expect_text run/report.html "Its end is not recorded: the run was killed, or went on when this report was made."
+  expect_text run/report.html "No end is recorded: the run was killed, or was still training when this report was made."
 }
 
 test_several_runs_are_laid_over_each_other() {
@@ -144,7 +144,7 @@ test_several_runs_are_laid_over_each_other() {
   expect 2 "$HEXAD" report slow fast --out tiny.yaml
   expect_text err "tiny.yaml: exists and is not a report"
   expect 2 "$HEXAD" report slow fast slow/
-  expect_text err "'slow/' is the same run as 'slow', expected different ones to compare"
+  expect_text err "'slow/' is the same run as 'slow', expected different runs to compare"
 }
 
 three_runs_in_a_folder() {
@@ -163,13 +163,13 @@ test_a_folder_of_runs_stands_for_the_runs_in_it() {
   expect 2 "$HEXAD" report sweep sweep/lr-0.01
   expect_text err "is the same run as"
   expect 2 "$HEXAD" report sweep/notes
-  expect_text err "'sweep/notes' is no run directory: it has no recipe.yaml, and no folder below it has one"
+  expect_text err "'sweep/notes' is not a run directory: neither this folder nor any folder below has a recipe.yaml"
   mkdir sweep/empty && cp sweep/lr-0.01/recipe.yaml sweep/empty
   expect 0 "$HEXAD" report sweep
   expect_text err "sweep/empty: left out: cannot open sweep/empty/metrics.jsonl"
   : >sweep/empty/metrics.jsonl
   expect 0 "$HEXAD" report sweep
-  expect_text err "sweep/empty: left out: it has trained no step"
+  expect_text err "sweep/empty: left out: the run has trained no step"
   expect 3 "$HEXAD" report sweep/lr-0.01 sweep/empty
 }
 

@@ -52,7 +52,7 @@ test_a_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
   wait_until has_steps run 3
   scancel --signal=USR1 "$job"
   wait_until is "$job" PENDING
-  expect_text run.out "preempted after step" "saved, start me again"
+  expect_text run.out "preempted after step" "saved: start the run again to continue"
   # Slurm would wait for two minutes. An immediate start fails, because the old step still has its PMIx socket.
   scontrol update JobId="$job" StartTime=now+6
   wait_until is "$job" RUNNING

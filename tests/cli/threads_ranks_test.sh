@@ -13,13 +13,13 @@ test_ranks_share_out_the_cores() {
 
 test_more_threads_than_cores_are_reported_once_with_numbers_and_key() {
   expect 0 "${one_core[@]}" "${launch[@]}" -np 2 "$HEXAD" "${steps[@]}" train.threads=3
-  expect_count 1 err '2 ranks x 3 threads of kernels share 1 core of this node'
+  expect_count 1 err '2 ranks x 3 kernel threads share 1 core of this node'
   expect_text err 'set train.threads=1'
 }
 
 test_more_ranks_than_cores_are_reported() {
   expect 0 "${one_core[@]}" "${launch[@]}" -np 2 "$HEXAD" "${steps[@]}"
-  expect_text err '2 ranks x 1 thread of kernels share 1 core of this node' 'start at most 1 rank on a node like this'
+  expect_text err '2 ranks x 1 kernel thread share 1 core of this node' 'start at most 1 rank on this node'
 }
 
 test_a_core_for_each_thread_is_not_worth_a_word() {

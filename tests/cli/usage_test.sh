@@ -150,15 +150,15 @@ test_what_is_not_there_is_named() {
   expect 2 "$HEXAD" train nowhere.yaml
   expect_text err "nowhere.yaml: no such file"
   expect 2 "$HEXAD" generate nowhere --prompt x
-  expect_text err "'nowhere' is no run directory: it has no recipe.yaml"
+  expect_text err "'nowhere' is not a run directory: it has no recipe.yaml"
   expect 2 "$HEXAD" eval nowhere
-  expect_text err "'nowhere' is no run directory"
+  expect_text err "'nowhere' is not a run directory"
   expect 2 "$HEXAD" inspect nowhere
   expect_text err "nowhere: no such folder"
   expect 2 "$HEXAD" prepare --input nowhere --output data
   expect_text err "nowhere: no such file or folder"
   expect 3 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=nowhere
-  expect_text err "data.dataset (nowhere): there is no such folder" "hexad prepare"
+  expect_text err "data.dataset (nowhere): no such folder" "hexad prepare"
   expect 2 "$HEXAD" train tiny.yaml model.mlp=swiglo
   expect_text err "model.mlp (swiglo) is no registered layer" "swiglu"
 }

@@ -59,8 +59,8 @@ test_prepare_train_eval_generate_inspect() {
 test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   prepared_and_trained
   expect 0 "$HEXAD" generate run --prompt "$(seq 500)" --max-tokens 1 --temperature 0
-  expect_text err "warning: the prompt has " "context (model.context: 32) takes 31 of them: the first " \
-    " bytes of text, are cut off"
+  expect_text err "warning: the prompt has " "context (model.context: 32) takes 31: the first " \
+    " bytes of text) are cut off"
   # The end of the prompt is continued.
   tail -n 1 out >last
   expect 0 "$HEXAD" generate run --prompt "0 0 0$(seq 500)" --max-tokens 1 --temperature 0
@@ -71,7 +71,7 @@ test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect_text err "context (model.context: 32) is full after " " of 200 tokens"
   # Report prompts are cut, too.
   expect 0 "$HEXAD" train recipe.yaml run.dir=long "run.prompts=[\"$(seq -s ' ' 500)\"]"
-  expect_text err "sample '1 2 3 " "the prompt has " " bytes of text, are cut off"
+  expect_text err "sample '1 2 3 " "the prompt has " " bytes of text) are cut off"
 }
 
 test_what_is_no_utf8_is_printed_as_the_replacement_character() {
@@ -117,7 +117,7 @@ test_a_checkpoints_folder_stands_for_its_run() {
   expect 0 "$HEXAD" generate $checkpoint --prompt "the quick" --max-tokens 5
   expect_equal "$(cat out)" "$text"
   expect 2 "$HEXAD" eval $checkpoint --step 10
-  expect_text err "'$checkpoint' is one checkpoint, of step 20, not of step 10; name its run directory to choose"
+  expect_text err "'$checkpoint' is the checkpoint of step 20, not of step 10; name its run directory to choose a step"
   # The run was moved, and its program writes no recipe.yaml.
   cp -r $checkpoint elsewhere
   expect 0 "$HEXAD" eval elsewhere
@@ -130,7 +130,7 @@ test_a_checkpoints_folder_stands_for_its_run() {
   expect 2 "$HEXAD" eval run model.hiden=3
   expect_text err "model.hiden"
   expect 2 "$HEXAD" eval texts
-  expect_text err "'texts' is no run directory: it has no recipe.yaml and no checkpoints; nor is it a checkpoint's folder"
+  expect_text err "'texts' is neither a run directory (no recipe.yaml, no checkpoints) nor a checkpoint (no manifest.json)"
 }
 
 test_prompts_are_beginnings_of_held_out_texts() {

@@ -142,7 +142,7 @@ TEST(Registry, AnImpossibleOrderIsRefusedWithItsStep) {
       "schedule:\n  moe: {chunk_by: tokens, chunks: 3, order: hasty}\n";
   EXPECT_EQ(message_of(ExitCode::usage, [&] { load_recipe(config::parse(yaml, "test.yaml"), registry, 0); }),
             "test.yaml:4: schedule.moe.order (hasty) is illegal for 3 chunks: step 1 is experts[0], but dispatch[0] "
-            "has to come before it");
+            "must come before it");
 }
 
 }  // namespace

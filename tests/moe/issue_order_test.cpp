@@ -45,17 +45,17 @@ TEST(IssueOrder, AnIllegalOrderIsExplainedByItsStep) {
   const auto why = [](const Steps& steps, size_t chunks = 1) { return issue_order_problem(steps, chunks, false); };
   const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weights, 0}};
   EXPECT_EQ(why(right), "");
-  EXPECT_EQ(why({}), "there is no step dispatch[0]");
-  EXPECT_EQ(why({{dispatch, 0}, {compute, 0}, {combine, 0}}), "there is no step weight_gradients[0]");
-  EXPECT_EQ(why(right, 2), "there is no step dispatch[1]");
-  EXPECT_EQ(why({{compute, 0}}), "step 1 is experts[0], but dispatch[0] has to come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {combine, 0}}), "step 2 is combine[0], but experts[0] has to come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is weight_gradients[0], but experts[0] has to come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but it is already an earlier step");
+  EXPECT_EQ(why({}), "step dispatch[0] is missing");
+  EXPECT_EQ(why({{dispatch, 0}, {compute, 0}, {combine, 0}}), "step weight_gradients[0] is missing");
+  EXPECT_EQ(why(right, 2), "step dispatch[1] is missing");
+  EXPECT_EQ(why({{compute, 0}}), "step 1 is experts[0], but dispatch[0] must come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {combine, 0}}), "step 2 is combine[0], but experts[0] must come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is weight_gradients[0], but experts[0] must come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but an earlier step is the same");
   EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but there are 1 chunks, counted from 0");
   // The sums of weight gradients would be added in another order.
   EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weights, 1}}, 2),
-            "step 3 is weight_gradients[1], but weight_gradients[0] has to come before it");
+            "step 3 is weight_gradients[1], but weight_gradients[0] must come before it");
 }
 
 TEST(IssueOrder, ErrorNamesTheIllegalOrder) {
@@ -65,7 +65,7 @@ TEST(IssueOrder, ErrorNamesTheIllegalOrder) {
     FAIL() << "was taken";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::usage);
-    EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), of 1 chunks: there is no step experts[0]");
+    EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), for 1 chunks: step experts[0] is missing");
   }
 }
 

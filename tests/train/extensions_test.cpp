@@ -202,7 +202,7 @@ TEST(Extensions, SettingsThatTheRouterDoesNotReadAreRefused) {
   expect_refused({"model.moe.bias_rate=0.1"},
                  "model.moe.bias_rate (0.1) must be 0 for the router by_token, whose selection has no bias");
   const std::string unread =
-      " is not read by the router even, which has its own way from logits to weights: leave it out, or choose "
+      " is not read by the router even, which computes weights from logits by its own rule: remove this key, or set "
       "model.moe.router: top_k";
   expect_refused({"model.moe.router=even", "model.moe.score=sigmoid"}, "model.moe.score (sigmoid)" + unread);
   expect_refused({"model.moe.router=even", "model.moe.normalize=false"}, "model.moe.normalize (false)" + unread);

@@ -167,15 +167,15 @@ std::string refusal(const std::vector<std::string>& overrides) {
 TEST(MicroBatchOverlap, IsRefusedWithoutPairsOrWithoutAFixedOrder) {
   EXPECT_NE(
       refusal({in_turns, "parallel.pp=2", "schedule.pipeline.kind=gpipe"})
-          .find("pairs a forward with a backward, which schedule.pipeline.kind: gpipe would make other stages wait "
-                "for; legal kinds with stages: 1f1b, dualpipe_v"),
+          .find("pairs a forward with a backward, and other stages would wait for each pair of schedule.pipeline.kind: "
+                "gpipe; legal kinds with several stages: 1f1b, dualpipe_v"),
       std::string::npos);
   EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"})
                 .find("needs schedule.moe.memory_reuse: none"),
             std::string::npos);
-  EXPECT_NE(refusal({in_turns, "schedule.moe.chunk_by=auto"}).find("auto compares how long passes take"),
+  EXPECT_NE(refusal({in_turns, "schedule.moe.chunk_by=auto"}).find("auto compares durations of passes"),
             std::string::npos);
-  EXPECT_NE(refusal({in_turns, "model.moe.experts=0"}).find("of which there are none"), std::string::npos);
+  EXPECT_NE(refusal({in_turns, "model.moe.experts=0"}).find("but the model has none"), std::string::npos);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0
 std::string end_without_save() {
   if (!end_requested()) return {};
   const std::optional<double> patience = mpirun_patience();
-  if (!patience) return "; asked once more (Ctrl-C, SIGTERM) after a second, the run ends at once";
-  return fmt::format("; {} s after its SIGTERM mpirun kills the ranks, saved or not ({})", *patience,
+  if (!patience) return "; another Ctrl-C or SIGTERM after 1 s ends the run immediately, saved or not";
+  return fmt::format("; mpirun kills the ranks {} s after its SIGTERM, saved or not ({})", *patience,
                      patience_variable);
 }
 
@@ -103,7 +103,7 @@ ExitCode Trainer::train() {
       evaluate_heldout(recipe_.train.eval_sequences);
       preempted = any_rank_asked_to_stop();
     }
-    if (preempted) directory_.info(fmt::format("asked to stop: saves after step {}{}", step, end_without_save()));
+    if (preempted) directory_.info(fmt::format("asked to stop: saving after step {}{}", step, end_without_save()));
     // A save at the end must succeed, because no later one follows. After a skipped step the weights may be broken, and
     // a save would refuse them.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
@@ -183,8 +183,8 @@ ExitCode Trainer::end_preempted() {
   sinks_.on_end();
   const std::string text =
       progress().step > start_.run.first_step
-          ? fmt::format("preempted after step {}; saved, start me again", progress().step)
-          : fmt::format("preempted before step {}; nothing to save, start me again", progress().step + 1);
+          ? fmt::format("preempted after step {}; saved: start the run again to continue", progress().step)
+          : fmt::format("preempted before step {}; nothing to save: start the run again", progress().step + 1);
   directory_.info(text);
   write_report("The run was " + text + ".");
   return ExitCode::preempted;

@@ -87,24 +87,24 @@ std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks,
     const IssueStep s = steps[i];
     const auto step = [&](const auto&... what) { return cat("step ", i + 1, " is ", name_of(s), ", but ", what...); };
     if (s.chunk >= chunks) return step("there are ", chunks, " chunks, counted from 0");
-    if (done.has(s)) return step("it is already an earlier step");
+    if (done.has(s)) return step("an earlier step is the same");
     for (IssueStep needed : needed_by(s))
-      if (!done.has(needed)) return step(name_of(needed), " has to come before it");
+      if (!done.has(needed)) return step(name_of(needed), " must come before it");
     if (bounded && s.stage == dispatch && done.under_way() == buffers)
-      return step(buffers, " chunks are in flight already, and schedule.moe.memory_reuse gives them ", buffers,
+      return step(buffers, " chunks are in flight already, and schedule.moe.memory_reuse has only ", buffers,
                   " buffers");
     done.add(s);
   }
   for (size_t c = 0; c < chunks; ++c)
     for (Stage stage : {dispatch, compute, combine, weights})
-      if (const IssueStep s{stage, c}; !done.has(s)) return cat("there is no step ", name_of(s));
+      if (const IssueStep s{stage, c}; !done.has(s)) return cat("step ", name_of(s), " is missing");
   return {};
 }
 
 std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded) {
   std::vector<IssueStep> steps = order.steps(chunks);
   if (const std::string why = issue_order_problem(steps, chunks, bounded); !why.empty())
-    base::fail(base::ExitCode::usage, "schedule.moe.order (", order.name, "), of ", chunks, " chunks: ", why);
+    base::fail(base::ExitCode::usage, "schedule.moe.order (", order.name, "), for ", chunks, " chunks: ", why);
   return steps;
 }
 

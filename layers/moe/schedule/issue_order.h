@@ -23,7 +23,7 @@ struct IssueStep {
 /// "dispatch[0] dispatch[1] experts[0] combine[0] weight_gradients[0]", as tasks are called.
 std::string to_string(std::span<const IssueStep> steps);
 
-/// Empty for a legal order, else what is wrong with it: "step 2 is experts[0], but dispatch[0] has to come before it".
+/// Empty for a legal order, else what is wrong with it: "step 2 is experts[0], but dispatch[0] must come before it".
 /// In a legal order
 ///   - every stage of every chunk occurs once, dispatch before compute, and that before combine and before weights;
 ///   - weights come in the order of chunks: gradients are summed in that order, so all legal orders give the same bits;

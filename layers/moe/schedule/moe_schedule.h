@@ -274,15 +274,15 @@ inline constexpr std::tuple moe_choices{
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (!s.memory_limit) return;
         if (s.memory_reuse == ReuseStrategy::none)
-          return no.add("needs schedule.moe.memory_reuse: s1 to s4, because kept activations are of the whole "
-                        "micro-batch");
+          return no.add("needs schedule.moe.memory_reuse: s1 to s4, because memory_reuse: none keeps activations of "
+                        "the whole micro-batch");
         if (s.all_to_all == ep::AllToAll::hierarchical)
-          return no.add("does not count rows that a rank forwards to another one: schedule.moe.all_to_all "
+          return no.add("does not count rows that a rank forwards to another rank: schedule.moe.all_to_all "
                         "must be direct, or memory_limit: none");
         if (s.rows == ep::RowOf::token)
           return no.add("counts only buffers of slot rows: schedule.moe.rows must be slot, or memory_limit: none");
         if (const int64_t least = at.least_memory_limit(s.memory_reuse); *s.memory_limit < least)
-          no.add("is less than chunks of one token may need; the least is ", least);
+          no.add("is too small for chunks of one token; the least is ", least);
       }}),
 
   choice("wire", [](auto& s) -> auto& { return s.wire; },
@@ -320,7 +320,7 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "time at which shared experts compute",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.shared == SharedExperts::beside && at.shared_experts == 0)
-          no.add("has nothing to compute beside the routed experts: model.moe.shared_experts is 0; legal here: after");
+          no.add("needs shared experts, but model.moe.shared_experts is 0; legal here: after");
       },
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .varied = {{"after"}, {"beside"}}})};

@@ -55,7 +55,7 @@ TEST(ReplicaCheck, NamesTheParameterAndTheRankThatDiffers) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 5) change(p, "stage0.whole.weight");
             }),
-            "weights differ between ranks that hold the same: 'stage0.whole.weight' of rank 5 and of ranks 0, 1, 4 "
+            "weights differ between replicas: 'stage0.whole.weight' on rank 5 and on ranks 0, 1, 4 "
             "(distributed.replica_check_every)");
 }
 
@@ -63,7 +63,7 @@ TEST(ReplicaCheck, APieceIsComparedOnlyWithTheSamePiece) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 7) change(p, "stage1.split.weight");  // held by rank 3, too, but not by ranks 2 and 6
             }),
-            "weights differ between ranks that hold the same: 'stage1.split.weight' of rank 7 and of rank 3 "
+            "weights differ between replicas: 'stage1.split.weight' on rank 7 and on rank 3 "
             "(distributed.replica_check_every)");
 }
 
@@ -71,7 +71,7 @@ TEST(ReplicaCheck, CountsTheOthersAndNamesParametersThatRankZeroLacks) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 2) change(p, "only.late.weight"), change(p, "stage1.whole.weight");
             }),
-            "weights differ between ranks that hold the same: 'only.late.weight' of rank 2 and of ranks 3, 6, 7, and 1 "
+            "weights differ between replicas: 'only.late.weight' on rank 2 and on ranks 3, 6, 7, and 1 "
             "more (distributed.replica_check_every)");
 }
 

@@ -91,13 +91,13 @@ TEST(Threads, WithACoreForEachAreFine) {
 
 TEST(Threads, WithoutACoreForEachAreReportedWithNumbersAndKey) {
   EXPECT_EQ(warn_of_threads({.ranks = 2, .of_node = 4, .of_rank = 2}, 4),
-            "2 ranks x 4 threads of kernels share 4 cores of this node, and will wait for each other: set "
+            "2 ranks x 4 kernel threads share 4 cores of this node and will wait for each other: set "
             "train.threads=2");
   EXPECT_EQ(warn_of_threads({.ranks = 4, .of_node = 2, .of_rank = 1}, 1),
-            "4 ranks x 1 thread of kernels share 2 cores of this node, and will wait for each other: start at most 2 "
-            "ranks on a node like this");
+            "4 ranks x 1 kernel thread share 2 cores of this node and will wait for each other: start at most 2 "
+            "ranks on this node");
   EXPECT_EQ(warn_of_threads({.ranks = 1, .of_node = 1, .of_rank = 1}, 2),
-            "1 rank x 2 threads of kernels share 1 core of this node, and will wait for each other: set "
+            "1 rank x 2 kernel threads share 1 core of this node and will wait for each other: set "
             "train.threads=1");
 }
 

@@ -15,12 +15,11 @@ std::string warning(const mesh::Sizes& sizes, const std::vector<int>& node_of_ra
 const std::vector<int> in_turn{0, 1, 0, 1}, node_by_node{0, 0, 1, 1};
 
 TEST(Placement, WarnsOfGroupsAcrossNodesWhenRanksAreDealtInTurn) {
-  EXPECT_EQ(
-      warning({.tp = 2}, in_turn),
-      "the groups of parallel.tp (2) lie across nodes, because the ranks are dealt out to the "
-      "nodes in turn; if they are placed node by node, these groups stay inside nodes: srun --distribution=block, "
-      "mpirun --map-by slot");
-  EXPECT_NE(warning({.ep = 2}, in_turn).find("the groups of parallel.ep (2) lie"), std::string::npos);
+  EXPECT_EQ(warning({.tp = 2}, in_turn),
+            "the groups of parallel.tp (2) span several nodes, because ranks are assigned to nodes in "
+            "turn; fill one node after the other to keep these groups inside nodes: srun --distribution=block, "
+            "mpirun --map-by slot");
+  EXPECT_NE(warning({.ep = 2}, in_turn).find("the groups of parallel.ep (2) span"), std::string::npos);
 }
 
 TEST(Placement, IsSilentWhereGroupsStayInsideNodes) {

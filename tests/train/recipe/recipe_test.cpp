@@ -97,7 +97,7 @@ TEST(Recipe, HeadsMustFit) {
             "test.yaml:3: model.heads (4) must be divisible by model.kv_heads (3); nearest: 3, 6");
   EXPECT_EQ(problem({"model.head_size=7"}),
             "command line: model.head_size=7: model.head_size (7) gives heads of odd size 7; rotary positions need an "
-            "even one");
+            "even size");
   EXPECT_EQ(recipe_of(yaml, {"model.head_size=7", "model.position=learned"}).model.size_of_head(), 7);
 }
 
@@ -132,7 +132,8 @@ TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
 }
 
 TEST(Recipe, ComputeShareNeedsOverlap) {
-  const std::string share = "schedule.moe.compute_share=0.5", why = "has no chunks on their way that threads could";
+  const std::string share = "schedule.moe.compute_share=0.5",
+                    why = "leaves threads to chunks in flight, but no chunks are";
   EXPECT_NE(problem({share}).find("schedule.moe.compute_share (0.5) " + why), std::string::npos) << problem({share});
   for (const char* other : {"chunk_by=tokens", "chunk_by=auto", "overlap=auto", "memory_reuse=auto"})
     EXPECT_NO_THROW(recipe_of(yaml, {share, std::string("schedule.moe.") + other})) << other;
@@ -198,7 +199,7 @@ TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   };
   EXPECT_EQ(problem(with({"schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"})),
             "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) is illegal for 3 chunks: "
-            "step 3 is dispatch[2], but 2 chunks are in flight already, and schedule.moe.memory_reuse gives them 2 "
+            "step 3 is dispatch[2], but 2 chunks are in flight already, and schedule.moe.memory_reuse has only 2 "
             "buffers");
   EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=2", "schedule.moe.memory_reuse=s4"})));
   const std::string more =
@@ -223,8 +224,8 @@ TEST(Recipe, AMemoryLimitNeedsTheDirectAllToAll) {
 
 TEST(Recipe, SharedExpertsBesideTheAllToAllMustBeThere) {
   EXPECT_EQ(problem({"schedule.moe.shared=beside"}),
-            "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) has nothing to compute beside the "
-            "routed experts: model.moe.shared_experts is 0; legal here: after");
+            "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts, but "
+            "model.moe.shared_experts is 0; legal here: after");
   const std::string open = problem({"schedule.moe.shared=beside", "schedule.moe.chunk_by=auto"});
   EXPECT_NE(open.find("model.moe.shared_experts is 0"), std::string::npos) << open;
   const Recipe r = recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.shared_experts=1"});

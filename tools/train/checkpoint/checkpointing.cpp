@@ -115,8 +115,8 @@ void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind,
     const std::string& name = stack.names[region.begin[stack.dim] + i];
     const Tensor part = read_checked(checkpoint, name, kind, without(p.global_shape(), stack.dim), inside, host);
     if (!all.defined()) all = Tensor::empty(region.size, part.dtype(), host);
-    require(part.dtype() == all.dtype(), "[checkpoint] ", name, " is ", part.dtype(), " but its neighbour ",
-            all.dtype());
+    require(part.dtype() == all.dtype(), "[checkpoint] ", name, " is ", part.dtype(),
+            " but other parts of its stack are ", all.dtype());
     Shape size = region.size;
     size[stack.dim] = 1;
     const size_t width = size_of(part.dtype());
@@ -218,8 +218,8 @@ data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe)
       refuse(checkpoint, "\n  data." + config::differences(before, recipe.data).front());
     return order;
   }
-  fail(ExitCode::data, checkpoint.folder(), ": its data are shuffled by '", saved,
-       "', expected sequences or documents: a newer program wrote it");
+  fail(ExitCode::data, checkpoint.folder(), ": the data are shuffled by '", saved,
+       "', expected sequences or documents: a newer program wrote this checkpoint");
 }
 
 std::vector<std::string> changes_since(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world) {
@@ -233,13 +233,13 @@ Checkpointer::Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world
     : recipe_(recipe), world_(world), store_(recipe.run.dir + "/checkpoints", std::move(store_options)) {}
 
 void Checkpointer::clean() const {
-  const auto phase = store_.options().work.announce("removing what saves that were killed left behind");
+  const auto phase = store_.options().work.announce("removing leftovers of killed saves");
   if (world_.rank() == 0) store_.clean();
 }
 
 std::vector<std::string> Checkpointer::abandon_after(int64_t step) const {
   if (io::Resume::parse(recipe_.checkpoint.resume).mode == io::Resume::Mode::automatic) return {};
-  const auto phase = store_.options().work.announce(cat("putting the checkpoints after step ", step, " aside"));
+  const auto phase = store_.options().work.announce(cat("moving the checkpoints after step ", step, " aside"));
   return store_.abandon_after(step);
 }
 

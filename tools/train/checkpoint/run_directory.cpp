@@ -31,8 +31,8 @@ io::Checkpoint checkpoint_of(const std::string& dir, const std::string& step, co
 io::Checkpoint open_checkpoint(const std::string& folder, const std::string& step, const base::FileWork& work) {
   auto checkpoint = io::Checkpoint::open(folder, io::Check::quick, work);
   if (step != "auto" && step != base::cat(checkpoint.step()))
-    base::fail(base::ExitCode::usage, "'", folder, "' is one checkpoint, of step ", checkpoint.step(), ", not of step ",
-               step, "; name its run directory to choose");
+    base::fail(base::ExitCode::usage, "'", folder, "' is the checkpoint of step ", checkpoint.step(), ", not of step ",
+               step, "; name its run directory to choose a step");
   return checkpoint;
 }
 
@@ -61,10 +61,8 @@ SavedRun open_run(const std::string& path, const std::vector<std::string>& overr
   const bool is_checkpoint = has_file(path, "manifest.json");
   if (!is_checkpoint && !fs::is_directory(path + "/checkpoints", error)) {
     if (!base::folder_problem(path).empty()) require_run_directory(path);
-    base::fail(
-        base::ExitCode::usage, "'", path,
-        "' is no run directory: it has no recipe.yaml and no checkpoints; nor is it a checkpoint's folder, which "
-        "has a manifest.json");
+    base::fail(base::ExitCode::usage, "'", path,
+               "' is neither a run directory (no recipe.yaml, no checkpoints) nor a checkpoint (no manifest.json)");
   }
   io::Checkpoint checkpoint = is_checkpoint ? open_checkpoint(path, step, work) : checkpoint_of(path, step, work);
   Recipe recipe = read(document_of(checkpoint, overrides), checkpoint.folder() + "/manifest.json");
@@ -77,7 +75,7 @@ void require_run_directory(const std::string& dir) {
   const std::string path = dir + "/recipe.yaml", problem = base::file_problem(path);
   if (problem.empty()) return;
   base::fail(base::ExitCode::usage, "'", dir,
-             "' is no run directory: ", problem == "no such file" ? "it has no recipe.yaml" : path + ": " + problem);
+             "' is not a run directory: ", problem == "no such file" ? "it has no recipe.yaml" : path + ": " + problem);
 }
 
 }  // namespace hexad::train

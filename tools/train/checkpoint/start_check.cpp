@@ -70,7 +70,8 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   if (std::string jump = learning_rate_jump(before, recipe, checkpoint.step()); !jump.empty())
     all.push_back(std::move(jump));
   for (const std::string& change : changes_of_data(before, recipe))
-    all.push_back(cat(change, " since ", checkpoint.folder(), ": what follows is not what that run would have seen"));
+    all.push_back(
+        cat(change, " since ", checkpoint.folder(), ": the next steps read other data than that run would have read"));
   return all;
 }
 
@@ -79,7 +80,7 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
   const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
   if (before.size() != now.size())
-    fail(ExitCode::data, checkpoint.folder(), ": was trained on ", before.size(), " datasets, the recipe names ",
+    fail(ExitCode::data, checkpoint.folder(), ": was trained on ", before.size(), " datasets, but the recipe names ",
          now.size());
   for (size_t i = 0; i < now.size(); ++i) {
     if (before[i] == now[i]) continue;
@@ -103,7 +104,7 @@ void require_checkpoint(const std::string& folder) {
        entry.increment(error))
     if (fs::exists(entry->path() / "manifest.json", error)) newest = std::max(newest, entry->path().string());
   fail(ExitCode::data, "train.init_from (", folder,
-       ") is no checkpoint: ", problem == "no such file" ? "it has no manifest.json" : "manifest.json: " + problem,
+       ") is not a checkpoint: ", problem == "no such file" ? "it has no manifest.json" : "manifest.json: " + problem,
        newest.empty() ? "" : cat("; it is a run directory, whose newest checkpoint is ", newest));
 }
 
@@ -117,7 +118,8 @@ void require_offload_folder(const Recipe& recipe) {
 }
 
 std::string missing_heldout_text(const std::string& path) {
-  return cat(path, ": is not there, so there is no held-out loss of its data; `hexad prepare --heldout 0.02` makes it");
+  return cat(path,
+             ": no such file, so this dataset has no held-out loss; `hexad prepare --heldout 0.02` makes the file");
 }
 
 }  // namespace hexad::train

@@ -79,8 +79,8 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
   const int64_t tokens = std::ssize(text), cut = tokens - longest_prompt(context);
   if (cut <= 0) return {};
   const size_t bytes = tokenizer.decode(text.first(cut)).size();
-  return cat("the prompt has ", tokens, " tokens, and the model's context (model.context: ", context, ") takes ",
-             tokens - cut, " of them: the first ", cut, ", ", bytes, " bytes of text, are cut off");
+  return cat("the prompt has ", tokens, " tokens, but the model's context (model.context: ", context, ") takes ",
+             tokens - cut, ": the first ", cut, " (", bytes, " bytes of text) are cut off");
 }
 
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,

@@ -93,9 +93,9 @@ void check_replicas(const autograd::ParameterSet& parameters, const comm::Proces
     for (const auto& [content, ranks] : holders.at(first->key)) sides.push_back(ranks);
     std::sort(sides.begin(), sides.end(),
               [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() < b.size() : a > b; });
-    std::string text = cat("weights differ between ranks that hold the same: '",
-                           name_from(static_cast<int>(r), first->key, parameters, world), "' of ");
-    for (size_t i = 0; i < sides.size(); ++i) text += cat(i ? " and of " : "", list_of(sides[i]));
+    std::string text = cat("weights differ between replicas: '",
+                           name_from(static_cast<int>(r), first->key, parameters, world), "' on ");
+    for (size_t i = 0; i < sides.size(); ++i) text += cat(i ? " and on " : "", list_of(sides[i]));
     const auto more =
         std::count_if(holders.begin(), holders.end(), [](const auto& h) { return h.second.size() > 1; }) - 1;
     if (more > 0) text += cat(", and ", more, " more");

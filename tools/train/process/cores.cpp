@@ -106,9 +106,9 @@ std::string warn_of_threads(const Cores& cores, int64_t threads) {
   const auto plural = [](int64_t n, const char* what) { return cat(n, " ", what, n == 1 ? "" : "s"); };
   const std::string advice = threads > cores.of_rank
                                  ? cat("set train.threads=", cores.of_rank)
-                                 : cat("start at most ", plural(cores.of_node, "rank"), " on a node like this");
-  return cat(plural(cores.ranks, "rank"), " x ", plural(threads, "thread"), " of kernels share ",
-             plural(cores.of_node, "core"), " of this node, and will wait for each other: ", advice);
+                                 : cat("start at most ", plural(cores.of_node, "rank"), " on this node");
+  return cat(plural(cores.ranks, "rank"), " x ", plural(threads, "kernel thread"), " share ",
+             plural(cores.of_node, "core"), " of this node and will wait for each other: ", advice);
 }
 
 }  // namespace hexad::train

@@ -99,10 +99,9 @@ std::string launcher_to_train(int64_t ranks, double save_seconds) {
 }
 
 std::string explain_launcher() {
-  if (in_slurm_allocation())
-    return "  it saves before the time limit if sbatch announces that with --signal=USR1@SECONDS";
+  if (in_slurm_allocation()) return "  the run saves before the time limit if sbatch gets --signal=USR1@SECONDS";
   return fmt::format(
-      "  {}, as {} in the environment: seconds that mpirun leaves for a save between SIGTERM (Ctrl-C) and SIGKILL",
+      "  {}, or {} in the environment: seconds to save in, from mpirun's SIGTERM (Ctrl-C) to its SIGKILL",
       patience_parameter, patience_variable);
 }
 
@@ -111,8 +110,8 @@ std::string warn_of_short_patience(double step_seconds, double save_seconds) {
   const double seconds = step_seconds + save_seconds;
   if (!patience || margin * seconds <= *patience) return {};
   return fmt::format(
-      "{} about {}, but {:g} s after its SIGTERM (Ctrl-C) mpirun kills the ranks, saved or not: `export {}={}` before "
-      "the start leaves them the time; SIGUSR1 to mpirun stops the run and waits for its save",
+      "{} about {}, but mpirun kills the ranks {:g} s after its SIGTERM (Ctrl-C), saved or not: `export {}={}` before "
+      "the start gives them enough time; SIGUSR1 to mpirun stops the run and waits for its save",
       step_seconds > 0 ? "a step and a save take" : "a save takes", telemetry::human_duration(seconds), *patience,
       patience_variable, advised_patience(seconds));
 }

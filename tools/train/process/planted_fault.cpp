@@ -23,7 +23,7 @@ std::chrono::milliseconds milliseconds_of(const Fault& f) {
   int64_t count = 0;
   std::istringstream in(f.point);
   if (!(in >> count) || count < 0)
-    fail(ExitCode::usage, "HEXAD_FAULT: ", f.kind, " needs milliseconds in place of '", f.point, "'");
+    fail(ExitCode::usage, "HEXAD_FAULT: ", f.kind, " has the point '", f.point, "', expected milliseconds");
   return std::chrono::milliseconds(count);
 }
 

@@ -30,8 +30,8 @@ std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> n
   if (keys.empty()) return {};
   return base::cat(
       "the groups of ", keys,
-      " lie across nodes, because the ranks are dealt out to the nodes in turn; if they are placed node by "
-      "node, these groups stay inside nodes: srun --distribution=block, mpirun --map-by slot");
+      " span several nodes, because ranks are assigned to nodes in turn; fill one node after the other to keep "
+      "these groups inside nodes: srun --distribution=block, mpirun --map-by slot");
 }
 
 }  // namespace hexad::train

@@ -75,7 +75,7 @@ Recipe read_recipe(const std::string& text) {
                  "; rank 0: ", first.program);
   for (size_t r = 0; r < all.size(); ++r)
     if (all[r].code != ExitCode::done)
-      base::fail(all[r].code, "only some ranks find this, such as rank ", r, ": ", all[r].text);
+      base::fail(all[r].code, "only some ranks have this problem, for example rank ", r, ": ", all[r].text);
   for (size_t r = 1; r < all.size(); ++r) {
     if (all[r].text == first.text) continue;
     std::string keys;

@@ -19,13 +19,12 @@ void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
     std::error_code error;
     std::string where;
     if (fs::path(path).is_relative()) {
-      where = base::cat(" in the working directory, ", fs::current_path().string(),
-                        ", which relative paths of datasets are relative to");
+      where =
+          base::cat(" in the working directory, ", fs::current_path().string(), ", where relative dataset paths begin");
       const fs::path beside = fs::path(recipe_path).parent_path() / path;
-      if (fs::exists(beside, error)) where += base::cat("; there is ", beside.string(), " beside the recipe");
+      if (fs::exists(beside, error)) where += base::cat("; found ", beside.string(), " beside the recipe");
     }
-    base::fail(base::ExitCode::data, key, " (", path, "): there is no such folder", where,
-               "; `hexad prepare` makes a dataset");
+    base::fail(base::ExitCode::data, key, " (", path, "): no such folder", where, "; `hexad prepare` makes a dataset");
   };
   if (recipe.data.synthetic) return;
   if (!recipe.data.dataset.empty()) require_one("data.dataset", recipe.data.dataset);

@@ -43,8 +43,8 @@ void check_tokens(const Recipe& r, Problems& problems) {
   if (split && rows % tp != 0)
     problems.add("parallel.tp",
                  cat("must divide the tokens of a micro-batch on a rank, batch.micro x model.context / cp (",
-                     r.batch.micro, " x ", r.model.context, " / ", cp, " = ", rows, "), which ",
-                     r.parallel.sp ? "parallel.sp" : "MoE layers", " split among tp ranks"));
+                     r.batch.micro, " x ", r.model.context, " / ", cp, " = ", rows, "), because ",
+                     r.parallel.sp ? "parallel.sp divides" : "MoE layers divide", " them among tp ranks"));
 }
 
 void check_experts(const Recipe& r, Problems& problems) {

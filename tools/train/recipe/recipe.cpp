@@ -40,7 +40,7 @@ void check_attention(const layers::ModelConfig& m, Problems& problems) {
   check_divisible(problems, "model.heads", m.heads, "model.kv_heads", m.key_value_heads());
   if (m.position == layers::PositionKind::rotary && m.size_of_head() % 2 != 0)
     problems.add(m.head_size ? "model.head_size" : "model.hidden",
-                 cat("gives heads of odd size ", m.size_of_head(), "; rotary positions need an even one"));
+                 cat("gives heads of odd size ", m.size_of_head(), "; rotary positions need an even size"));
 }
 
 void check_moe(const layers::ModelConfig& model, Problems& problems) {
@@ -54,7 +54,7 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
     problems.add("model.moe.top_k", cat("must be at most the ", m.top_groups * (m.experts / m.groups), " experts of ",
                                         m.top_groups, " groups"));
   if (model.moe_layers() == 0)
-    problems.add("model.moe.experts", cat("but no layer has experts: dense_layers ", m.dense_layers, ", every ",
+    problems.add("model.moe.experts", cat("is set, but no layer has experts: dense_layers ", m.dense_layers, ", every ",
                                           m.every, ", layers ", model.layers));
   if (m.routing == moe::Routing::trace && m.trace.empty())
     problems.add("model.moe.trace", "must name a file for model.moe.routing: trace");
@@ -73,8 +73,8 @@ void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& ro
     for (const std::string_view key : moe::score_rule_keys(m))
       problems.add(cat("model.moe.", key),
                    cat("is not read by the router ", m.moe.router,
-                       ", which has its own way from logits to weights: leave it out, or choose model.moe.router: "
-                       "top_k"));
+                       ", which computes weights from logits by its own rule: remove this key, or set "
+                       "model.moe.router: top_k"));
   if (m.moe.bias_rate > 0 && !router.selects_by_bias)
     problems.add("model.moe.bias_rate",
                  cat("must be 0 for the router ", m.moe.router, ", whose selection has no bias"));
@@ -126,7 +126,7 @@ void check_profile(const Recipe& r, Problems& problems) {
 void check_trace(const Recipe& r, Problems& problems) {
   const int64_t step = r.schedule.trace;
   if (step > 0 && r.model.moe_layers() == 0)
-    problems.add("schedule.trace", "records MoE layers, of which the model has none; 0 records nothing");
+    problems.add("schedule.trace", "records MoE layers, but the model has none; set 0 to record nothing");
   else if (step > r.train.steps)
     problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
 }
@@ -139,7 +139,7 @@ void take_device_from_environment(Recipe& r, Problems& problems) {
     if (name == wanted) return void(r.device = kind);
     names += (names.empty() ? "" : ", ") + std::string(name);
   }
-  problems.add("device", cat("is given by HEXAD_DEVICE=", wanted, ", which is no device; there are: ", names));
+  problems.add("device", cat("is set by HEXAD_DEVICE=", wanted, ", which is not a device; there are: ", names));
 }
 
 // Rejects settings that devices with their own memory do not support. Otherwise the error would come in the middle of a
@@ -147,7 +147,7 @@ void take_device_from_environment(Recipe& r, Problems& problems) {
 void check_device(const Recipe& r, Problems& problems) {
   if (r.device != device::DeviceKind::cpu && r.schedule.worker_lanes.value_or(false))
     problems.add("schedule.worker_lanes",
-                 cat("must be auto or false on device: ", name_of(r.device), "; device: cpu has worker lanes"));
+                 cat("must be auto or false on device: ", name_of(r.device), "; only device: cpu has worker lanes"));
   if (r.device != device::DeviceKind::cuda && r.distributed.device_collectives == comm::DeviceCollectives::nccl)
     problems.add("distributed.device_collectives", cat("needs device: cuda, but device is ", name_of(r.device)));
   if (r.distributed.register_buffers && r.distributed.device_collectives == comm::DeviceCollectives::host)
@@ -242,7 +242,7 @@ void check_decay(const Recipe& r, Problems& problems) {
   constexpr double digits = 1e4;
   const double fraction = std::floor(room / static_cast<double>(steps) * digits) / digits;
   std::string text = cat("of train.steps (", steps, ") gives ", decay, " steps of decay, which begin before the ",
-                         o.warmup, " steps of optim.warmup are over");
+                         o.warmup, " steps of optim.warmup end");
   if (o.warmup < steps)
     text += cat(": the learning rate would fall from ", optim::learning_rate(o, o.warmup, steps), " to ",
                 optim::learning_rate(o, o.warmup + 1, steps), " in one step");

@@ -87,7 +87,7 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
     return;
   if (r.schedule.moe.compute_share < 1 && computes_alone(r.schedule.moe))
     problems.add("schedule.moe.compute_share",
-                 "has no chunks on their way that threads could be left to: set schedule.moe.chunk_by, or "
+                 "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by, or "
                  "compute_share: 1");
   if (r.schedule.moe.open() && !legal_schedules(r, registry).empty()) return;
   for (const moe::Refusal& refusal : contradictions(r, r.schedule.moe.settled()))
@@ -101,26 +101,26 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     problems.add("schedule.pipeline.overlap", why + "; or overlap: none");
   };
   if (r.model.moe.experts == 0)
-    return refuse("hides the all-to-alls of MoE layers, of which there are none: model.moe.experts is 0");
+    return refuse("hides the all-to-alls of MoE layers, but the model has none: model.moe.experts is 0");
   if (r.parallel.pp > 1 && !r.schedule.pipeline.has_pairs())
     return refuse(
-        cat("pairs a forward with a backward, which schedule.pipeline.kind: ", name_of(r.schedule.pipeline.kind),
-            " would make other stages wait for; legal kinds with stages: 1f1b, dualpipe_v"));
+        cat("pairs a forward with a backward, and other stages would wait for each pair of schedule.pipeline.kind: ",
+            name_of(r.schedule.pipeline.kind), "; legal kinds with several stages: 1f1b, dualpipe_v"));
   if (r.schedule.moe.memory_reuse && *r.schedule.moe.memory_reuse != moe::ReuseStrategy::none)
     return refuse(
-        "needs schedule.moe.memory_reuse: none: restored chunks are sent when their lanes come to it, so that ranks "
-        "might send those of two micro-batches in different orders");
+        "needs schedule.moe.memory_reuse: none, because ranks might send the restored chunks of two micro-batches in "
+        "different orders");
   if (r.schedule.moe.open())
     return refuse(
-        "needs all of schedule.moe to be given: auto compares how long passes take, which includes what the other "
-        "micro-batch computes meanwhile; auto here: " +
+        "needs every key of schedule.moe set, because auto compares durations of passes, which here include work of "
+        "the other micro-batch; auto here: " +
         config::join(r.schedule.moe.open_keys()));
   const int64_t dp = world / (r.parallel.pp * r.parallel.cp * r.parallel.tp);
   if (dp == 0) return;
   const int64_t micro_batches = r.batch.global / r.batch.micro / dp;
   if (micro_batches < 2)
-    refuse(cat("needs two micro-batches a step of each pipeline, but batch.global / batch.micro / dp (", r.batch.global,
-               " / ", r.batch.micro, " / ", dp, ") is ", micro_batches));
+    refuse(cat("needs at least two micro-batches per step and pipeline, but batch.global / batch.micro / dp (",
+               r.batch.global, " / ", r.batch.micro, " / ", dp, ") is ", micro_batches));
 }
 
 void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems& problems) {

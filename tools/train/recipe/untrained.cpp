@@ -28,7 +28,7 @@ std::string router_line(const layers::ModelConfig& model) {
   const bool auxiliary = m.aux_loss.coefficient > 0 || m.z_loss > 0;
   const std::string remedy = m.experts == 1 ? "model.moe.score: sigmoid with normalize: false lets it learn"
                                             : "model.moe.normalize: false lets it learn";
-  return fmt::format("{}: its weights get {}; {}", why,
+  return fmt::format("{}: the router's weights get {}; {}", why,
                      auxiliary ? "a gradient from the auxiliary losses only, none from the data"
                                : "no gradient and move by rounding only",
                      remedy);
@@ -42,17 +42,16 @@ std::vector<std::string> untrained(const Recipe& recipe) {
   const auto add = [&](std::string_view line) { all.emplace_back(line); };
   if (const std::string line = router_line(m); !line.empty()) add(line);
   if (m.context == 1)
-    add("model.context: 1 lets a token attend to itself alone, so queries and keys (q, k) get no gradient; 2 or more "
+    add("model.context: 1 lets a token attend only to itself, so queries and keys (q, k) get no gradient; 2 or more "
         "lets them learn");
   else if (m.bias && m.position == PositionKind::learned && !m.qk_norm && !m.qkv_clip)
     add("model.bias: true with model.position: learned gives keys a bias (k.bias) that adds the same to all scores of "
-        "a query: it gets no gradient, which harms nothing; with rotary positions, qk_norm or qkv_clip it learns");
+        "a query: it gets no gradient, which is harmless; with rotary positions, qk_norm or qkv_clip it learns");
   if (m.hidden == 1)
-    add("model.hidden: 1 leaves a norm one number, whose size it removes: nothing before the last norm gets a "
-        "gradient; "
-        "2 or more lets it learn");
+    add("model.hidden: 1 makes every norm remove the size of its only number, so no parameter before the last norm "
+        "gets a gradient; 2 or more lets them learn");
   if (m.vocab == 1)
-    add("model.vocab: 1 makes every prediction right, so no parameter gets a gradient; 2 or more has a loss");
+    add("model.vocab: 1 makes every prediction right, so no parameter gets a gradient; 2 or more gives a loss");
   return all;
 }
 

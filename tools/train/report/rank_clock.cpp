@@ -132,8 +132,8 @@ std::vector<std::string> RankClock::warnings(const std::vector<telemetry::RankTi
   const auto slow = slow_ranks_.add(times);
   for (size_t i = 0; i < std::min(slow.size(), named); ++i)
     texts.push_back(fmt::format(
-        "{} is slow: {:.1f} ms of own work a step, {:.2f} x the median of ranks that do the same ({:.1f} ms), over the "
-        "last {} steps; the others wait for it",
+        "{} is slow: {:.1f} ms of own work a step, {:.2f} x the median of comparable ranks ({:.1f} ms), over the "
+        "last {} steps; the other ranks wait for this one",
         name(slow[i].rank), 1e3 * slow[i].own_seconds, slow[i].own_seconds / slow[i].median_seconds,
         1e3 * slow[i].median_seconds, telemetry::SlowRanks::window));
   if (slow.size() > named) texts.push_back(fmt::format("{} more ranks are slow", slow.size() - named));
@@ -146,8 +146,8 @@ std::string RankClock::summary() const {
   for (const Total& t : totals_) own.push_back(1e3 * t.own_seconds / static_cast<double>(steps_));
   const size_t slowest = std::ranges::max_element(own) - own.begin();
   return fmt::format(
-      "own work of a rank in a step, without waiting: median {:.2f} ms; most {:.2f} ms, {}, the slowest in {} of {} "
-      "steps",
+      "own work of a rank in a step, without waiting: median {:.2f} ms, highest {:.2f} ms ({}, the slowest rank in {} "
+      "of {} steps)",
       telemetry::lower_median(own), own[slowest], name(static_cast<int>(slowest)), totals_[slowest].slowest, steps_);
 }
 

@@ -45,7 +45,7 @@ void add_runs_below(const fs::path& folder, std::vector<fs::path>& runs) {
 // Returns why a run cannot be compared; empty if it can.
 std::string trouble_of(const fs::path& dir) {
   try {
-    return trained_steps(dir).metrics.steps.empty() ? "it has trained no step" : "";
+    return trained_steps(dir).metrics.steps.empty() ? "the run has trained no step" : "";
   } catch (const base::Error& e) {
     return e.what();
   }
@@ -57,7 +57,7 @@ void require_different(const std::vector<std::string>& dirs) {
     const auto [before, is_new] = seen.try_emplace(fs::weakly_canonical(dir + "/recipe.yaml"), dir);
     if (!is_new)
       base::fail(base::ExitCode::usage, "'", dir, "' is the same run as '", before->second,
-                 "', expected different ones to compare");
+                 "', expected different runs to compare");
   }
 }
 
@@ -121,7 +121,7 @@ std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
     add_runs_below(argument, below);
     if (below.empty())
       base::fail(base::ExitCode::usage, "'", argument,
-                 "' is no run directory: it has no recipe.yaml, and no folder below it has one");
+                 "' is not a run directory: neither this folder nor any folder below has a recipe.yaml");
     const size_t before = runs.size();
     for (const fs::path& run : below) {
       const std::string trouble = trouble_of(run);
@@ -130,7 +130,8 @@ std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
       else
         warn(base::cat(run.string(), ": left out: ", trouble));
     }
-    if (runs.size() == before) base::fail(base::ExitCode::data, "'", argument, "': no run in it has trained a step");
+    if (runs.size() == before)
+      base::fail(base::ExitCode::data, "'", argument, "': no run in this folder has trained a step");
   }
   require_different(runs);
   return runs;

@@ -110,8 +110,8 @@ RunHistory read_history(const fs::path& dir) try {
   if (json.contains("end")) history.end = end_of(json.at("end"));
   return history;
 } catch (const nlohmann::json::exception& e) {
-  base::fail(base::ExitCode::data, history_path(dir).string(), ": cannot be understood (", e.what(),
-             "); without the file the run goes on, and its report begins there");
+  base::fail(base::ExitCode::data, history_path(dir).string(), ": cannot be read (", e.what(),
+             "); delete the file to continue the run, with a report that begins at its next step");
 }
 
 void record_start(const fs::path& dir, const RunStart& start, const std::string& recipe) {

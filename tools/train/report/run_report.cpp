@@ -26,7 +26,7 @@ constexpr std::string_view peak_fact = "Peak for MFU";
 // Returns a text of the memory that the allocator holds, and of its unused share.
 std::string held_memory(const std::map<std::string, int64_t>& measured) {
   const int64_t held = measured.at("held"), used = measured.at("total");
-  return fmt::format("{}, {:.1f}% of it for nothing", device::human_bytes(held),
+  return fmt::format("{}, {:.1f}% unused", device::human_bytes(held),
                      100 * (1 - static_cast<double>(used) / static_cast<double>(held)));
 }
 
@@ -94,7 +94,7 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
     inputs.timelines = std::move(history.end->timelines);
     inputs.trouble = history.end->trouble;
   } else if (!history.starts.empty()) {
-    inputs.trouble = "Its end is not recorded: the run was killed, or went on when this report was made.";
+    inputs.trouble = "No end is recorded: the run was killed, or was still training when this report was made.";
   }
   inputs.environment.push_back({"Written", utc_now()});
   const auto memory = most_memory(run.metrics.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);

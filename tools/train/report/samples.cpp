@@ -71,14 +71,14 @@ Samples samples_of_checkpoint(const Recipe& recipe, const ModelInstance& instanc
   auto checkpoint = io::CheckpointStore(recipe.run.dir + "/checkpoints", {}).find(io::Resume{}, io::Check::quick);
   if (!checkpoint || checkpoint->step() != step) {
     warn(
-        "no samples in the report: with pp, tp or cp above 1 or zero: 3 they come from the last step's checkpoint, "
-        "and there is none; set checkpoint.at_end: true");
+        "no samples in the report: with pp, tp or cp above 1, or zero: 3, they need a checkpoint of the last "
+        "step, but none was saved; set checkpoint.at_end: true");
     return {};
   }
   Recipe alone = recipe;
   alone.parallel = {};
   if (const std::string reason = exceeds_memory_limit(alone, instance); !reason.empty()) {
-    warn("no samples in the report: " + reason + "; hexad generate makes them where there is room");
+    warn("no samples in the report: " + reason + "; `hexad generate` makes them on a machine with enough memory");
     return {};
   }
   const comm::SelfGroup self;
