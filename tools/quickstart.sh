@@ -23,11 +23,18 @@ step() {
   heading=$1
   printf '\n[%d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$heading"
 }
+interrupted=no
 on_exit() {
   local status=$?
-  [ $status -eq 0 ] || printf '\nquickstart: failed while %s (exit code %d)\n' "$heading" $status >&2
+  [ $status -eq 75 ] && interrupted=yes  # a run that was asked to save and end
+  if [ $interrupted = yes ]; then
+    printf '\nquickstart: interrupted while %s; run it again to continue\n' "$heading" >&2
+  elif [ $status -ne 0 ]; then
+    printf '\nquickstart: failed while %s (exit code %d)\n' "$heading" $status >&2
+  fi
 }
 trap on_exit EXIT
+trap 'interrupted=yes' INT TERM
 
 step 'installing what is missing'
 tools/install-dependencies.sh

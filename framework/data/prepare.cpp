@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/path_problem.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/file.h"
 #include "framework/data/input_problems.h"
@@ -189,7 +190,12 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
 
 std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpus& corpus, HeldOutRule held_out) {
   if (options.tokenizer == "bytes") return make_byte_tokenizer();
-  if (options.tokenizer != "bpe") return load_tokenizer(options.tokenizer);
+  if (options.tokenizer != "bpe") {
+    if (base::file_problem(options.tokenizer) == "no such file")
+      fail(ExitCode::data, options.tokenizer, ": there is no such file; --tokenizer takes bpe, bytes or the path of a ",
+           "tokenizer.json");
+    return load_tokenizer(options.tokenizer);
+  }
   BpeTrainer trainer;
   corpus.for_each_document("training the tokenizer", [&](std::string_view document) {
     if (!held_out(document)) trainer.add(document);

@@ -139,7 +139,8 @@ test_another_dataset_is_named_and_a_missing_one_too() {
   expect 0 train train.steps=2
   expect 0 "$HEXAD" prepare --input texts --output other --heldout 0.2 --tokenizer bytes
   expect 3 train data.dataset=other
-  expect_text err "data.dataset: data -> other: has changed since run/checkpoints/step-00000002 was saved"
+  expect_text err "data.dataset: data -> other: has changed since run/checkpoints/step-00000002 was saved" \
+    "use another run.dir, or train.init_from to start from these weights"
   mkdir elsewhere
   cd elsewhere || failed "no folder"
   expect 3 "$HEXAD" eval ../run

@@ -17,6 +17,13 @@ test_a_reader_that_leaves_is_no_failure_of_a_command_that_prints() {
   [ ! -s err ] || failed "something was said"
 }
 
+test_a_closed_standard_error_keeps_the_exit_code() {
+  # The reader has ended before the program writes.
+  { sleep 0.2; "$HEXAD" validate missing.yaml 2>&1 >/dev/null; echo $? >code; } | true
+  { sleep 0.2; "$HEXAD" train missing.yaml 2>&1; echo $? >code2; } | true
+  expect_equal "$(cat code) $(cat code2)" "2 2"
+}
+
 test_a_closed_standard_output_is_no_failure() {
   "$HEXAD" train tiny.yaml >&- 2>err
   expect_equal $? 0

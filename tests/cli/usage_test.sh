@@ -121,6 +121,8 @@ test_missing_arguments_are_named() {
   expect_text err "--prompt is required"
   expect 2 "$HEXAD" prepare --output data
   expect_text err "--input is required"
+  expect 2 "$HEXAD" prepare --inpt texts --output data
+  expect_text err "unknown option '--inpt'; did you mean '--input'?"
 }
 
 test_nonsense_values_are_answered_with_the_legal_ones() {

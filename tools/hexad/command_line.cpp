@@ -65,7 +65,9 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, const Com
   if (const size_t at = text.find(too_often); at != text.npos)
     text = fmt::format("{}: given {} times, expected once", text.substr(0, at), text.substr(at + too_often.size()));
   const auto extras = app.remaining(true);
-  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) || command.requires_command();
+  // CLI11 reports a missing option first, although its misspelt name is among the extras.
+  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error) ||
+                     command.requires_command();
   if (extra && !extras.empty()) text = explain_extra(command, extras.front());
   return fmt::format("{}\n`{} --help` lists its arguments and options", text, command.full_name());
 }

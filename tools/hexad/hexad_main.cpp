@@ -43,6 +43,9 @@ int flush(int code) {
   throw std::system_error(errno, std::generic_category(), "standard output");
 }
 
+// Prints why the program ends. A closed standard error changes nothing: the exit code still tells.
+void report(const std::string& text) noexcept { std::fputs(("hexad: " + text + "\n").c_str(), stderr); }
+
 }  // namespace
 
 int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
@@ -52,20 +55,20 @@ int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
   try {
     return flush(run(argc, argv, extensions));
   } catch (const base::Error& e) {
-    fmt::print(stderr, "hexad: {}\n", e.what());
+    report(e.what());
     return static_cast<int>(e.code());
   } catch (const std::filesystem::filesystem_error& e) {
-    fmt::print(stderr, "hexad: {}: {}\n", e.path1().string(), e.code().message());
+    report(fmt::format("{}: {}", e.path1().string(), e.code().message()));
     return static_cast<int>(base::ExitCode::data);
   } catch (const std::system_error& e) {  // from printing
     if (e.code() == std::errc::broken_pipe) return static_cast<int>(base::ExitCode::done);
-    fmt::print(stderr, "hexad: {}\n", e.what());
+    report(e.what());
     return static_cast<int>(base::ExitCode::resource);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "hexad: out of memory\n");
+    report("out of memory");
     return static_cast<int>(base::ExitCode::resource);
   } catch (const std::exception& e) {
-    fmt::print(stderr, "hexad: internal error: {}\n", e.what());
+    report(fmt::format("internal error: {}", e.what()));
     return 1;
   }
 }

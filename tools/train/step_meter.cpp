@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include "framework/base/ordinal.h"
+#include "framework/telemetry/units.h"
 
 namespace hexad::train {
 
@@ -12,6 +15,9 @@ using device::Category;
 using device::Device;
 
 namespace {
+
+// A peak that is measured this much higher than before is worth a line.
+constexpr double noticeable_rise = 1.1;
 
 // Reduces all values in one collective, because a step reports dozens of small numbers.
 std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op, const comm::ProcessGroup& group,
@@ -45,8 +51,15 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   m.grad_norm = result.grad_norm;
   m.tokens_per_second = static_cast<double>(result.tokens) / clock_.seconds();
   m.model_flops_per_second = m.tokens_per_second * flops_per_token_;
-  m.mfu = m.model_flops_per_second / peak_->peak_of_all_ranks();
   m.peak_flops_per_second = peak_->peak_of_all_ranks();
+  m.mfu = m.model_flops_per_second / m.peak_flops_per_second;
+  if (told_peak_ > 0 && m.peak_flops_per_second > noticeable_rise * told_peak_)
+    warn_(
+        fmt::format("a new measurement of the ranks' peak gives {}, {} before: MFU of steps up to {} was shown {:.2f} "
+                    "times too high; train.peak_flops sets the peak of a rank",
+                    telemetry::human_quantity(m.peak_flops_per_second, "FLOP/s"),
+                    telemetry::human_quantity(told_peak_, "FLOP/s"), m.step - 1, m.peak_flops_per_second / told_peak_));
+  told_peak_ = m.peak_flops_per_second;
   m.skipped_steps = state_.progress.skipped;
   m.started_after = started_after_;
   m.time = telemetry::utc_time();

@@ -54,6 +54,7 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   const std::vector<int32_t> ids = prompt_of(*tokenizer, options.prompt);
   if (const std::string cut = warn_of_cut(*tokenizer, ids, recipe.model.context); !cut.empty()) say("warning: " + cut);
   options.sampling.stop_id = tokenizer->end_of_document();
+  options.sampling.vocabulary = tokenizer->vocab_size();
   telemetry::TextOutput out(1);
   base::Utf8Pieces text;  // tokens may end inside a character
   out.write(text.add(options.prompt));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/base/ordinal.h"
 #include "framework/telemetry/units.h"
 #include "tools/plan/least_squares.h"
 #include "tools/plan/profile/profile.h"
@@ -13,7 +14,7 @@ using telemetry::human_quantity;
 
 template <class E>
 std::string_view word(E value) {
-  return enum_names(E{})[value].second;
+  return enum_names(E{})[base::ordinal(value)].second;
 }
 
 // Returns the speed at a measured size, with `per_size` units per unit of size; "-" if nothing was measured there.

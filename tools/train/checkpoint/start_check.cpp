@@ -90,7 +90,7 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
     for (const std::string& change : changes_of_recipe(saved_recipe(checkpoint), recipe))
       if (change.starts_with(key + ": ")) what = change;
     fail(ExitCode::data, what, ": has changed since ", checkpoint.folder(), " was saved: fingerprint ", now[i],
-         ", expected ", before[i]);
+         ", expected ", before[i], "; use another run.dir, or train.init_from to start from these weights");
   }
 }
 

@@ -107,6 +107,7 @@ std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> 
     });
     // The first rank decides. The same product may round differently for another rank's rows. Ranks with different
     // choices would then wait for each other in the experts' exchange.
+    if (options.vocabulary > 0) row.resize(std::min<int64_t>(row.size(), options.vocabulary));
     const int64_t choice[] = {sample(row, options, random.uniform_double(out.size()))};
     const auto id = static_cast<int32_t>(instance.mesh.world().all_gather_values(choice, instance.context).front());
     if (id == options.stop_id) break;

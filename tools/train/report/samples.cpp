@@ -40,6 +40,7 @@ Samples continue_prompts(const Recipe& recipe, ModelInstance& instance, const da
     SamplingOptions options;
     options.seed = recipe.train.seed;
     options.stop_id = tokenizer.end_of_document();
+    options.vocabulary = tokenizer.vocab_size();
     samples.push_back({prompt, valid_utf8(tokenizer.decode(generate(instance, ids, options)))});
   }
   return samples;
