@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-#include "hasty_plan.h"
+#include "hasty_message_plan.h"
 #include "parallel/comm/engine_ranks.h"
 
 namespace hexad::comm {

@@ -14,6 +14,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/machine.h"
+#include "tools/train/process/say.h"
 #include "tools/train/process/signals.h"
 #include "tools/train/process/version.h"
 
@@ -43,9 +44,6 @@ int flush(int code) {
   throw std::system_error(errno, std::generic_category(), "standard output");
 }
 
-// Prints why the program ends. A closed standard error changes nothing: the exit code still tells.
-void report(const std::string& text) noexcept { std::fputs(("hexad: " + text + "\n").c_str(), stderr); }
-
 }  // namespace
 
 int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
@@ -55,20 +53,20 @@ int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
   try {
     return flush(run(argc, argv, extensions));
   } catch (const base::Error& e) {
-    report(e.what());
+    train::say(e.what());
     return static_cast<int>(e.code());
   } catch (const std::filesystem::filesystem_error& e) {
-    report(fmt::format("{}: {}", e.path1().string(), e.code().message()));
+    train::say(fmt::format("{}: {}", e.path1().string(), e.code().message()));
     return static_cast<int>(base::ExitCode::data);
   } catch (const std::system_error& e) {  // from printing
     if (e.code() == std::errc::broken_pipe) return static_cast<int>(base::ExitCode::done);
-    report(e.what());
+    train::say(e.what());
     return static_cast<int>(base::ExitCode::resource);
   } catch (const std::bad_alloc&) {
-    report("out of memory");
+    train::say("out of memory");
     return static_cast<int>(base::ExitCode::resource);
   } catch (const std::exception& e) {
-    report(fmt::format("internal error: {}", e.what()));
+    train::say(fmt::format("internal error: {}", e.what()));
     return 1;
   }
 }

@@ -43,7 +43,7 @@ base::ExitCode verify_all(const io::CheckpointStore& store, const Options& optio
   const auto scan = store.scan(io::Check::full);
   if (scan.good.empty() && scan.problems.empty())
     fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
-  for (const std::string& problem : scan.problems) fmt::print(stderr, "hexad: bad checkpoint: {}\n", problem);
+  for (const std::string& problem : scan.problems) train::say("bad checkpoint: " + problem);
   if (options.json) {
     fmt::print("{}\n", io::describe_json(scan));
   } else {

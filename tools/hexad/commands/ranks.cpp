@@ -11,6 +11,7 @@
 
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/job_launcher.h"
+#include "tools/train/process/say.h"
 #include "tools/train/process/signals.h"
 
 namespace hexad::app {
@@ -66,7 +67,7 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     // If all ranks were asked to end before, none waits for the report of rank 0, because that rank may be the lost
     // one.
     const bool speaks = !told && (world.rank() == 0 || !shared || end_requested());
-    if (speaks || !ended_by_another()) fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());
+    if (speaks || !ended_by_another()) say(fmt::format("rank {}: {}", world.rank(), e.what()));
     world.abort_job(code);
   }
 }

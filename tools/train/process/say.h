@@ -4,11 +4,10 @@
 #include <cstdio>
 #include <string>
 
-#include <fmt/core.h>
-
 namespace hexad::train {
 
-/// Prints "hexad: text", a line on standard error.
-inline void say(const std::string& text) { fmt::print(stderr, "hexad: {}\n", text); }
+/// Prints "hexad: text", a line on standard error. A closed standard error (`2>&1 | head`) is no failure: the exit code
+/// tells how the program ended.
+inline void say(const std::string& text) { std::fputs(("hexad: " + text + "\n").c_str(), stderr); }
 
 }  // namespace hexad::train
