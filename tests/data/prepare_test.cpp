@@ -169,7 +169,8 @@ TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
   expect_contains(text, "holds a dataset that does not record its input: train.hxd (20");
   for (std::string_view name : {train_file_name, heldout_file_name})
     std::filesystem::remove(std::filesystem::path(f.options.output) / name);
-  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }), "made: tokenizer.json (20");
+  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
+                  "does not record its input: tokenizer.json (20");
   std::filesystem::remove(f.folder / "out/tokenizer.json");
   f.folder.write("out/notes.txt", "mine");
   EXPECT_FALSE(prepare(f.options).skipped) << "other files may lie there";

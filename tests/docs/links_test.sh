@@ -42,7 +42,7 @@ while IFS=$'\t' read -r kind page line target; do
 done <<<"$found"
 for page in docs/*.md; do
   [ "$page" != docs/recipe-reference.md ] || continue
-  lines=$(wc -l <"$page")
+  lines=$(sed '/^```diff$/,/^```$/d' "$page" | wc -l)  # tests apply the diffs of a page: they are as long as they must be
   [ "$lines" -le 250 ] || complain "$page has $lines lines, above 250: tables of measurements belong into docs/reports"
 done
 echo "${#pages[@]} pages, $links links, $names names of files"

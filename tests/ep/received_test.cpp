@@ -82,10 +82,9 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
             "routing: rank 1 of group world sent local expert -9 for row 0; expected 0 .. 1, or -1 for no more");
   EXPECT_EQ(expert(6, -1), "routing: rank 1 of group world sent no expert for row 1; expected at least one");
   EXPECT_EQ(expert(7, 0),
-            "routing: rank 1 of group world sent local expert 0 for row 1, which makes more rows than the 2 it had "
-            "counted");
+            "routing: rank 1 of group world sent local expert 0 for row 1: more rows than the 2 in its counts");
   EXPECT_EQ(expert(5, -1),
-            "routing: rank 1 of group world sent local expert 1 for 0 rows; expected the 1 it had counted");
+            "routing: rank 1 of group world sent local expert 1 for 0 rows; expected the 1 in its counts");
 }
 
 TEST(Received, GatheredExpertsMustExist) {

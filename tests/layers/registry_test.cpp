@@ -75,7 +75,7 @@ TEST(Registry, RefusesAnOptionThatTheLayerDoesNotDeclare) {
     return message_of(ExitCode::usage, [&] { scaled_recipe({"model.mlp=" + layer, "model.mlp_options=" + options}); });
   };
   EXPECT_EQ(refusal("scaled", "[{name: factor, value: 2}, {name: factr, value: 3}]"),
-            "command line: model.mlp_options=[{name: factor, value: 2}, {name: factr, value: 3}]: "
+            "command line: model.mlp_options=[{name: factor, value: 2}, {name: factr, v...: "
             "model.mlp_options.1.name (factr) is no option of the layer scaled; it has: factor");
   EXPECT_EQ(refusal("gelu", "[{name: exact, value: 1}]"),
             "command line: model.mlp_options=[{name: exact, value: 1}]: model.mlp_options.0.name (exact) is no option "
