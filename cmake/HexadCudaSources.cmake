@@ -1,7 +1,7 @@
 # The CUDA backend's sources, for the libraries of a build with CUDA and for the double of a card in other builds' tests.
 set(device ${PROJECT_SOURCE_DIR}/framework/device/cuda)
 set(HEXAD_CUDA_DEVICE_SOURCES
-  ${device}/blocks.cpp ${device}/card_allocator.cpp ${device}/card_memory.cpp ${device}/check.cpp ${device}/choose_card.cpp
+  ${device}/device_blocks.cpp ${device}/card_allocator.cpp ${device}/card_memory.cpp ${device}/cuda_check.cpp ${device}/choose_card.cpp
   ${device}/cuda_backend.cpp ${device}/cuda_stream.cpp
   ${device}/driver.cpp ${device}/named_range.cpp ${device}/pinned_allocator.cpp ${device}/reused_buffers.cpp ${device}/pinned_memory.cpp
   ${device}/plain_memory.cpp ${device}/queue.cpp ${device}/segment.cpp ${device}/shared_library.cpp ${device}/whole_blocks.cpp)
@@ -14,9 +14,8 @@ set(HEXAD_CUDA_KERNEL_SOURCES
 set(HEXAD_CUDA_KERNELS
   attention/documents attention/heads_first attention/merge attention/plain_backward attention/plain_forward
   attention/tensor_backward_keys attention/tensor_backward_queries attention/tensor_forward attention/tiled attention/visibility
-  products/bf16_parts products/grouped_simple products/groups
-  bias capacity cross_entropy embedding gelu index layer_norm optimizer permute pointwise rms_norm rotary router router_loss
-  slots split_softmax swiglu wire)
+  products/bf16_parts products/grouped_simple products/product_groups
+  ${HEXAD_KERNEL_FAMILIES})
 list(TRANSFORM HEXAD_CUDA_KERNELS PREPEND ${kernels}/)
 list(TRANSFORM HEXAD_CUDA_KERNELS APPEND .cu)
 
@@ -24,4 +23,4 @@ set(nccl ${PROJECT_SOURCE_DIR}/parallel/comm/nccl)
 set(HEXAD_NCCL_SOURCES
   ${PROJECT_SOURCE_DIR}/parallel/comm/card_messages.cpp
   ${nccl}/card_rank.cpp ${nccl}/channels.cpp ${nccl}/check.cpp ${nccl}/class_config.cpp ${nccl}/communicator.cpp
-  ${nccl}/device_group.cpp ${nccl}/nccl_group.cpp ${nccl}/pieces.cpp ${nccl}/registered.cpp ${nccl}/timed_events.cpp ${nccl}/watch.cpp)
+  ${nccl}/device_group.cpp ${nccl}/nccl_group.cpp ${nccl}/message_pieces.cpp ${nccl}/registered.cpp ${nccl}/timed_events.cpp ${nccl}/watch.cpp)

@@ -1,6 +1,6 @@
 #include "layers/block.h"
 
-#include "framework/autograd/checkpoint.h"
+#include "framework/autograd/recomputation.h"
 
 namespace hexad::layers {
 
@@ -10,31 +10,36 @@ namespace {
 
 Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps, c.bias}; }
 
-std::unique_ptr<FeedForward> make_mlp(const ModelConfig& c, int64_t layer, const Registry& registry, const Builder& b) {
-  const FeedForwardFactory* factory = registry.feed_forward(c.mlp);
-  require(factory, "[block] no feed-forward layer is named '", c.mlp, "'");
-  const FeedForwardSpec spec{c, layer, c.dense_hidden()};
-  auto mlp = (*factory)(spec, b);
-  spec.options.require_all_asked();
-  return mlp;
+std::unique_ptr<FeedForward> make_mlp(const Block::Spec& s, const Builder& b) {
+  const FeedForwardDeclaration& declared = s.registry.feed_forward_of(s.model);
+  return declared.make(FeedForwardSpec{s.model, s.layer, s.model.dense_hidden(), declared}, b);
+}
+
+std::unique_ptr<moe::MoeLayer> make_moe(const Block::Spec& s, const Builder& b) {
+  const moe::MoeLayer::Spec spec{.model = s.model,
+                                 .layer = s.layer,
+                                 .index = s.model.moe_layers_before(s.layer),
+                                 .router = s.registry.router_of(s.model),
+                                 .schedule = s.schedule,
+                                 .order = s.registry.moe_order_of(s.schedule)};
+  return std::make_unique<moe::MoeLayer>(spec, b);
 }
 
 }  // namespace
 
-Block::Block(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, int64_t moe_index,
-             const Registry& registry, const Builder& b)
+Block::Block(const Spec& s, const Builder& b)
     : name_(b.prefix()),
       attention_name_(name_ + ".attention"),
-      mlp_name_(name_ + (c.is_moe(layer) ? ".moe" : ".mlp")),
-      attention_norm_(norm_config(c), b / "attention_norm"),
-      mlp_norm_(norm_config(c), b / "mlp_norm"),
-      attention_(c, rotary, layer, b / "attention") {
-  if (c.is_moe(layer)) moe_ = std::make_unique<moe::MoeLayer>(c, layer, moe_index, registry, b / "moe");
-  if (!moe_ || c.moe.dense_residual) mlp_ = make_mlp(c, layer, registry, b / "mlp");
+      mlp_name_(name_ + (s.model.is_moe(s.layer) ? ".moe" : ".mlp")),
+      attention_norm_(norm_config(s.model), b / "attention_norm"),
+      mlp_norm_(norm_config(s.model), b / "mlp_norm"),
+      attention_(s.model, s.rotary, s.layer, b / "attention") {
+  if (s.model.is_moe(s.layer)) moe_ = make_moe(s, b / "moe");
+  if (!moe_ || s.model.moe.dense_residual) mlp_ = make_mlp(s, b / "mlp");
 }
 
-Block::Output Block::run(Tape& t, const Value& x, const Pass& pass, bool recompute_attention) const {
-  // The pass is copied: it must live until backward. The batch it refers to does.
+Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const {
+  // Copies `pass`, which must live until backward. The batch that it refers to lives that long.
   const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
     return std::vector{attention_(tape, attention_norm_(tape, in[0]), pass)};
   };
@@ -53,7 +58,7 @@ Block::Output Block::run(Tape& t, const Value& x, const Pass& pass, bool recompu
   return {out, aux_losses};
 }
 
-Block::Output Block::operator()(Tape& t, const Value& x, const Pass& pass, Recompute recompute) const {
+Block::Output Block::operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const {
   if (recompute != Recompute::block) return run(t, x, pass, recompute == Recompute::attention);
   const Scope scope(t, x.device(), name_);
   const Value inputs[] = {x};

@@ -5,32 +5,40 @@
 #include <optional>
 #include <string>
 
-#include "layers/attention.h"
-#include "layers/feed_forward.h"
+#include "layers/dense/attention.h"
 #include "layers/moe/moe_layer.h"
 #include "layers/recompute_config.h"
+#include "layers/registry.h"
 
 namespace hexad::layers {
 
-/// x + attention(norm(x)), then x + mlp(norm(x)), where mlp is dense, or experts, or both (dense_residual).
+/// Block that computes x + attention(norm(x)), then x + mlp(norm(x)). Its mlp is dense, or experts, or both
+/// (dense_residual).
 class Block {
  public:
-  /// `moe_index`: how many MoE layers come before this one.
-  Block(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, int64_t moe_index, const Registry& registry,
-        const Builder& b);
+  /// Arguments of the constructor. The rotary table must outlive the block.
+  struct Spec {
+    const ModelConfig& model;
+    const RotaryTable* rotary;  // nullptr: attention uses no rotary positions
+    int64_t layer;              // number of the block
+    const Registry& registry;
+    const moe::MoeSchedule& schedule;  // schedule of the MoE layer, if the block has one
+  };
+  Block(const Spec& s, const Builder& b);
 
   struct Output {
     Value x;
     Value aux_losses;  // see MoeLayer
   };
-  Output operator()(Tape& t, const Value& x, const Pass& pass, Recompute recompute) const;
-  /// nullptr for a dense block.
+  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
+  /// Returns the MoE layer, or nullptr for a dense block.
   moe::MoeLayer* experts() const { return moe_.get(); }
 
  private:
-  Output run(Tape& t, const Value& x, const Pass& pass, bool recompute_attention) const;
+  Output run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const;
 
-  const std::string name_, attention_name_, mlp_name_;  // in traces: of the norm before it and the sum after it, too
+  // names in traces; each includes the norm before and the sum after
+  const std::string name_, attention_name_, mlp_name_;
   Norm attention_norm_, mlp_norm_;
   Attention attention_;
   std::unique_ptr<FeedForward> mlp_;

@@ -13,12 +13,12 @@ namespace hexad::layers {
 using namespace autograd;
 namespace {
 
-// Every expert as many; what is counted does not depend on it.
+// Chooses the experts in turn. The counts do not depend on the choice.
 void choose_in_turn(std::span<int32_t> ids, const device::MetaRun::Choice& choice) {
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % choice.experts);
 }
 
-// Each block is a part, and so are final norm and head.
+// Returns a part for each block, and one for final norm and head.
 std::vector<ModelPart> parts_of(const ModelConfig& c) {
   std::vector<ModelPart> parts;
   for (int64_t l = 0; l < c.layers; ++l) parts.push_back({l, l + 1, l == 0, false});
@@ -26,22 +26,22 @@ std::vector<ModelPart> parts_of(const ModelConfig& c) {
   return parts;
 }
 
-// Whole on one rank, without memory. Nothing is waited for on a GPU: no lists of rows are made on the host.
+// Model that is whole on one rank and has no memory. It never waits for a GPU: the host makes no lists of rows.
 class MetaModel {
  public:
   MetaModel(const ModelConfig& c, const Registry& registry)
       : config_(c),
         mesh_(self_, {}),
         parameters_(context_),
-        model_(c, registry, Builder(parameters_, states_, mesh_, Dtype::bf16, options_), parts_of(c)) {}
+        model_(c, registry, {}, Builder(parameters_, states_, mesh_, Dtype::bf16), parts_of(c)) {}
 
   const ParameterSet& parameters() const { return parameters_; }
 
-  /// Floating-point operations of forward and backward of a sequence through parts()[part].
+  /// Returns the floating-point operations of forward and backward of a sequence through parts()[part].
   double flops(size_t part) {
     run_->product_flops = run_->attention_flops = 0;
     const MicroBatch batch = one_sequence();
-    const Pass pass{.batch = batch};
+    const ForwardContext pass{.batch = batch};
     const auto policy = keep_policy();
     Tape tape(context_.compute(), *policy);
     const ModelPart& p = model_.parts()[part];
@@ -68,20 +68,19 @@ class MetaModel {
   const mesh::Mesh mesh_;
   ParameterSet parameters_;
   StateSet states_;
-  const ParallelOptions options_;
   const Transformer model_;
 };
 
 PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   const auto tokens = static_cast<double>(c.context);
-  std::array<std::optional<double>, 2> known;  // of a block, by whether it has experts
+  std::array<std::optional<double>, 2> known;  // FLOPs of a dense block and of a block with experts
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
     auto& of_block = known[c.is_moe(l)];
-    if (!of_block) of_block = model.flops(static_cast<size_t>(l)) / tokens;
+    if (!of_block) of_block = model.flops(l) / tokens;
     flops.layers.push_back(*of_block);
   }
-  flops.head = model.flops(static_cast<size_t>(c.layers)) / tokens;
+  flops.head = model.flops(c.layers) / tokens;
   return flops;
 }
 

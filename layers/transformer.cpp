@@ -9,7 +9,7 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// If the tied embedding lies on the first stage and on the last, each sums a part of its gradient.
+// If the tied embedding is on the first stage and on the last, each stage sums a part of its gradient.
 Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;
@@ -19,7 +19,8 @@ Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std
 
 }  // namespace
 
-Transformer::Transformer(const ModelConfig& c, const Registry& registry, const Builder& b, std::vector<ModelPart> parts)
+Transformer::Transformer(const ModelConfig& c, const Registry& registry, const moe::MoeSchedule& schedule,
+                         const Builder& b, std::vector<ModelPart> parts)
     : config_(c), dtype_(b.dtype()), tensor_(b.tensor_parallel()), parts_(std::move(parts)) {
   require(!parts_.empty(), "[transformer] no part");
   const Builder::Options vocabulary{.init = {Init::Kind::normal, c.init_std},
@@ -27,7 +28,7 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const B
   if (c.position == PositionKind::rotary)
     rotary_ = std::make_unique<RotaryTable>(c.context, c.size_of_head(), c.rotary_theta, c.yarn,
                                             accumulator_dtype(dtype_), b.device());
-  blocks_.resize(static_cast<size_t>(c.layers));
+  blocks_.resize(c.layers);
   for (const ModelPart& part : parts_) {
     if (part.first) {
       embedding_ = &b.parameter("embedding.weight", {c.vocab, c.hidden}, vocabulary);
@@ -36,8 +37,8 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const B
                                            {.init = {Init::Kind::normal, c.init_std}});
     }
     for (int64_t l = part.begin; l < part.end; ++l)
-      blocks_[static_cast<size_t>(l)] = std::make_unique<Block>(c, rotary_.get(), l, c.moe_layers_before(l), registry,
-                                                                b / "layers" / std::to_string(l));
+      blocks_[l] = std::make_unique<Block>(Block::Spec{c, rotary_.get(), l, registry, schedule},
+                                           b / "layers" / std::to_string(l));
     if (part.last) {
       norm_.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "norm");
       head_ = c.tied_embedding && embedding_ ? embedding_
@@ -47,7 +48,7 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const B
   }
 }
 
-// Under sequence parallelism this tp rank's share.
+// Returns this tp rank's share of the rows under sequence parallelism.
 Tensor Transformer::own_rows(const Tensor& of_rows) const {
   if (!tensor_.sequence) return of_rows;
   const int64_t n = of_rows.dim(0) / tensor_.group->size(), rank = tensor_.group->rank();
@@ -64,18 +65,18 @@ Value Transformer::embed(Tape& t, const MicroBatch& batch) const {
   return position_embedding_ ? add(t, x, embedding(t, *position_embedding_, own_rows(batch.positions))) : x;
 }
 
-Transformer::PartOutput Transformer::blocks(Tape& t, const Pass& pass, const ModelPart& part, const Value& input,
-                                            Recompute recompute) const {
+Transformer::PartOutput Transformer::blocks(Tape& t, const ForwardContext& pass, const ModelPart& part,
+                                            const Value& input, Recompute recompute) const {
   PartOutput out{part.first ? embed(t, pass.batch) : input, {}};
   for (int64_t l = part.begin; l < part.end; ++l) {
-    auto [y, aux_losses] = (*blocks_[static_cast<size_t>(l)])(t, out.value, pass, recompute);
+    auto [y, aux_losses] = (*blocks_[l])(t, out.value, pass, recompute);
     out.value = std::move(y);
     if (aux_losses.data.defined()) out.aux_losses.push_back(aux_losses);
   }
   return out;
 }
 
-Transformer::PartOutput Transformer::forward(Tape& t, const Pass& pass, size_t part, const Value& input,
+Transformer::PartOutput Transformer::forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input,
                                              const TrainOptions& options, Tensor* row_losses) const {
   PartOutput out = blocks(t, pass, parts_[part], input, options.recompute);
   if (!parts_[part].last) return out;
@@ -87,13 +88,13 @@ Transformer::PartOutput Transformer::forward(Tape& t, const Pass& pass, size_t p
   return out;
 }
 
-Transformer::PartOutput Transformer::loss(Tape& t, const Pass& pass, const TrainOptions& options,
+Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& pass, const TrainOptions& options,
                                           Tensor* row_losses) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last, "[transformer] the loss of a part of the model");
   return forward(t, pass, 0, {}, options, row_losses);
 }
 
-Tensor Transformer::logits(Tape& t, const Pass& pass) const {
+Tensor Transformer::logits(Tape& t, const ForwardContext& pass) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
           "[transformer] logits of a part of the model");
   const Value x = (*norm_)(t, blocks(t, pass, parts_[0], {}, Recompute::none).value);
@@ -113,7 +114,7 @@ KeyValueCache Transformer::make_cache(int64_t length, Device device) const {
 std::vector<Transformer::MoePlace> Transformer::moe_layers() const {
   std::vector<MoePlace> places;
   for (int64_t l = 0; l < config_.layers; ++l)
-    if (const auto& block = blocks_[static_cast<size_t>(l)]; block && block->experts())
+    if (const auto& block = blocks_[l]; block && block->experts())
       places.push_back({static_cast<size_t>(config_.moe_layers_before(l)), block->experts()});
   return places;
 }

@@ -1,4 +1,4 @@
-// The whole model, or the parts of it that a pipeline rank holds.
+// The whole model, or the parts of the model that a pipeline rank holds.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace hexad::layers {
 
 using autograd::CrossEntropyOptions;
 
-/// Consecutive blocks [begin, end) of a model: a virtual pipeline stage. The first part has the embedding before its
-/// blocks, the last one the final norm, head and loss after them.
+/// Consecutive blocks [begin, end) of a model: a virtual pipeline stage. The first part also has the embedding, before
+/// its blocks. The last part also has the final norm, head and loss, after its blocks.
 struct ModelPart {
   int64_t begin, end;
   bool first, last;
@@ -20,42 +20,44 @@ struct ModelPart {
   static ModelPart whole(const ModelConfig& c) { return {0, c.layers, true, true}; }
 };
 
-/// Embedding, blocks, norm, head: a decoder (next token) or an encoder (masked tokens).
+/// Model of embedding, blocks, norm and head: a decoder (next token) or an encoder (masked tokens).
 class Transformer {
  public:
-  Transformer(const ModelConfig& c, const Registry& registry, const Builder& b)
-      : Transformer(c, registry, b, {ModelPart::whole(c)}) {}
-  /// `parts` in the order of the model.
-  Transformer(const ModelConfig& c, const Registry& registry, const Builder& b, std::vector<ModelPart> parts);
+  /// Makes the whole model. `schedule` applies to all MoE layers.
+  Transformer(const ModelConfig& c, const Registry& registry, const moe::MoeSchedule& schedule, const Builder& b)
+      : Transformer(c, registry, schedule, b, {ModelPart::whole(c)}) {}
+  /// Makes `parts`, which are in model order.
+  Transformer(const ModelConfig& c, const Registry& registry, const moe::MoeSchedule& schedule, const Builder& b,
+              std::vector<ModelPart> parts);
 
   struct TrainOptions {
     Recompute recompute = Recompute::none;
     CrossEntropyOptions loss;
   };
   struct PartOutput {
-    Value value;                    // activations [rows, D]; of the last part the loss, [1] acc
-    std::vector<Value> aux_losses;  // [1] each: one of every MoE layer that has any
+    Value value;                    // activations [rows, D]; from the last part the loss, [1] acc
+    std::vector<Value> aux_losses;  // [1] each: one for every MoE layer with auxiliary losses
   };
-  /// Forward of a micro-batch through parts()[part]. `input`: the output of the part before; ignored by the first.
-  /// The loss is the sum of cross-entropy over this rank's targets, equal on all tp ranks. `row_losses` (may be null)
-  /// receives the losses [rows].
-  PartOutput forward(Tape& t, const Pass& pass, size_t part, const Value& input, const TrainOptions& options,
+  /// Runs forward of a micro-batch through parts()[part]. `input` is the output of the part before; the first part
+  /// ignores it. The loss is the sum of cross-entropy over this rank's targets, equal on all tp ranks. `row_losses`
+  /// (may be null) receives the losses [rows].
+  PartOutput forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input, const TrainOptions& options,
                      Tensor* row_losses = nullptr) const;
-  /// The same through a model that is whole on this rank.
-  PartOutput loss(Tape& t, const Pass& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
-  /// Logits [T, V] in acc of all positions; for tests and generation. The model must be whole on this rank and not cut
-  /// over tp.
-  Tensor logits(Tape& t, const Pass& pass) const;
+  /// Like forward(), for a model that is whole on this rank.
+  PartOutput loss(Tape& t, const ForwardContext& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
+  /// Returns the logits [T, V] in acc of all positions, for tests and generation. The model must be whole on this rank
+  /// and not split over tp.
+  Tensor logits(Tape& t, const ForwardContext& pass) const;
 
   const std::vector<ModelPart>& parts() const { return parts_; }
-  /// Shape of what one part hands to the next.
+  /// Returns the shape of the activation between two parts.
   Shape activation_shape(const MicroBatch& batch) const;
   Dtype dtype() const { return dtype_; }
 
-  /// An empty cache for one sequence of up to `length` tokens.
+  /// Returns an empty cache for one sequence of up to `length` tokens.
   KeyValueCache make_cache(int64_t length, Device device) const;
 
-  /// The MoE layers of this rank's parts, in order, with their places among those of the whole model.
+  /// An MoE layer of this rank's parts, with its index among the MoE layers of the whole model.
   struct MoePlace {
     size_t index;
     moe::MoeLayer* layer;
@@ -65,7 +67,8 @@ class Transformer {
 
  private:
   Value embed(Tape& t, const MicroBatch& batch) const;
-  PartOutput blocks(Tape& t, const Pass& pass, const ModelPart& part, const Value& input, Recompute recompute) const;
+  PartOutput blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input,
+                    Recompute recompute) const;
   Tensor own_rows(const Tensor& of_rows) const;
 
   ModelConfig config_;

@@ -5,8 +5,8 @@
 
 namespace hexad::optim {
 
-/// For step 1 .. total: linear from lr / warmup to lr over the warm-up, then by schedule to min_lr_ratio lr at `total`.
-/// Steps past the end keep the last value.
+/// Returns the learning rate for step 1 .. total. It rises linearly from lr / warmup to lr over the warm-up, then
+/// follows the schedule to min_lr_ratio lr at `total`. Steps past the end keep the last value.
 double learning_rate(const OptimConfig& c, int64_t step, int64_t total);
 
 }  // namespace hexad::optim

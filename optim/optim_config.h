@@ -21,7 +21,7 @@ constexpr auto enum_names(ScheduleKind) {
                                                                    {ScheduleKind::wsd, "wsd"}});
 }
 
-/// In which gradients are kept and summed over ranks.
+/// Dtype in which gradients are kept and summed over ranks.
 enum class GradientDtype : uint8_t { f32, bf16 };
 constexpr auto enum_names(GradientDtype) {
   return std::to_array<std::pair<GradientDtype, std::string_view>>(
@@ -46,30 +46,30 @@ struct OptimConfig {
   double decay_fraction = 0.2;
   GradientDtype grad_dtype = GradientDtype::f32;
 
-  /// No key: numbers that the named optimizer keeps of every element beside the main weights, known once a recipe is
-  /// loaded; for estimates.
+  /// Number of values per element that the named optimizer keeps in addition to the main weights, for estimates. Not a
+  /// recipe key; set when a recipe is loaded.
   int64_t states = 2;
 
   template <class V>
   void fields(V& v) {
     using config::at_least, config::less_than, config::positive, config::probability;
     v("name", name,
-      "what makes new weights from gradients: adamw, sgd (plain, for tests: without weight decay), or the name of a "
-      "registered optimizer");
-    v("options", options, "numbers for a registered optimizer");
+      "optimizer: adamw, sgd (plain, without weight decay, for tests), or the name of a registered optimizer");
+    v("options", options, "options of a registered optimizer, each a name and a number");
     v("lr", lr, "peak learning rate", at_least(0));
     v("beta1", beta1, "AdamW: decay of the first moment", at_least(0), less_than(1));
     v("beta2", beta2, "AdamW: decay of the second moment", at_least(0), less_than(1));
-    v("eps", eps, "AdamW: added to the root of the second moment", positive());
-    v("weight_decay", weight_decay, "decoupled decay; norms and biases have none", at_least(0));
+    v("eps", eps, "AdamW: constant added to the root of the second moment", positive());
+    v("weight_decay", weight_decay, "decoupled weight decay; norms and biases have none", at_least(0));
     v("clip", clip, "largest global gradient norm; 0: no clipping", at_least(0));
-    v("schedule", schedule, "after the warm-up: constant, cosine, linear, or wsd (constant, then a linear decay)");
+    v("schedule", schedule,
+      "learning rate after the warm-up: constant, cosine, linear, or wsd (constant, then a linear decay)");
     v("warmup", warmup, "steps of linear warm-up", at_least(0));
     v("min_lr_ratio", min_lr_ratio, "learning rate at the end, as a share of lr", probability());
     v("decay_fraction", decay_fraction, "wsd: share of all steps that decay", probability());
     v("grad_dtype", grad_dtype,
-      "of the gradients of bf16 weights: f32, or bf16 for half the memory and traffic; those of others are in their "
-      "own");
+      "dtype of the gradients of bf16 weights: f32, or bf16 for half the memory and traffic; gradients of other "
+      "weights have the weights' dtype");
   }
 };
 

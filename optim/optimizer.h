@@ -14,28 +14,28 @@ namespace hexad::optim {
 using autograd::Parameter;
 using autograd::ParameterSet;
 
-/// Keeps main weights and the states of its rule, for what this rank owns of every parameter, flat, in the accumulator
-/// dtype (f32, or f64). Where the model's dtype is that already, the main weights are the model's own.
+/// Keeps main weights and the states of its rule for this rank's owned part of every parameter. They are flat, in the
+/// accumulator dtype (f32, or f64). If the model has that dtype, its own weights are the main weights.
 class Optimizer {
  public:
-  /// With StateOffload::file the states lie in the device's offload memory and come into memory in pieces to be
-  /// updated, with the same bits. The rule is the one of `rules` that config.name names.
+  /// Uses the rule of `rules` that config.name names. With StateOffload::file the states are in the device's offload
+  /// memory. Pieces of them are loaded into memory for an update, with bitwise identical results.
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
             const UpdateRules& rules = {});
 
-  /// One update of all owned weights from their gradients times `factor` [1] (f64, the clipping factor; undefined:
-  /// one), or none where that is negative. `step` counts from 1. A parameter without a gradient is treated as having a
-  /// zero one.
+  /// Updates all owned weights once from their gradients times `factor` [1] (f64, the clipping factor; undefined: one).
+  /// A negative factor skips the update. `step` counts from 1. A parameter without a gradient is treated as having a
+  /// zero gradient.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
 
-  /// One tensor that a checkpoint must hold. Kinds: "main", and the rule's states ("moment1").
+  /// One tensor that a checkpoint must hold. Its kind is "main" or a state of the rule ("moment1").
   struct State {
     Parameter* parameter;
     std::string_view kind;
-    Tensor tensor;  // elements parameter->owned() of the local weights, flat; there are some
+    Tensor tensor;  // elements parameter->owned() of the local weights, flat; never empty
   };
   std::vector<State> states() const;
-  /// After main weights were changed from outside (loaded): rounds them into the owned weights.
+  /// Rounds the main weights into the owned weights, after other code has changed (loaded) them.
   void main_changed(Stream& stream);
 
  private:

@@ -57,18 +57,20 @@ void check_states(const std::string& rule, std::vector<std::string> names) {
 
 }  // namespace
 
+config::OptionsOwner rule_options(const OptimConfig& config) {
+  return {"optim.options", "the optimizer " + config.name};
+}
+
 UpdateRules::UpdateRules()
-    : Named("optimizers", {{"adamw", [](const RuleSpec& s) { return std::make_unique<Adamw>(s.config); }},
-                           {"sgd", [](const RuleSpec&) { return std::make_unique<Sgd>(); }}}) {}
+    : Named("optimizers", {{"adamw", {.make = [](const RuleSpec& s) { return std::make_unique<Adamw>(s.config); }}},
+                           {"sgd", {.make = [](const RuleSpec&) { return std::make_unique<Sgd>(); }}}}) {}
 
 std::unique_ptr<UpdateRule> UpdateRules::make(const OptimConfig& config) const {
-  const RuleFactory* factory = find(config.name);
-  if (!factory)
+  const RuleDeclaration* declared = find(config.name);
+  if (!declared)
     base::fail(base::ExitCode::usage, "optim.name (", config::shown(config.name),
                ") is no registered optimizer; there are: ", config::nearest_first(config.name, names()));
-  const RuleSpec spec{config};
-  auto rule = (*factory)(spec);
-  spec.options.require_all_asked();
+  auto rule = declared->make(RuleSpec{config, *declared});
   check_states(config.name, rule->states());
   return rule;
 }

@@ -1,4 +1,4 @@
-// Rules that make new weights from gradients, by the name in the recipe (optim.name).
+// Rules that compute new weights from gradients, by their name in the recipe (optim.name).
 #pragma once
 
 #include <functional>
@@ -17,10 +17,10 @@ using device::Stream;
 using tensor::Tensor;
 
 /// Part of one parameter that one update covers on this rank: flat tensors of equal length. main and states are in the
-/// accumulator dtype (f32, or f64), the gradient in that or in bf16.
+/// accumulator dtype (f32, or f64). The gradient is in that dtype or in bf16.
 struct Slice {
   Tensor main;                   // the weights as the optimizer keeps them
-  std::vector<Tensor> states{};  // of UpdateRule::states(), in that order
+  std::vector<Tensor> states{};  // states of UpdateRule::states(), in that order
   Tensor weights;                // the model's own, in any float dtype: receives main rounded; may be main itself
   Tensor gradient;
   double weight_decay = 0;  // 0 for norms and biases
@@ -28,41 +28,53 @@ struct Slice {
 
 struct UpdateStep {
   double lr = 0;
-  int64_t step = 1;  // 1 for the first
+  int64_t step = 1;  // the first step is 1
   Tensor factor{};   // [1] f64, multiplied into gradients (clipping); negative: nothing is written; undefined: one
 };
 
-/// Works element by element: a weight's new value depends on its own gradient, states and value alone. So the parts
-/// that ZeRO leaves to a rank, and the pieces in which offloaded states come into memory, give the same bits as whole
-/// tensors.
+/// A rule that works element by element: a weight's new value depends only on its own gradient, states and value. So
+/// updates are bitwise identical for whole tensors, for the parts that ZeRO leaves to a rank, and for pieces of
+/// offloaded states.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  /// The numbers that it keeps of every element beside the main weights, at first zero, by the names that checkpoints
-  /// give them: letters, digits and underscores; not main, parameter or state.
+  /// Returns the names of the numbers kept per element in addition to the main weights, initially zero. Checkpoints use
+  /// these names. A name has letters, digits and underscores, and is not main, parameter or state.
   virtual std::vector<std::string> states() const { return {}; }
-  /// Appends the update to `stream`. A device's stream takes kernels only; elementwise.h has one for every device.
+  /// Appends the update to `stream`. A device's stream takes only kernels; elementwise.h has a kernel for every device.
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
 };
 
-/// Arguments for making a rule.
-struct RuleSpec {
-  const OptimConfig& config;
-
-  /// A number from optim.options, or `fallback`. Asked for while the rule is made.
-  double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
-
-  config::Options options{"optim.options", "the optimizer " + config.name, config.options};
-};
-
+struct RuleSpec;
 using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
 
-/// Rules that optim.name may choose: adamw (Loshchilov & Hutter 2019), sgd (plain), and those that a program adds.
-class UpdateRules : public base::Named<RuleFactory> {
+/// An optimizer that a recipe may choose: the options that its rule reads, and a function that makes the rule. A recipe
+/// with other options is rejected before any rule is made.
+struct RuleDeclaration {
+  config::OptionNames options{};  // in optim.options
+  RuleFactory make;
+};
+
+/// Returns the recipe key and the owner of the options of the optimizer that `config` names.
+config::OptionsOwner rule_options(const OptimConfig& config);
+
+/// Arguments of the function that makes a rule.
+struct RuleSpec {
+  const OptimConfig& config;
+  const RuleDeclaration& declared;
+
+  /// Returns a number from optim.options, or `fallback`. Throws std::logic_error for an option that is not declared.
+  double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
+
+  config::Options options{rule_options(config), declared.options, config.options};
+};
+
+/// Rules that optim.name may choose: adamw (Loshchilov & Hutter 2019), sgd (plain), and rules that a program adds.
+class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
-  /// The rule of a recipe. Throws Error(usage) for an unknown name, an option that it does not ask for, and names of
-  /// states that cannot be.
+  /// Makes the rule of a recipe. Throws Error(usage) for an unknown name, an undeclared option, or invalid names of
+  /// states.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };
 

@@ -59,7 +59,7 @@ skip() {
 }
 code=0
 tools/testbed/two_nodes.sh --ranks 1 true >/dev/null || code=$?
-[ $code -eq 0 ] || skip 'tools/testbed/two_nodes.sh, which it runs on, cannot run here'
+[ $code -eq 0 ] || skip 'tools/testbed/two_nodes.sh, which it needs, cannot run here'
 [ -x "$hexad" ] || skip "there is no $hexad; tools/test.sh builds it"
 job=
 trap '[ -z "$job" ] || kill $job 2>/dev/null || true' EXIT
@@ -69,7 +69,7 @@ mkdir -p "$out"
 act 'Hexad prepares its own documentation as training data.'
 run 0 prepare.log "$hexad" prepare --input docs --output "$out/data" --tokenizer bpe --vocab 512
 
-act 'Act 1. Eight ranks on two nodes train; a step is predicted beside what is measured.'
+act 'Act 1. Eight ranks on two nodes train; the predicted time of a step is printed beside the measured one.'
 measure eight "${eight[@]}"
 run 0 whole.log "${eight[@]}" train $recipe run.dir="$out/whole" schedule.trace=10 schedule.profile="$out/eight.yaml"
 for pass in forward backward; do
@@ -95,7 +95,7 @@ for ((i = 0; i < 1200; i++)); do
   sleep 0.1
 done
 victim=$(cat "$out/rank-5")
-[ "$(cat /proc/$victim/comm)" == "$(basename "$hexad")" ] || fail "process $victim is no rank"
+[ "$(cat /proc/$victim/comm)" == "$(basename "$hexad")" ] || fail "process $victim is not a rank"
 say_command kill -9 $victim '# rank 5'
 kill -9 $victim
 code=0
@@ -111,11 +111,11 @@ if [ -e "$out/broken/lock" ]; then
 fi
 run 0 resumed.log "${six[@]}" train "${recipe64[@]}" run.dir="$out/broken" parallel.pp=2 parallel.tp=1 parallel.ep=3
 resumed=$(sed -nE 's/.*resumed from .*step-0*([0-9]+) .*/\1/p' "$out/resumed.log")
-[ "${resumed:-0}" -ge 20 ] && [ "$resumed" -lt $steps ] || fail "it did not resume: $out/resumed.log"
+[ "${resumed:-0}" -ge 20 ] && [ "$resumed" -lt $steps ] || fail "the run did not resume: $out/resumed.log"
 difference=$(join <(losses "$out/unbroken") <(losses "$out/broken") | awk -v from=$resumed '
   $1 > from {d = ($2 - $3) / $2; if (d < 0) d = -d; if (d > most) most = d; n++} END {print n + 0, most + 0}')
 awk -v steps=$((steps - resumed)) '{exit !($1 == steps && $2 <= 1e-9)}' <<<"$difference" ||
-  fail "steps compared, and the largest relative difference of their losses, allowed 1e-9: $difference"
+  fail "steps compared, largest relative loss difference: $difference; expected $((steps - resumed)), at most 1e-9"
 showed "six ranks (pp 2 x dp 3, ep 3) repeat the losses of the unbroken run on eight (dp 4 x tp 2, ep 8)"
 showed "in ${difference% *} steps the largest relative difference is ${difference#* }, in f64"
 
@@ -127,7 +127,7 @@ run 5 wrong.log env HEXAD_FAULT=gradient@0,1,$tensor \
   "$hexad" verify recipes/verify-moe.yaml --world 8 --steps 1 --layouts "$layouts"
 found=$(grep "^dp=2,ep=2: step 1: gradient $tensor: off by" "$out/wrong.log") ||
   fail "verify did not name $tensor in the layout dp=2,ep=2"
-showed "planted: the gradient of $tensor times ep; of 8 ranks and these layouts verify makes: ${found%%;*}"
+showed "planted: the gradient of $tensor times ep; verify reduces these layouts of 8 ranks to: ${found%%;*}"
 
 act 'Act 4. The wire becomes four times slower; auto chooses another schedule.'
 auto=(schedule.moe.duplicates=auto schedule.moe.overlap=auto schedule.moe.chunk_by=auto schedule.moe.chunks=auto
@@ -147,4 +147,4 @@ before=$choice
 choose 200mbit
 [ "$choice" != "$before" ] || fail 'the choice is the same'
 
-act 'All four acts showed what they say.'
+act 'All four acts showed what they claim.'

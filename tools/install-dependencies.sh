@@ -88,14 +88,15 @@ for package in "${packages[@]}"; do
   [[ $installed == *" installed $package "* ]] || missing+=("$package")
 done
 if [ ${#missing[@]} -eq 0 ]; then
-  echo "install-dependencies: everything is there (${#packages[@]} packages)"
+  echo "install-dependencies: all ${#packages[@]} packages are installed"
   exit 0
 fi
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null || ! { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
-    echo "install-dependencies: neither root nor sudo; ask for: apt-get install --no-install-recommends ${missing[*]}" >&2
+    echo "install-dependencies: installing needs root or sudo; ask an administrator to run:" \
+      "apt-get install --no-install-recommends ${missing[*]}" >&2
     exit 1
   fi
   as_root=(sudo)
@@ -103,7 +104,7 @@ fi
 
 echo "install-dependencies: installing ${missing[*]}"
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@"; }
-apt update || echo "install-dependencies: 'apt-get update' failed; going on with the package lists that are there" >&2
+apt update || echo "install-dependencies: 'apt-get update' failed; continuing with the existing package lists" >&2
 apt install --yes --no-install-recommends "${missing[@]}" >/dev/null || {
   echo "install-dependencies: apt-get could not install: ${missing[*]}" >&2
   exit 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a bare Debian 12 machine to a trained model: installs what is missing, builds, prepares about ten megabytes of
-# English text, trains recipes/quickstart.yaml on two ranks, lets the model write, and says where the report lies. What
-# an earlier run has done is skipped; a training run that was interrupted goes on from its last checkpoint.
+# English text, trains recipes/quickstart.yaml on two ranks, generates text, and prints where the report is. What an
+# earlier run has done is skipped; a training run that was interrupted goes on from its last checkpoint.
 #
 #   tools/quickstart.sh
 set -euo pipefail
@@ -23,11 +23,18 @@ step() {
   heading=$1
   printf '\n[%d:%02d] %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$heading"
 }
+interrupted=no
 on_exit() {
   local status=$?
-  [ $status -eq 0 ] || printf '\nquickstart: failed while %s (exit code %d)\n' "$heading" $status >&2
+  [ $status -eq 75 ] && interrupted=yes  # a run that was asked to save and end
+  if [ $interrupted = yes ]; then
+    printf '\nquickstart: interrupted while %s; run it again to continue\n' "$heading" >&2
+  elif [ $status -ne 0 ]; then
+    printf '\nquickstart: failed while %s (exit code %d)\n' "$heading" $status >&2
+  fi
 }
 trap on_exit EXIT
+trap 'interrupted=yes' INT TERM
 
 step 'installing what is missing'
 tools/install-dependencies.sh
@@ -59,7 +66,7 @@ else
   sha256sum "$recipe" "$data/summary.json" >"$done_stamp"
 fi
 
-step 'letting the model write'
+step 'generating text'
 "$hexad" generate "$run" --prompt 'It was a pleasant morning, and' --temperature 0.7
 
 step 'done'

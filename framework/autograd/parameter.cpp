@@ -20,7 +20,7 @@ template <class F>
 void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   const int rank = global.rank();
   const Shape strides = global.row_major_strides();
-  // Dimensions that are held whole join the run of the one before them.
+  // A dimension that is held whole extends the run of the dimension before.
   int dim = rank - 1;
   int64_t run = rank > 0 ? region.size[dim] : 1;
   for (; dim > 0 && region.size[dim] == global[dim]; --dim) run *= region.size[dim - 1];
@@ -28,7 +28,7 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   for (int64_t r = 0; r < runs; ++r) {
     int64_t rest = r, index = 0;
     for (int d = rank - 1; d >= 0; --d) {
-      const int64_t steps = d >= dim ? 1 : region.size[d];  // inside a run only its first element counts
+      const int64_t steps = d >= dim ? 1 : region.size[d];  // within a run, only the first element counts
       index += (region.begin[d] + rest % steps) * strides[d];
       rest /= steps;
     }
@@ -36,7 +36,7 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   }
 }
 
-// Random source of a parameter's elements: one stream for its name, or one for the name of each stacked tensor.
+// Random source of a parameter's elements: one stream for its name, or one stream for each stacked tensor's name.
 class Source {
  public:
   Source(uint64_t seed, const Parameter::Spec& spec) {
@@ -50,23 +50,21 @@ class Source {
     for (int d = stack.dim + 1; d < spec.global_shape.rank(); ++d) inner_ *= spec.global_shape[d];
   }
 
-  // Elements [begin, begin + values.size()) of the global tensor.
+  // Draws elements [begin, begin + values.size()) of the global tensor.
   void normals(std::span<float> values, int64_t begin) const {
     if (parts_.size() == 1) return parts_.front().normals(values, static_cast<uint64_t>(begin));
     const auto parts = static_cast<int64_t>(parts_.size());
     for (int64_t done = 0, count = std::ssize(values); done < count;) {
       const int64_t block = (begin + done) / inner_, at = (begin + done) % inner_,
                     n = std::min(count - done, inner_ - at);
-      parts_[static_cast<size_t>(block % parts)].normals(
-          values.subspan(static_cast<size_t>(done), static_cast<size_t>(n)),
-          static_cast<uint64_t>(block / parts * inner_ + at));
+      parts_[block % parts].normals(values.subspan(done, n), static_cast<uint64_t>(block / parts * inner_ + at));
       done += n;
     }
   }
 
  private:
   std::vector<Philox> parts_;
-  int64_t inner_ = 0;  // neighbours of one part
+  int64_t inner_ = 0;  // number of neighbouring elements of one part
 };
 
 Parameter::Spec checked(Parameter::Spec spec) {
@@ -84,7 +82,7 @@ Parameter::Spec checked(Parameter::Spec spec) {
 }  // namespace
 
 Tensor HeldWeight::on(Stream& stream) const {
-  require(defined(), "[parameter] weights are read that nobody holds");
+  require(defined(), "[parameter] weights are read without being held");
   stream.wait(gathered_.arrived);
   return weights_;
 }
@@ -92,7 +90,7 @@ Tensor HeldWeight::on(Stream& stream) const {
 Parameter::Parameter(Spec spec, Device device)
     : spec_(checked(std::move(spec))), shape_(region().size), device_(device) {}
 
-const Tensor& Parameter::local() const {
+const Tensor& Parameter::local() {
   require(weights_stay() || local_.defined(), "[parameter] ", name(),
           ": its weights are in memory only while it is used");
   if (!local_.defined()) local_ = Tensor::empty(shape_, dtype(), device_, Category::parameter);
@@ -100,7 +98,7 @@ const Tensor& Parameter::local() const {
 }
 
 HeldWeight Parameter::hold(Stream& stream) {
-  GatheredWeights gathered = gather_weights_ ? gather_weights_(stream) : GatheredWeights{};
+  GatheredWeights gathered = weight_storage_ ? weight_storage_->gather_weights(*this, stream) : GatheredWeights{};
   return HeldWeight(local(), std::move(gathered));
 }
 
@@ -110,20 +108,20 @@ void Parameter::initialize(uint64_t seed) {
   with_dtype<float, bf16, double>("initialize", spec_.dtype, [&]<class T>() {
     using A = accumulator_t<T>;
     const bool on_host = device_.on_host();
-    std::vector<T> drawn(on_host ? 0 : static_cast<size_t>(shape_.numel()));  // uploaded where the host cannot write
+    std::vector<T> drawn(on_host ? 0 : static_cast<size_t>(shape_.numel()));  // uploaded if the host cannot write
     T* out = on_host ? local().data<T>() : drawn.data();
     if (spec_.init.kind == Init::Kind::constant) {
       std::fill_n(out, shape_.numel(), T(static_cast<A>(spec_.init.value)));
       if (!on_host) local().upload(drawn.data());
       return;
     }
-    // Drawn in float, so that an fp64 run starts from the very weights of an fp32 run.
+    // Values are drawn in float, so that an fp64 run starts from exactly the weights of an fp32 run.
     const int64_t piece = block_sizes().drawn_elements;
     const auto draw = [&](int64_t local, int64_t global, int64_t count) {
       kernels::cpu::parallel_for((count + piece - 1) / piece, 16, [&](int64_t begin, int64_t end) {
         std::array<float, BlockSizes::most_drawn_elements> values;
         for (int64_t at = begin * piece; at < std::min(count, end * piece); at += piece) {
-          const auto n = static_cast<size_t>(std::min(piece, count - at));
+          const size_t n = std::min(piece, count - at);
           source.normals({values.data(), n}, global + at);
           for (size_t i = 0; i < n; ++i)
             out[local + at + static_cast<int64_t>(i)] =
@@ -137,7 +135,7 @@ void Parameter::initialize(uint64_t seed) {
 }
 
 const Tensor& Parameter::gradient() {
-  if (!gradient_.defined() && make_gradient_) make_gradient_();
+  if (!gradient_.defined() && gradient_storage_) gradient_storage_->allocate_gradient(*this);
   if (!gradient_.defined()) gradient_ = Tensor::empty(shape_, accumulator_dtype(dtype()), device_, Category::gradient);
   return gradient_;
 }
@@ -162,7 +160,7 @@ void Parameter::shard(const Sharding& sharding) {
   sharding_ = sharding;
 }
 
-Tensor Parameter::owned_weights() const {
+Tensor Parameter::owned_weights() {
   if (owned_weights_.defined()) return owned_weights_;
   return local().reshape({shape_.numel()}).slice(0, owned().begin, owned().end);
 }
@@ -178,8 +176,8 @@ const Tensor& Parameter::gradient_to_add(Stream& stream) {
   return g;
 }
 
-Parameter::GradientTarget Parameter::next_product(int64_t contributions) {
-  if (keep_gradient_ && contributions == 1) return keep_gradient_();
+GradientTarget Parameter::next_product(int64_t contributions) {
+  if (gradient_storage_ && contributions == 1) return gradient_storage_->only_contribution(*this);
   const Tensor& g = gradient();
   return {g, next_write()};
 }

@@ -1,16 +1,15 @@
 // A trainable tensor with its place on the mesh and its main gradient.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "framework/autograd/parameter_storage.h"
 #include "framework/base/flat_range.h"
 #include "framework/base/placement.h"
-#include "framework/kernels/kernel_table.h"
 
 namespace hexad::autograd {
 
@@ -19,36 +18,26 @@ using base::FlatRange;
 using base::Placement;
 using base::Shape;
 using device::Device;
-using device::Stream;
-using kernels::Write;
-using tensor::Tensor;
 
-/// Initial values of a parameter: a pure function of seed, name and the element's global index, so that they do not
-/// depend on the layout.
+/// Initial values of a parameter: a pure function of seed, name and the element's global index. They do not depend on
+/// the layout.
 struct Init {
   enum class Kind : uint8_t { normal, constant } kind = Kind::normal;
   double value = 0.02;  // standard deviation, or the constant
 };
 
-/// The tensors that a parameter is stacked of: entry i along `dim` is tensor names[i], which has no such dimension. Its
-/// initial values are those that the tensor alone would get. Older checkpoints have these tensors in place of the
+/// Tensors that are stacked to a parameter. Entry i along `dim` is tensor names[i], which lacks that dimension. Each
+/// entry gets the initial values of the separate tensor. Older checkpoints have these tensors in place of the
 /// parameter.
 struct Stack {
   int dim = 0;
-  std::vector<std::string> names{};  // of parameters; empty: the parameter is one tensor
+  std::vector<std::string> names{};  // of the tensors; empty: the parameter is one tensor
 };
 
-/// A weight [..., N, D] as the matrix [... N, D] that matmuls take: stacked tensors give their outputs side by side.
+/// Returns a weight [..., N, D] as the matrix [... N, D] for matmuls. The outputs of stacked tensors are side by side.
 inline Tensor matrix_of(const Tensor& w) { return w.rank() > 2 ? w.reshape({-1, w.dim(-1)}) : w; }
 
-/// Weights that are gathered for use (ZeRO-3). They may be read once `arrived` is done, and stay in memory at least as
-/// long as `stay` exists.
-struct GatheredWeights {
-  std::shared_ptr<const void> stay;
-  device::Event arrived;
-};
-
-/// A parameter's weights, in memory for as long as this exists.
+/// A parameter's weights, in memory while this object exists.
 class HeldWeight {
  public:
   HeldWeight() = default;
@@ -56,7 +45,7 @@ class HeldWeight {
       : weights_(weights), gathered_(std::move(gathered)) {}
 
   bool defined() const { return weights_.defined(); }
-  /// Ready to be read on `stream`. Not collective.
+  /// Returns the weights, ready to be read on `stream`. Not collective.
   Tensor on(Stream& stream) const;
 
  private:
@@ -72,7 +61,7 @@ class Parameter {
     Placement placement;
     Dtype dtype = Dtype::f32;
     Init init;
-    bool decay = true;  // weight decay applies (not to norms and biases)
+    bool decay = true;  // true if weight decay applies (not to norms and biases)
     Stack stack{};
   };
 
@@ -84,80 +73,78 @@ class Parameter {
   const Shape& global_shape() const { return spec_.global_shape; }
   Placement::Region region() const { return spec_.placement.region(spec_.global_shape); }
 
-  /// Shape of the local weights.
+  /// Returns the shape of the local weights.
   const Shape& shape() const { return shape_; }
   Dtype dtype() const { return spec_.dtype; }
 
-  /// The local weights, kept in memory while the result exists: for work that reads them more than once, or in an order
-  /// that depends on data. Starts to gather them if they are not there, ordered on `stream`. Where weights are gathered
-  /// for use, hold() and use() are collective: ranks that share parameters call them for the same ones in the same
-  /// order.
+  /// Returns the local weights, which stay in memory while the result exists. For work that reads them more than once,
+  /// or in an order that depends on data. Starts to gather absent weights, ordered on `stream`. If weights are gathered
+  /// for use, hold() and use() are collective: ranks that share parameters call them for the same parameters in the
+  /// same order.
   HeldWeight hold(Stream& stream);
-  /// The local weights, ready to be read on `stream` once. Ops call this in every pass and never keep the tensor, since
-  /// the weights may leave memory at the next use() of another parameter.
+  /// Returns the local weights, ready to be read on `stream` once. Ops call this in every pass. They never keep the
+  /// tensor, because the weights may leave memory at the next use() of another parameter.
   Tensor use(Stream& stream) { return hold(stream).on(stream); }
   /// True if the local weights are in memory all the time.
-  bool weights_stay() const { return !gather_weights_; }
-  /// For tests and for callers who know that the weights are in memory. Throws std::logic_error where they are gathered
-  /// for use.
-  const Tensor& local() const;
+  bool weights_stay() const { return weight_storage_ == nullptr; }
+  /// Returns the local weights without a gather, for tests and for callers whose weights are in memory. Throws
+  /// std::logic_error if the weights are gathered for use.
+  const Tensor& local();
   /// Draws the initial values.
   void initialize(uint64_t seed);
 
-  /// Main gradient of the local weights, in the accumulator dtype. Allocated at first use unless bound before.
+  /// Returns the main gradient of the local weights, in the accumulator dtype. Allocates memory at first use if none is
+  /// bound.
   const Tensor& gradient();
   bool has_gradient() const { return written_; }
-  /// Puts the gradient into memory owned by somebody else (a reduction bucket).
+  /// Binds the gradient to memory that another object owns (a reduction bucket).
   void bind_gradient(const Tensor& memory);
-  /// The next contribution replaces what is there: zeroing a gradient costs nothing.
+  /// Makes the next contribution overwrite the gradient, which avoids zeroing it.
   void clear_gradient() { written_ = false; }
-  /// Says whether the caller's contribution replaces or adds; the caller must then write it. Makes sure that the
-  /// gradient has memory.
+  /// Returns whether the caller's contribution replaces or adds. The caller must then write the gradient. Allocates the
+  /// gradient's memory if there is none.
   Write next_write() {
     gradient();
     return std::exchange(written_, true) ? Write::add : Write::replace;
   }
-  /// For contributions that can only add: zeroes the memory if nothing was written yet.
+  /// Returns the gradient for contributions that can only add. Zeroes its memory if nothing was written yet.
   const Tensor& gradient_to_add(Stream& stream);
-  /// Memory to which the caller must write one of a micro-batch's `contributions`, and whether it replaces or adds. A
-  /// single contribution goes straight to where the gradient is kept, rounded if that is in the dtype of the weights.
-  struct GradientTarget {
-    Tensor memory;
-    Write write;
-  };
+  /// Returns the memory for one of a micro-batch's `contributions`, and whether the contribution replaces or adds. The
+  /// caller must write the memory. A single contribution is written directly to the gradient's memory. It is rounded if
+  /// that memory has the dtype of the weights.
   GradientTarget next_product(int64_t contributions = 1);
 
-  /// This rank's shard of the local weights. The ranks that sum the gradient have one each: a rank counts the gradient
-  /// of its shard in the norm, and with ZeRO owns the shard. Before sharding it is all of the local weights.
+  /// Returns this rank's shard of the local weights. Each rank that sums the gradient has one shard. A rank counts the
+  /// gradient of its shard in the norm, and with ZeRO owns the shard. Before sharding, the shard is all of the local
+  /// weights.
   FlatRange share() const { return sharding_ ? sharding_->share : whole(); }
   bool sharded() const { return sharding_.has_value(); }
   /// True if this rank counts the gradient of its share in the global norm.
   bool counts() const { return !sharding_ || sharding_->counts; }
-  /// Range that this rank updates and saves: the local weights or, with ZeRO, its shard of them.
+  /// Returns the range that this rank updates and saves: the local weights or, with ZeRO, its shard.
   FlatRange owned() const { return owns_share_only() ? share() : whole(); }
   bool owns_share_only() const { return sharding_ && sharding_->owns_share_only; }
-  /// Owned weights and their gradient, flat. The gradient may be read once it is complete.
-  Tensor owned_weights() const;
+  /// Return the owned weights and their gradient, flat. The gradient may be read once it is complete.
+  Tensor owned_weights();
   Tensor owned_gradient(Stream& stream);
 
-  // For data parallelism (parallel/dp), which may hold this memory in flat buckets.
+  // Interface for data parallelism (parallel/dp), which may hold this memory in flat buckets.
   struct Sharding {
     FlatRange share;
     bool owns_share_only = false;
-    bool counts = true;  // other groups of ranks may hold the same piece, with the same gradient: one of them counts
+    bool counts = true;  // of several groups of ranks with the same piece and gradient, only one counts
   };
   void shard(const Sharding& sharding);
-  /// The local weights lie in `memory`.
+  /// Binds the local weights to `memory`.
   void bind_weights(const Tensor& memory);
   void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
-  /// `gather` is called by every hold() and must see to it that weights are bound.
-  void gather_weights_by(std::function<GatheredWeights(Stream&)> gather) { gather_weights_ = std::move(gather); }
-  /// `make` is called where no gradient is bound and must bind one.
-  void make_gradient_by(std::function<void()> make) { make_gradient_ = std::move(make); }
-  /// `keep` gives the place of a micro-batch's only contribution, where that is not gradient().
-  void keep_gradient(std::function<GradientTarget()> keep) { keep_gradient_ = std::move(keep); }
-  /// Forgets memory that was bound; its owner may use it again.
+  /// Makes `storage`, which is not owned, gather the weights for use from now on.
+  void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
+  /// Makes `storage`, which is not owned, provide the gradient's memory from now on. If null, the gradient uses bound
+  /// memory or memory of its own.
+  void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
+  /// Unbinds memory, which its owner may then use again.
   void release_weights() { local_ = {}; }
   void release_gradient() { gradient_ = {}, clear_gradient(); }
 
@@ -167,20 +154,19 @@ class Parameter {
   Spec spec_;
   Shape shape_;
   Device device_;
-  mutable Tensor local_;  // allocated at first use unless bound before, as the gradient is
+  Tensor local_;  // allocated at first use if not bound before, like the gradient
   Tensor gradient_, owned_weights_, owned_gradient_;
-  std::function<GatheredWeights(Stream&)> gather_weights_;
-  std::function<void()> make_gradient_;
-  std::function<GradientTarget()> keep_gradient_;
+  ParameterStorage *weight_storage_ = nullptr, *gradient_storage_ = nullptr;  // null: own or bound memory
   std::optional<Sharding> sharding_;
   bool written_ = false;
 };
 
-/// All parameters of a model on this rank, in order of creation (the same on all ranks of a pipeline stage).
+/// All parameters of a model on this rank, in order of creation. The order is the same on all ranks of a pipeline
+/// stage.
 class ParameterSet {
  public:
   explicit ParameterSet(Device device) : device_(device) {}
-  /// Throws std::logic_error for a name that exists.
+  /// Adds a parameter. Throws std::logic_error if the name exists.
   Parameter& add(Parameter::Spec spec);
   Parameter& find(const std::string& name) const;
 

@@ -19,8 +19,8 @@ class KeptTensor final : public SavedTensor {
   Tensor tensor_;
 };
 
-// Made on the way and alive only because an op saves it: results, and rows that other ranks sent. A parameter or
-// gradient that an op happens to save keeps its own account.
+// True if only the save keeps `t` alive: an intermediate result, or rows that other ranks sent. A saved parameter or
+// gradient keeps its own memory category.
 bool in_passing(const Tensor& t) {
   const Category c = t.storage()->category();
   return c == Category::temporary || c == Category::communication;

@@ -1,4 +1,4 @@
-// Tensors an op keeps for its backward, and the policies that decide how they are kept.
+// Tensors that an op keeps for its backward, and the policies that decide how they are kept.
 #pragma once
 
 #include <array>
@@ -14,15 +14,15 @@ using base::require;
 using device::Stream;
 using tensor::Tensor;
 
-/// One saved tensor. However it is kept, get() returns the very bits that were saved.
+/// One saved tensor. Under every policy, get() returns exactly the bits that were saved.
 class SavedTensor {
  public:
   virtual ~SavedTensor() = default;
   virtual Tensor get(Stream& stream) = 0;
 };
 
-/// Computes a tensor again from what its op saved, at most once until release(): the output of a norm is cheap to
-/// recompute and need not be kept for the products that read it.
+/// Computes a tensor again from its op's saved tensors, at most once until release(). For example, the output of a norm
+/// is cheap to recompute, so the products that read it need not keep it.
 class RecomputedTensor final : public SavedTensor {
  public:
   explicit RecomputedTensor(std::function<Tensor(Stream&)> again) : again_(std::move(again)) {}
@@ -30,7 +30,7 @@ class RecomputedTensor final : public SavedTensor {
     if (!cached_.defined()) cached_ = again_(stream);
     return cached_;
   }
-  /// Forgets the cached tensor; it would be computed once more if asked for.
+  /// Drops the cached tensor. The next get() computes it again.
   void release() { cached_ = {}; }
 
  private:
@@ -45,10 +45,10 @@ class SavePolicy {
   virtual std::shared_ptr<SavedTensor> save(const Tensor& t, Stream& stream) = 0;
 };
 
-/// In memory, accounted as activation.
+/// Returns a policy that keeps tensors in memory, accounted as activation.
 std::unique_ptr<SavePolicy> keep_policy();
-/// In the device's offload memory, from the moment of saving until backward asks. A tensor that several ops save is
-/// moved once. Tensors smaller than `min_bytes` are kept.
+/// Returns a policy that keeps tensors in the device's offload memory, from the save until backward reads them. A
+/// tensor that several ops save is moved once. Tensors smaller than `min_bytes` stay in memory.
 std::unique_ptr<SavePolicy> offload_policy(int64_t min_bytes);
 
 /// A pullback's view of the tensors that its op listed.
@@ -57,7 +57,7 @@ class Saved {
   Saved() = default;
   Saved(std::vector<std::shared_ptr<SavedTensor>> slots, Stream& stream) : slots_(std::move(slots)), stream_(&stream) {}
 
-  /// All of them: `auto [x, w] = s.get<2>();`
+  /// Returns all of the tensors: `auto [x, w] = s.get<2>();`
   template <size_t N>
   std::array<Tensor, N> get() const {
     require(N == slots_.size(), "[tape] ", slots_.size(), " tensors were saved but ", N, " are read");
@@ -77,7 +77,7 @@ class Saved {
   Stream* stream_ = nullptr;
 };
 
-/// The list of an op's saved tensors, in the order in which get() returns them. Undefined tensors are allowed.
+/// Lists an op's tensors to save, in the order in which get() returns them. Undefined tensors are allowed.
 template <class... Tensors>
 std::vector<Tensor> save(const Tensors&... tensors) {
   return {tensors...};

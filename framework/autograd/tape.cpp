@@ -80,7 +80,7 @@ void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
   Tensor& sum = replay_.sum_of(inputs_[index]);
   require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", shape, " ", dtype, " of one value");
-  // A tensor that somebody else still looks at (an op may pass dout on to two inputs) must not be changed.
+  // A tensor with a second reader must not be changed: an op may pass dout on to two inputs.
   const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
   write(out, sum);
   sum = out;
@@ -93,7 +93,7 @@ Tensor Backward::take_gradient(size_t index) {
 Device Backward::output_device() const {
   for (const Tensor& t : output_gradients_)
     if (t.defined()) return t.device();
-  fail_invariant("[tape] backward of an op of whose outputs none has a gradient");
+  fail_invariant("[tape] backward of an op none of whose outputs has a gradient");
 }
 
 bool Backward::wants(size_t index) const { return inputs_[index] >= 0; }
@@ -113,7 +113,7 @@ void Backward::replay_from(size_t first) {
   if (first < replay_.next_)
     for (int32_t input : inputs_)
       require(input < replay_.tape_.nodes_[first].first_output,
-              "[tape] an op replays what was recorded before it, of which its own input is a result");
+              "[tape] an op replays earlier ops, but its own input is a result of one of them");
   while (replay_.next_ > first) replay_.step();
 }
 
@@ -121,12 +121,12 @@ Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::fu
     : tape_(tape),
       weights_(weights),
       gradient_ready_(std::move(gradient_ready)),
-      gradients_(static_cast<size_t>(tape.values_)),
+      gradients_(tape.values_),
       next_(tape.nodes_.size()) {
   for (const auto& node : tape.nodes_)
     for (Parameter* p : node.weight_pullback.parameters) ++remaining_[p];
   for (const Root& root : roots) {
-    require(root.value.wants_gradient(), "[tape] backward from a value that nothing trainable led to");
+    require(root.value.wants_gradient(), "[tape] backward from a value that depends on nothing trainable");
     require(root.gradient.shape() == root.value.shape() && root.gradient.dtype() == root.value.data.dtype(),
             "[tape] the root is ", root.value.shape(), " ", root.value.data.dtype(), " but its gradient ",
             root.gradient.shape(), " ", root.gradient.dtype());
@@ -143,14 +143,14 @@ void Replay::enter(std::string_view scope, std::string_view what) {
 }
 
 void Replay::accumulate(int32_t id, Tensor gradient) {
-  Tensor& sum = gradients_[static_cast<size_t>(id)];
+  Tensor& sum = gradients_[id];
   if (!sum.defined()) {
     sum = std::move(gradient);
     return;
   }
   require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(), " of one value");
-  // A tensor that somebody else still looks at (an op may pass dout on to two inputs) must not be changed.
+  // A tensor with a second reader must not be changed: an op may pass dout on to two inputs.
   const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
   kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);
   sum = target;
@@ -170,16 +170,16 @@ bool Replay::step() {
 }
 
 void Replay::run_node(size_t index) {
-  // Moved out: what the node holds is freed when this returns, or when its delayed weight task has run.
+  // The node is moved out: its tensors are freed when this returns, or after its delayed weight task has run.
   Tape::Node node = std::move(tape_.nodes_[index]);
   tape_.nodes_.pop_back();
-  std::vector<Tensor> douts(static_cast<size_t>(node.outputs));
+  std::vector<Tensor> douts(node.outputs);
   bool any = false;
   for (size_t o = 0; o < douts.size(); ++o) {
-    douts[o] = std::move(gradients_[static_cast<size_t>(node.first_output) + o]);
+    douts[o] = std::move(gradients_[node.first_output + o]);
     any |= douts[o].defined();
   }
-  if (!any) {  // nothing depended on this op: it contributes zero
+  if (!any) {  // nothing depended on this op, so the op contributes zero
     finish(node.weight_pullback.parameters);
     return;
   }
@@ -196,8 +196,10 @@ void Replay::run_node(size_t index) {
   }
   WeightTask task{node.scope, node.weight_pullback.parameters, {}};
   if (node.weight_pullback.run)  // a task without work only reports its parameters, and must not hold tensors
-    task.work = [this, inputs = node.inputs, douts, saved, run = std::move(node.weight_pullback.run)] {
+    task.work = [this, inputs = node.inputs, douts, saved, handed = std::move(b.handed_),
+                 run = std::move(node.weight_pullback.run)]() mutable {
       Backward later(tape_.stream, *this, inputs, douts);
+      later.handed_ = std::move(handed);
       run(later, douts[0], saved);
     };
   weight_tasks_.push_back(std::move(task));

@@ -1,7 +1,8 @@
-// The eager tape: what was computed, what each op keeps, and how gradients flow back. An object owned by one
+// The eager tape: the recorded ops, the tensors that each op keeps, and the flow of gradients. A tape is owned by one
 // micro-batch of one pipeline stage; there is no global state.
 #pragma once
 
+#include <any>
 #include <deque>
 #include <functional>
 #include <initializer_list>
@@ -19,7 +20,7 @@ namespace hexad::autograd {
 
 using tensor::Storage;
 
-/// A tensor with its place on a tape. id < 0: no gradient flows into it.
+/// A tensor with its place on a tape. id < 0: no gradient flows into the tensor.
 struct Value {
   Tensor data;
   int32_t id = -1;
@@ -36,25 +37,41 @@ class Backward {
  public:
   Stream& stream;
 
-  /// Adds `gradient` to that of the op's input `index`; dropped when the input wants none.
+  /// Adds `gradient` to that of the op's input `index`. Drops it if the input needs none.
   void accumulate(size_t index, Tensor gradient);
-  /// The same for a kernel that can add its gradient, of `shape` and `dtype`, to what is there, which is cheaper than a
-  /// separate addition: write(out, so_far) makes out = gradient + so_far. so_far is undefined (nothing is there yet),
-  /// `out` itself, or another tensor. `write` is not called when the input wants no gradient.
+  /// Like accumulate(index, gradient), for a kernel that can add its gradient, of `shape` and `dtype`, to an existing
+  /// one. This is cheaper than a separate addition. write(out, so_far) computes out = gradient + so_far. so_far is
+  /// undefined (there is no gradient yet), `out` itself, or another tensor. `write` is not called if the input needs no
+  /// gradient.
   void accumulate(size_t index, const Shape& shape, Dtype dtype,
                   const std::function<void(const Tensor& out, const Tensor& so_far)>& write);
-  /// Returns the gradient accumulated so far for input `index` and resets it; undefined: none.
+  /// Returns and resets the gradient accumulated so far for input `index`; undefined if there is none.
   Tensor take_gradient(size_t index);
-  /// False when nobody needs the gradient of input `index`: the pullback may skip its computation.
+  /// True if input `index` needs a gradient. Otherwise the pullback may skip its computation.
   bool wants(size_t index) const;
-  /// Gradient of output `index` of an op with several; undefined when nothing depended on it.
+  /// Returns the gradient of output `index` of an op with several outputs; undefined if nothing depended on that
+  /// output.
   const Tensor& output_gradient(size_t index) const;
-  /// True if weight-gradient work waits for Replay::step_weights().
+  /// In a pullback: hands `value` to this op's weight pullback. The replay owns the value until then.
+  template <class T>
+  void hand_to_weights(T value) {
+    handed_ = std::move(value);
+  }
+  /// In a weight pullback: takes the value of type T from this op's pullback. Throws std::logic_error if there is none.
+  template <class T>
+  T take_from_pullback() {
+    T* value = std::any_cast<T>(&handed_);
+    require(value != nullptr, "[tape] a weight pullback takes what its pullback did not hand on");
+    T taken = std::move(*value);
+    handed_.reset();
+    return taken;
+  }
+  /// True if weight-gradient work is delayed until Replay::step_weights().
   bool weights_delayed() const;
-  /// Queues weight-gradient work of a composite op behind what is queued already.
+  /// Queues weight-gradient work of a composite op behind the work already queued.
   void defer(std::function<void()> work);
-  /// Runs the pullbacks of the ops recorded from number `first` (Tape::size() before it) up to this op, now instead of
-  /// after this op's pullback. Sums of gradients get their addends in the same order as long as this op has not
+  /// Runs the pullbacks of the ops recorded from number `first` (Tape::size() before them) up to this op. They run now
+  /// instead of after this op's pullback. Sums of gradients keep the same order of addends if this op has not
   /// accumulated any. None of those ops may need a gradient from this op.
   void replay_from(size_t first);
 
@@ -66,13 +83,14 @@ class Backward {
   Replay& replay_;
   std::span<const int32_t> inputs_;
   std::span<const Tensor> output_gradients_;
+  std::any handed_;  // from the pullback to the weight pullback
 };
 
 /// Computes input gradients from `dout`, the gradient of the first output.
 using Pullback = std::function<void(Backward&, const Tensor& dout, const Saved&)>;
 
-/// The part of a backward that only weights need: may run any time after the pullback. It adds to the gradients of the
-/// parameters it names.
+/// The part of a backward that only weights need. It may run any time after the pullback and may take a value from the
+/// pullback (Backward::hand_to_weights). It adds to the gradients of the parameters it names.
 struct WeightPullback {
   std::vector<Parameter*> parameters;
   Pullback run;
@@ -82,7 +100,7 @@ class Tape {
  public:
   enum class Mode : uint8_t {
     record,     // training
-    recompute,  // training, for the second time: nothing may be counted again
+    recompute,  // training, for the second time: nothing is counted again
     forget,     // evaluation, or a forward that will be recomputed
   };
 
@@ -98,26 +116,27 @@ class Tape {
   bool recompute_norms() const { return recompute_norms_; }
   SavePolicy& policy() const { return policy_; }
 
-  /// An input whose gradient is wanted.
+  /// Adds an input that needs a gradient.
   Value leaf(const Tensor& data);
 
-  /// Appends an op. Saved tensors are kept by the tape's policy until the op's pullbacks have run. An op without a
-  /// pullback has no gradient, and reaching it in backward is an error.
+  /// Appends an op. The tape's policy keeps saved tensors until the op's pullbacks have run. An op without a pullback
+  /// has no gradient; backward throws if it reaches such an op.
   Value record(std::string_view name, const Tensor& out, std::initializer_list<Value> inputs,
                const std::vector<Tensor>& saved, Pullback pullback, WeightPullback weight_pullback = {});
-  /// The same for several outputs and inputs known at run time.
+  /// Like record(), for several outputs and for inputs known at run time.
   std::vector<Value> record_many(std::string_view name, const std::vector<Tensor>& outs, std::span<const Value> inputs,
                                  const std::vector<Tensor>& saved, Pullback pullback,
                                  WeightPullback weight_pullback = {});
 
-  /// From now on ops that save `out`'s tensor do not keep it, but recompute it with `again`, which gets the tensors
-  /// saved by the op that made `out` (the last one recorded) and returns the same bits. Only when recompute_norms().
+  /// Makes later ops that save `out`'s tensor recompute it with `again` instead of keeping it. `again` gets the tensors
+  /// saved by the op that made `out`, the last op recorded, and returns the same bits. Call it only if
+  /// recompute_norms().
   void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
 
-  /// The part of the model that is recorded now, see Scope.
+  /// Returns the part of the model that is recorded now; see Scope.
   std::string_view scope() const { return scope_; }
 
-  /// Parameters of the ops recorded or forgotten so far, one entry a use.
+  /// Returns the parameters of the ops recorded or forgotten so far, one entry for each use.
   const std::vector<Parameter*>& used_parameters() const { return used_; }
   size_t size() const { return nodes_.size(); }
 
@@ -127,7 +146,7 @@ class Tape {
   friend class Scope;
   struct Node {
     std::string_view name;   // a literal of the op
-    std::string_view scope;  // in which it was recorded
+    std::string_view scope;  // scope in which it was recorded
     std::vector<int32_t> inputs;
     int32_t first_output = 0, outputs = 1;
     std::vector<std::shared_ptr<SavedTensor>> saved;
@@ -137,8 +156,8 @@ class Tape {
   };
   struct Recomputable {
     std::weak_ptr<Storage> storage;          // the address may be reused after the tensor is gone
-    std::weak_ptr<RecomputedTensor> tensor;  // lives as long as an op that saved it: replay frees as it goes
-    Shape shape;                             // a reshaped look at the same storage is another tensor
+    std::weak_ptr<RecomputedTensor> tensor;  // lives while an op saves it: replay frees tensors gradually
+    Shape shape;                             // a reshaped view of the same storage is another tensor
   };
 
   SavePolicy& policy_;
@@ -151,10 +170,11 @@ class Tape {
   std::unordered_map<std::uintptr_t, Recomputable> recomputable_;
 };
 
-/// A part of a model while its ops are recorded: a span of the trace (device::SpanLog), and one more in backward.
+/// A part of a model while its ops are recorded: a span of the trace (device::SpanLog) in forward, and a second one in
+/// backward.
 class Scope {
  public:
-  /// `name`, such as "layers.3.attention", outlives the tape.
+  /// Begins the scope `name`, such as "layers.3.attention". The name must outlive the tape.
   Scope(Tape& tape, Device at, std::string_view name);
   ~Scope() { tape_.scope_ = before_; }
   Scope(const Scope&) = delete;
@@ -166,8 +186,8 @@ class Scope {
   const device::Span span_;
 };
 
-/// A backward pass over a tape: runs node by node and can pause between nodes. Consumes the tape: saved tensors are
-/// freed as it goes.
+/// A backward pass over a tape. Runs node by node and can pause between nodes. Consumes the tape: each node's saved
+/// tensors are freed after it has run.
 class Replay {
  public:
   struct Root {
@@ -176,25 +196,27 @@ class Replay {
   };
   enum class Weights : uint8_t { at_once, delayed };
 
-  /// `gradient_ready` (may be empty) is called once for each parameter after its last contribution from this tape.
+  /// Prepares the backward from `roots`. `gradient_ready` (may be empty) is called once for each parameter, after the
+  /// parameter's last contribution from this tape.
   Replay(Tape& tape, std::span<const Root> roots, Weights weights = Weights::at_once,
          std::function<void(Parameter&)> gradient_ready = {});
 
-  /// Runs the next node's pullback; false when there is none left.
+  /// Runs the next node's pullback. Returns false if none is left.
   bool step();
-  /// Runs the oldest delayed weight task; false when there is none.
+  /// Runs the oldest delayed weight task. Returns false if there is none.
   bool step_weights();
   size_t pending_weights() const { return weight_tasks_.size(); }
-  /// Everything that is left.
+  /// Runs all remaining nodes and weight tasks.
   void run();
-  /// Before the first step: a leaf's gradient starts with `gradient` (undefined: with nothing).
+  /// Sets the initial gradient of a leaf; undefined: none. Must be called before the first step.
   void seed(const Value& leaf, Tensor gradient) {
     if (gradient.defined()) accumulate(leaf.id, std::move(gradient));
   }
-  /// Gradient of a leaf; undefined when nothing depended on it. Taken out, so that the caller may own it alone.
+  /// Removes and returns the gradient of a leaf, so that the caller can be its only owner. Undefined if nothing
+  /// depended on the leaf.
   Tensor take_gradient(const Value& leaf) {
-    require(leaf.wants_gradient(), "[tape] the gradient of a value that wants none");
-    return std::exchange(gradients_[static_cast<size_t>(leaf.id)], {});
+    require(leaf.wants_gradient(), "[tape] the gradient of a value that needs no gradient");
+    return std::exchange(gradients_[leaf.id], {});
   }
 
  private:
@@ -205,10 +227,10 @@ class Replay {
     std::function<void()> work;
   };
   void accumulate(int32_t id, Tensor gradient);
-  Tensor& sum_of(int32_t id) { return gradients_[static_cast<size_t>(id)]; }
+  Tensor& sum_of(int32_t id) { return gradients_[id]; }
   void finish(std::span<Parameter* const> parameters);
   void run_node(size_t index);
-  /// The span of the nodes that are run now: it ends where another part of the model begins.
+  /// Opens the span of the nodes run now. The span ends where another part of the model begins.
   void enter(std::string_view scope, std::string_view what);
 
   Tape& tape_;
@@ -223,7 +245,7 @@ class Replay {
   std::optional<device::Span> span_;
 };
 
-/// Backward from one scalar or tensor with gradient `gradient`, all at once.
+/// Runs the whole backward from one scalar or tensor with gradient `gradient`.
 void backward(Tape& tape, const Value& root, const Tensor& gradient);
 
 }  // namespace hexad::autograd

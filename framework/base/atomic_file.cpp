@@ -51,7 +51,7 @@ void AtomicFile::commit(const std::function<void(std::string_view)>& reached) {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_write("cannot be replaced");
   ::close(fd_);
   fd_ = -1;
-  // The rename lives in the folder: without this a power cut may bring back the old contents.
+  // A rename changes the folder's contents: if the folder is not synced, a power cut may bring back the old file.
   try {
     reach("file renamed");
     sync_folder(std::filesystem::absolute(path_).parent_path().string());

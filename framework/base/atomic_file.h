@@ -1,4 +1,4 @@
-// Files that appear under their name complete or not at all, whatever happens while they are written.
+// Files that appear under their name complete or not at all, even if writing fails midway.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,22 @@
 
 namespace hexad::base {
 
-/// Written to a temporary neighbour, `path.PID.tmp`, that takes the name at commit().
+/// Writes a temporary file, `path.PID.tmp`, which commit() renames to `path`.
 class AtomicFile {
  public:
-  /// Throws Error(resource) when the temporary cannot be created.
+  /// Throws Error(resource) if the temporary file cannot be created.
   explicit AtomicFile(std::string path);
-  /// Without commit() the temporary is removed and `path` stays as it was.
+  /// Removes the temporary file and leaves `path` as it was, unless commit() succeeded.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void append(const void* bytes, size_t count);
-  /// Overwrites bytes already appended: for headers that are known last.
+  /// Overwrites bytes that were appended before, such as a header whose values are known last.
   void write_at(int64_t offset, const void* bytes, size_t count);
-  /// fsync, rename, fsync of the folder. Throws Error(resource) (disk full, ...) with the old file, if any, untouched;
-  /// where only the last of the three fails, the new file is there, and the message says so.
-  /// `reached` (may be empty) hears of "file written", "file synced" and "file renamed": a test may fail there.
+  /// Syncs the file, renames it and syncs the folder. Throws Error(resource), for example if the disk is full; an old
+  /// file is then untouched. If only the sync of the folder fails, the new file is in place, and the message says so.
+  /// Calls `reached`, unless empty, with "file written", "file synced" and "file renamed"; a test may throw there.
   void commit(const std::function<void(std::string_view point)>& reached = {});
 
  private:
@@ -34,11 +34,11 @@ class AtomicFile {
   int64_t end_ = 0;
 };
 
-/// A whole file of `contents`, as AtomicFile writes it.
+/// Writes `contents` to `path` through an AtomicFile.
 void write_file(const std::string& path, std::string_view contents,
                 const std::function<void(std::string_view point)>& reached = {});
 
-/// Waits until the disk has the entries of `folder` (names, not contents). Throws Error(resource).
+/// Waits until the entries of `folder` (names, not contents) are on disk. Throws Error(resource).
 void sync_folder(const std::string& folder);
 
 }  // namespace hexad::base

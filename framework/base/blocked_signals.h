@@ -1,4 +1,4 @@
-// Signals are for a rank's own thread.
+// Blocking of signals in worker threads, so that the rank's main thread receives them.
 #pragma once
 
 #include <pthread.h>
@@ -6,8 +6,8 @@
 
 namespace hexad::base {
 
-/// While it lives, threads started by this thread take no signals except those raised by their own faults: a new
-/// thread inherits the mask.
+/// Blocks signals in the calling thread during its lifetime, except signals of the thread's own faults. Threads that
+/// are started meanwhile inherit this mask.
 class BlockedSignals {
  public:
   BlockedSignals() {

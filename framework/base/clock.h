@@ -1,11 +1,11 @@
-// The clock that all durations are measured with.
+// The clock for all measured durations.
 #pragma once
 
 #include <chrono>
 
 namespace hexad::base {
 
-/// Seconds of the steady clock, since some point in the past that all processes of a machine share.
+/// Returns seconds of the steady clock. Its zero point is the same for all processes of a machine.
 inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -1,15 +1,16 @@
-// Detects whether a thread that waits without giving its core away takes the core from a thread that needs it.
+// Detection of spinning threads that keep a core from threads that need it.
 #pragma once
 
 #include <chrono>
 
 namespace hexad::base {
 
-/// Tells whether others want the core that a thread runs on: the operating system has given it to them although the
-/// thread had not gone to sleep. One thread's own.
+/// Detects that other threads want this thread's core: this thread did not go to sleep, but the operating system gave
+/// its core to another thread. For use by one thread.
 class CoreWatch {
  public:
-  /// Since the last call; true for another 50 ms, without asking again.
+  /// Returns true if other threads wanted the core since the last call. After that, returns true for 50 ms without
+  /// asking the system.
   bool is_wanted();
 
  private:
@@ -17,13 +18,14 @@ class CoreWatch {
   long taken_ = 0;
 };
 
-/// Waking a sleeping thread takes some microseconds, so that one which waits for less had better look again and again;
-/// on a core that others want it would keep from working just whom it waits for. One thread's own.
+/// Spins for a short time, because waking a sleeping thread takes some microseconds. Does not spin on a core that other
+/// threads want, because the awaited thread may need that core. For use by one thread.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
 
-  /// Asks ready() until it says yes, for the limit at most, or once if this core is wanted. Returns what it said last.
+  /// Calls ready() until it returns true or the limit has passed; only once if the core is wanted. Returns the last
+  /// result.
   template <class Ready>
   bool until(const Ready& ready) {
     if (ready()) return true;
@@ -40,11 +42,11 @@ class BriefSpin {
   }
 
  private:
-  static constexpr int looks = 16;  // asking for the time takes longer than asking whether it is ready
+  static constexpr int looks = 16;  // reading the clock takes longer than calling ready()
 
   std::chrono::microseconds limit_;
   CoreWatch core_;
-  bool calm_ = false;  // the last spin was in vain, and this core wanted
+  bool calm_ = false;  // true if the last spin found ready() false and this core wanted
 };
 
 }  // namespace hexad::base

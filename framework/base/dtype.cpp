@@ -3,6 +3,8 @@
 #include <array>
 #include <ostream>
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::base {
 namespace {
 
@@ -20,8 +22,8 @@ constexpr std::array<Entry, 6> entries{{{Dtype::f32, "f32", 4},
 
 }  // namespace
 
-int64_t size_of(Dtype dtype) { return entries[static_cast<size_t>(dtype)].size; }
-std::string_view name_of(Dtype dtype) { return entries[static_cast<size_t>(dtype)].name; }
+int64_t size_of(Dtype dtype) { return entries[base::ordinal(dtype)].size; }
+std::string_view name_of(Dtype dtype) { return entries[base::ordinal(dtype)].name; }
 
 Dtype dtype_from_name(std::string_view name) {
   for (const Entry& e : entries)

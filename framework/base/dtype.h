@@ -13,7 +13,8 @@ namespace hexad::base {
 
 enum class Dtype : uint8_t { f32, bf16, f64, i32, i64, u8 };
 
-/// bfloat16: the upper half of an IEEE binary32, rounded to nearest even. Conversion only; sums are done in float.
+/// bfloat16: the upper half of an IEEE binary32, rounded to nearest even. Supports conversion only; sums are done in
+/// float.
 struct bf16 {
   uint16_t bits = 0;
 
@@ -26,16 +27,16 @@ struct bf16 {
   static uint16_t round(float value) {
     const uint32_t u = std::bit_cast<uint32_t>(value);
     const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-    // A NaN whose payload sits in the low half would round to infinity.
+    // A NaN whose payload is in the low half would round to infinity.
     return static_cast<uint16_t>(value == value ? rounded : ((u >> 16) | 0x40u));
   }
 };
 
-/// Bytes of one element.
+/// Returns the bytes of one element.
 int64_t size_of(Dtype dtype);
-/// "f32", "bf16", ...: the names of recipes and messages.
+/// Returns the name in recipes and messages: "f32", "bf16", ...
 std::string_view name_of(Dtype dtype);
-/// Inverse of name_of; throws Error(usage) naming the legal values.
+/// Inverse of name_of(). Throws Error(usage) with the legal values.
 Dtype dtype_from_name(std::string_view name);
 std::ostream& operator<<(std::ostream& out, Dtype dtype);
 inline bool is_floating(Dtype d) { return d == Dtype::f32 || d == Dtype::bf16 || d == Dtype::f64; }
@@ -69,7 +70,7 @@ struct DtypeOf<uint8_t> {
 template <class T>
 inline constexpr Dtype dtype_of = DtypeOf<T>::value;
 
-/// The type in which sums over T are kept: f64 for f64, otherwise f32.
+/// Type of the accumulator of sums over T: f64 for f64, otherwise f32.
 template <class T>
 struct AccumulatorOf {
   using type = float;
@@ -80,10 +81,11 @@ struct AccumulatorOf<double> {
 };
 template <class T>
 using accumulator_t = typename AccumulatorOf<T>::type;
-/// Dtype of accumulator_t: of main gradients, router logits, losses and reductions.
+/// Returns the Dtype of accumulator_t. Main gradients, router logits, losses and reductions have it.
 inline Dtype accumulator_dtype(Dtype d) { return d == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 
-/// Calls f.template operator()<T>() with the one of Ts... that `dtype` names; throws naming `op` otherwise.
+/// Calls f.template operator()<T>() with the T of Ts... that `dtype` names. Throws std::logic_error, with `op`, if
+/// there is none.
 template <class... Ts, class F>
 void with_dtype(std::string_view op, Dtype dtype, F&& f) {
   const bool found = ((dtype == dtype_of<Ts> && (f.template operator()<Ts>(), true)) || ...);

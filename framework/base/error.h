@@ -1,4 +1,4 @@
-// Errors and exit codes. User errors carry the exit code of the program; broken invariants are std::logic_error.
+// Errors and exit codes. User errors carry the exit code of the program; broken invariants throw std::logic_error.
 #pragma once
 
 #include <sstream>
@@ -13,13 +13,14 @@ enum class ExitCode : int {
   usage = 2,          // recipe or command line
   data = 3,           // dataset, tokenizer or checkpoint
   resource = 4,       // memory, disk
-  numeric = 5,        // NaN or Inf that would not go away
+  numeric = 5,        // NaN or Inf that persists
   communication = 6,  // hang or failed collective
   peer_lost = 7,      // another rank ended
-  preempted = 75,     // state saved, start me again
+  preempted = 75,     // state saved; start the program again
 };
 
-/// A failure that is not a bug of this program. The message names the thing, its value, what was expected and where.
+/// A failure that is not a bug of this program. The message names the subject, its value, the expected value and the
+/// place.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -29,7 +30,7 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Concatenates anything printable.
+/// Concatenates printable values.
 template <class... Parts>
 std::string cat(const Parts&... parts) {
   std::ostringstream out;
@@ -39,7 +40,8 @@ std::string cat(const Parts&... parts) {
 
 [[noreturn]] void fail_invariant(const std::string& message);
 
-/// Throws std::logic_error unless `ok`: for conditions that only a bug can break. The message is built only then.
+/// Throws std::logic_error unless `ok` is true. Use it for conditions that only a bug can break. The message is built
+/// only on failure.
 template <class... Parts>
 void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

@@ -1,4 +1,4 @@
-// Texts of others, such as names of files, made safe to print.
+// Text from outside, such as file names, made safe to print.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hexad::base {
 
-/// `text` with control characters written as \x1b.
+/// Returns `text` with each control character written as an escape such as \x1b.
 inline std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// A rank's work on files while other ranks wait for it: announced, with visible progress.
+// Announcement and progress of a rank's file operations while other ranks wait.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,14 @@
 
 namespace hexad::base {
 
-/// A handle: copies speak of the same work. Thread-safe: one thread works, others look on.
+/// Handle of file operations; copies refer to the same operations. Thread-safe: one thread works, others may read the
+/// state.
 class FileWork {
  public:
   FileWork();
 
-  /// For its lifetime others may have to wait for files; `what` completes "it is ...". Phases may lie in each other:
-  /// the innermost is the one that is named. The handle outlives them.
+  /// Announces, during its lifetime, that other ranks may have to wait for files. `what` completes "it is ...". Phases
+  /// may nest; now() names the innermost one. The handle outlives its phases.
   class Phase {
    public:
     Phase(const FileWork& work, std::string what);
@@ -29,19 +30,20 @@ class FileWork {
     const FileWork* work_;
   };
   [[nodiscard]] Phase announce(std::string what) const { return Phase(*this, std::move(what)); }
-  /// `bytes` more of `file` were read, written or checked; 0: something else was done to it.
+  /// Reports that `bytes` more bytes of `file` were read, written or checked. 0 reports any other operation on the
+  /// file.
   void moved(std::string_view file, int64_t bytes = 0) const;
 
   struct State {
     std::string what;
-    std::string file;    // the last that moved; empty: none has yet
-    int64_t bytes = 0;   // of it
-    uint64_t moves = 0;  // since this handle was made; a change shows progress
+    std::string file;    // the last file reported; empty before the first report
+    int64_t bytes = 0;   // bytes of this file
+    uint64_t moves = 0;  // counts reports and phases since this handle was made; a change shows progress
   };
-  /// Returns the present state; nullopt if no phase is open.
+  /// Returns the current state; nullopt if no phase is open.
   std::optional<State> now() const;
 
-  /// For tests: called after every move, by the thread that works, with State::moves.
+  /// For tests: sets a function that the working thread calls with State::moves after every moved().
   void on_move(std::function<void(uint64_t moves)> hook) const;
 
  private:

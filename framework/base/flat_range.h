@@ -1,4 +1,4 @@
-// A run of a tensor's elements.
+// A contiguous range of a tensor's elements.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct FlatRange {
   bool operator==(const FlatRange&) const = default;
 };
 
-/// The elements that both ranges contain; empty if they do not overlap.
+/// Returns the elements that both ranges contain; empty if the ranges do not overlap.
 inline FlatRange intersection(const FlatRange& a, const FlatRange& b) {
   const int64_t begin = std::max(a.begin, b.begin);
   return {begin, std::max(begin, std::min(a.end, b.end))};

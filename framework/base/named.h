@@ -1,4 +1,4 @@
-// Things that a recipe chooses by name: built-in ones and those that a program adds.
+// Registry of things that a recipe chooses by name: built-in ones and those that a program adds.
 #pragma once
 
 #include <map>
@@ -10,19 +10,19 @@
 
 namespace hexad::base {
 
-/// An object, not a global: two programs in one process may differ.
+/// An object rather than a global, so that two programs in one process may have different registries.
 template <class T>
 class Named {
  public:
-  /// `what`: of what two may not have one name, for messages.
+  /// `what` names the kind of thing in the message about a duplicate name.
   Named(std::string what, std::map<std::string, T> built_in) : what_(std::move(what)), all_(std::move(built_in)) {}
 
-  /// Throws std::logic_error when the name is taken.
+  /// Adds `thing`. Throws std::logic_error if the name is taken.
   void add(const std::string& name, T thing) {
     const bool added = all_.emplace(name, std::move(thing)).second;
     require(added, "[registry] two ", what_, " are named '", name, "'");
   }
-  /// nullptr when there is none of that name.
+  /// Returns nullptr if the name is unknown.
   const T* find(const std::string& name) const {
     const auto it = all_.find(name);
     return it == all_.end() ? nullptr : &it->second;

@@ -17,7 +17,7 @@ std::string system_reason(const std::string& path, int error, std::string_view t
   std::error_code failed;
   if (error == ENOENT) {
     const fs::path target = fs::read_symlink(path, failed);
-    return failed ? cat("no such ", thing) : cat("is a link to ", target.string(), ", which is not there");
+    return failed ? cat("no such ", thing) : cat("is a link to ", target.string(), ", which does not exist");
   }
   if (error == ENOTDIR) {
     for (fs::path above = fs::path(path).parent_path(); !above.empty() && above != above.root_path();
@@ -53,7 +53,7 @@ std::string_view kind_of_file(unsigned mode) {
   }
 }
 
-std::string why_no_file(const std::string& path) {
+std::string file_problem(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return system_reason(path, errno, "file");
   if (S_ISDIR(status.st_mode)) return "is a directory";
@@ -64,7 +64,7 @@ std::string why_no_file(const std::string& path) {
   return {};
 }
 
-std::string why_no_folder(const std::string& path) {
+std::string folder_problem(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return system_reason(path, errno, "folder");
   if (!S_ISDIR(status.st_mode)) return cat("is ", kind_of_file(status.st_mode), ", not a folder");

@@ -1,4 +1,4 @@
-// Why something that a user names cannot be read.
+// Reasons why a file or folder that a user names cannot be read.
 #pragma once
 
 #include <string>
@@ -9,20 +9,22 @@
 
 namespace hexad::base {
 
-/// Completes "PATH: " if `path` cannot be read as a regular file; empty if it can. Such as "no such file", "is a
-/// directory", "is not a regular file but a pipe", or the system's reason ("Too many levels of symbolic links").
-std::string why_no_file(const std::string& path);
+/// Returns text that completes "PATH: " if `path` cannot be read as a regular file; empty if it can. Examples: "no such
+/// file", "is a directory", "is not a regular file but a pipe", the system's reason ("Too many levels of symbolic
+/// links").
+std::string file_problem(const std::string& path);
 
-/// The same for a folder whose entries can be listed.
-std::string why_no_folder(const std::string& path);
+/// Like file_problem(), for a folder whose entries can be listed.
+std::string folder_problem(const std::string& path);
 
-/// Completes "PATH: " after a call that set `error` for `path`. `thing` is what was expected there: "file", "folder".
+/// Returns text that completes "PATH: " after a call that set `error` for `path`. `thing` is the expected kind: "file",
+/// "folder".
 std::string system_reason(const std::string& path, int error, std::string_view thing);
 
-/// Exit code of a file or folder that cannot be made: usage for a name that can never be, resource otherwise.
+/// Returns the exit code for a file or folder that cannot be created: usage if the name is invalid, otherwise resource.
 ExitCode code_of_making(const std::error_code& error);
 
-/// Names the kind of file that st_mode tells: "a directory", "a pipe", "a character device", ...
+/// Returns the kind of file of an st_mode: "a directory", "a pipe", "a character device", ...
 std::string_view kind_of_file(unsigned mode);
 
 }  // namespace hexad::base

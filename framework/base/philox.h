@@ -9,7 +9,7 @@
 
 namespace hexad::base {
 
-/// Purpose of a stream of random numbers; part of the key, so that purposes never share numbers.
+/// Purpose of a stream of random numbers. It is part of the key, so that different purposes never share numbers.
 enum class Purpose : uint32_t {
   init = 1,
   shuffle = 2,
@@ -21,10 +21,11 @@ enum class Purpose : uint32_t {
   route = 8
 };
 
-/// One block of four 32-bit words for `counter` under `key`.
+/// Returns one block of four 32-bit words for `counter` under `key`.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-/// 64-bit FNV-1a of a name: stable across machines and releases, because initial weights depend on it.
+/// Returns the 64-bit FNV-1a hash of a name. It is the same on all machines and in all releases, because initial
+/// weights depend on it.
 uint64_t stable_hash(std::string_view name);
 
 /// A random function of a global index.
@@ -33,15 +34,16 @@ class Philox {
   Philox(uint64_t seed, Purpose purpose, std::string_view name = {}, uint64_t step = 0);
 
   uint32_t bits(uint64_t index) const;
-  /// Uniform in [0, 1), 24 bits.
+  /// Returns a uniform number in [0, 1) with 24 bits.
   float uniform(uint64_t index) const;
-  /// Uniform in [0, 1), 53 bits.
+  /// Returns a uniform number in [0, 1) with 53 bits.
   double uniform_double(uint64_t index) const;
-  /// Standard normal (Box-Muller in float, as in normal.cpp).
+  /// Returns a standard normal number (Box-Muller in float, as in normal.cpp).
   float normal(uint64_t index) const;
-  /// normal(first), normal(first + 1), ...: many at a time, a few nanoseconds each.
+  /// Fills `out` with normal(first), normal(first + 1), ... A number takes a few nanoseconds, because many are made
+  /// together.
   void normals(std::span<float> out, uint64_t first) const;
-  /// Uniform integer in [0, bound), without modulo bias worth measuring (64-bit multiply).
+  /// Returns a uniform integer in [0, bound) by a 64-bit multiply; the bias is too small to measure.
   uint64_t below(uint64_t index, uint64_t bound) const;
 
  private:

@@ -1,5 +1,5 @@
-// Placement of a parameter on the mesh: plain data from which checkpoints, optimizers and gradient reduction derive
-// what they need, never from a parameter's name.
+// Placement of a parameter on the mesh. Checkpoints, optimizers and gradient reduction depend on this plain data, never
+// on a parameter's name.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace hexad::base {
 
-/// Mesh axes. Dense layers see pp x dp x cp x tp, experts see pp x edp x ep x etp.
+/// Mesh axes. Dense layers use pp x dp x cp x tp; experts use pp x edp x ep x etp.
 enum class Axis : uint8_t { pp, dp, cp, tp, edp, ep, etp };
 
-/// Dimension `dim` of the global tensor is cut into `parts` pieces along `axis`; this rank holds piece `index`. Of n
-/// elements piece i is [n i / parts, n (i + 1) / parts): pieces are as even as they can be.
+/// Cut of the global tensor's dimension `dim` into `parts` pieces along `axis`. This rank holds piece `index`. Piece i
+/// of n elements is [n i / parts, n (i + 1) / parts). Sizes of pieces differ by at most 1.
 struct Shard {
   Axis axis;
   int dim;
@@ -24,19 +24,21 @@ struct Shard {
   int64_t end(int64_t n) const { return n * (index + 1) / parts; }
 };
 
-/// Mesh view that the parameter lives in: decides over which ranks it is replicated and its gradient summed.
+/// Mesh view of the parameter. It determines the ranks that replicate the parameter and sum its gradient.
 enum class MeshView : uint8_t { dense, expert };
 
 struct Placement {
   MeshView view = MeshView::dense;
   std::vector<Shard> shards{};  // empty: replicated over the whole view
-  /// Axes along which several ranks hold the same piece and each computes only a part of its gradient, so that the
-  /// gradient is summed over them as it is over data: tp for norms under sequence parallelism, for routers and for
-  /// key/value heads held by several ranks; etp for biases added once; pp for a tied embedding. Where a piece is
-  /// replicated along another axis, every rank computes its whole gradient and nothing is summed.
+  /// Axes along which several ranks hold the same piece and each computes only a part of its gradient. The gradient is
+  /// summed over these ranks as over data. Along other axes that replicate a piece, every rank computes its whole
+  /// gradient and no sum is needed. Examples:
+  /// - tp for norms under sequence parallelism, for routers, and for key/value heads held by several ranks;
+  /// - etp for biases added once;
+  /// - pp for a tied embedding.
   std::vector<Axis> partial{};
 
-  /// The rectangle of the global tensor held here: first element and size per dimension.
+  /// The rectangle of the global tensor on this rank: first element and size per dimension.
   struct Region {
     Shape begin, size;
   };

@@ -42,7 +42,7 @@ bool Shape::operator==(const Shape& other) const { return std::equal(begin(), en
 
 std::string Shape::to_string() const {
   std::string text = "[";
-  for (int d = 0; d < rank_; ++d) text += (d ? ", " : "") + std::to_string(sizes_[static_cast<size_t>(d)]);
+  for (int d = 0; d < rank_; ++d) text += (d ? ", " : "") + std::to_string(sizes_[d]);
   return text + "]";
 }
 

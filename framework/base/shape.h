@@ -1,4 +1,4 @@
-// Sizes of a tensor's dimensions, kept inline (no allocation).
+// Sizes of a tensor's dimensions, stored inline (no allocation).
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace hexad::base {
 
-/// Up to max_rank sizes in elements. Also used for strides (in elements).
+/// Up to max_rank sizes in elements. Also used for strides, in elements.
 class Shape {
  public:
   static constexpr int max_rank = 6;
@@ -20,12 +20,13 @@ class Shape {
   explicit Shape(std::span<const int64_t> sizes);
 
   int rank() const { return rank_; }
-  /// Size of dimension `dim`; negative counts from the end. Throws when out of range.
+  /// Returns the size of dimension `dim`; a negative `dim` counts from the end. Throws std::logic_error if `dim` is out
+  /// of range.
   int64_t operator[](int dim) const { return sizes_[index(dim)]; }
   int64_t& operator[](int dim) { return sizes_[index(dim)]; }
-  /// Product of the sizes; 1 for rank 0. Throws on overflow of int64.
+  /// Returns the product of the sizes; 1 for rank 0. Throws if it overflows int64.
   int64_t numel() const;
-  /// Row-major strides in elements.
+  /// Returns the row-major strides in elements.
   Shape row_major_strides() const;
   bool operator==(const Shape& other) const;
   std::string to_string() const;  // "[2, 3]"

@@ -1,4 +1,4 @@
-// Tolerances for comparing two ways of computing the same: the only place with such numbers.
+// Tolerances for comparing two computations of the same result. All such numbers are here.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace hexad::base {
 
-/// Half the distance from 1 to the next number.
+/// Returns half the distance from 1 to the next larger number of `dtype`.
 inline double unit_roundoff(Dtype dtype) {
   switch (dtype) {
     case Dtype::f32:
@@ -21,32 +21,33 @@ inline double unit_roundoff(Dtype dtype) {
   }
 }
 
-/// Relative error allowed in a result stored as `dtype` after sums of `reduction_length` terms in its accumulator type.
-/// Rounding errors of a sum behave like a random walk, hence the root; the factors leave room for a few operations
-/// before and after it.
+/// Returns the relative error allowed in a result stored as `dtype` after sums of `reduction_length` terms in its
+/// accumulator type. Rounding errors of a sum behave like a random walk, hence the square root. The factors allow for a
+/// few operations before and after the sum.
 inline double tolerance(Dtype dtype, int64_t reduction_length) {
   if (!is_floating(dtype)) return 0;
   const double length = static_cast<double>(reduction_length > 1 ? reduction_length : 1);
   return 4 * unit_roundoff(dtype) + 12 * std::sqrt(length) * unit_roundoff(accumulator_dtype(dtype));
 }
 
-/// Relative error allowed between two runs of one training step, in units of a tensor's root mean square: what a sum
-/// over the step's tokens may do, grown by `layers` layers of products, normalisations and softmaxes. 1024 a layer is
-/// an order of magnitude above what correct layouts show; a wrong one is off by 1e-3 and more.
+/// Returns the relative error allowed between two runs of one training step, in units of a tensor's root mean square.
+/// It is the error of a sum over the step's tokens times 1024 per layer, for products, normalisations and softmaxes.
+/// 1024 is an order of magnitude above the errors of correct layouts; wrong layouts are off by 1e-3 or more.
 inline double step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
   return 1024 * static_cast<double>(layers > 1 ? layers : 1) * tolerance(dtype, tokens);
 }
 
-/// Relative error, as a root mean square, of one training step in `dtype` beside exact arithmetic: every layer rounds
-/// tens of times and sums over the step's tokens, and what it has rounded differs as a random walk does. At most three
-/// quarters, however many layers there are: what is missing altogether is off by one.
+/// Returns the relative error, as a root mean square, of one training step in `dtype` against exact arithmetic. Every
+/// layer rounds tens of times and sums over the step's tokens; the rounding errors add up as a random walk does. The
+/// result is at most 0.75 for any number of layers, because the error of a missing term is 1.
 inline double rounded_step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
   const double walk = 16 * std::sqrt(static_cast<double>(layers > 1 ? layers : 1)) * tolerance(dtype, tokens);
   return walk < 0.75 ? walk : 0.75;
 }
 
-/// Share of the typical size of all gradients below which a tensor's own is no measure, in a step in `dtype`: what is
-/// that small is left over where larger terms cancel, and has their rounding.
+/// Returns a share of the typical size of all gradients, for a step in `dtype`. The error of a tensor whose gradient is
+/// below this share must not be measured relative to this gradient. Such a gradient is the remainder of larger terms
+/// that cancel, and has their rounding errors.
 inline double rounded_share(Dtype dtype) { return 16 * unit_roundoff(dtype); }
 
 }  // namespace hexad::base

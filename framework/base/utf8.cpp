@@ -7,12 +7,12 @@ namespace {
 
 constexpr std::string_view replacement = "\xef\xbf\xbd";  // U+FFFD
 
-// `length`: bytes that the first one announces. `valid`: how many of these are there, one after the other, and legal.
+// `length`: bytes that the first byte announces. `valid`: number of legal bytes of these at the start of the sequence.
 struct Sequence {
   size_t length, valid;
 };
 
-// `s` is not empty.
+// Returns the sequence at the start of `s`, which is not empty.
 Sequence sequence_at(std::string_view s) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
   const unsigned lead = byte(0);
@@ -29,7 +29,7 @@ Sequence sequence_at(std::string_view s) {
   return {length, valid};
 }
 
-// Bytes of `s` before the start of a character at its end that later bytes may complete.
+// Returns the bytes of `s` without an incomplete character at its end, which later bytes may complete.
 size_t whole_characters(std::string_view s) {
   for (size_t back = 1; back <= std::min<size_t>(3, s.size()); ++back) {
     const auto [length, valid] = sequence_at(s.substr(s.size() - back));

@@ -1,4 +1,4 @@
-// Checks of UTF-8, and a printable form of bytes that are none.
+// Checks of UTF-8, and a printable form of other bytes.
 #pragma once
 
 #include <cstddef>
@@ -7,23 +7,24 @@
 
 namespace hexad::base {
 
-/// Bytes of the UTF-8 sequence at the start of `s`; 0 when it is none (overlong, surrogate, cut short, past U+10FFFF).
+/// Returns the bytes of the UTF-8 sequence at the start of `s`; 0 if it is illegal (overlong, surrogate, cut short,
+/// past U+10FFFF).
 size_t utf8_length(std::string_view s);
 
-/// Returns `s` with U+FFFD in place of each part that is no UTF-8: once for the longest start of a character, else once
-/// a byte, as the Unicode Standard recommends.
+/// Returns `s` with U+FFFD in place of each part that is not UTF-8. As the Unicode Standard recommends, the longest
+/// valid start of a character is one part; any other wrong byte is a part.
 std::string valid_utf8(std::string_view s);
 
-/// Text that comes in pieces, which may end inside a character, such as the tokens of a model.
+/// Decodes text that comes in pieces, such as the tokens of a model. A piece may end inside a character.
 class Utf8Pieces {
  public:
-  /// Returns the characters that `bytes` complete, as valid_utf8() of the whole text has them.
+  /// Returns the characters that `bytes` complete, equal to those of valid_utf8() of the whole text.
   std::string add(std::string_view bytes);
-  /// Returns U+FFFD if the text ends inside a character, else nothing.
+  /// Returns U+FFFD if the text ends inside a character, otherwise an empty text.
   std::string finish();
 
  private:
-  std::string pending_;  // the start of a character
+  std::string pending_;  // incomplete character at the end
 };
 
 }  // namespace hexad::base

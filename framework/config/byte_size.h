@@ -5,7 +5,7 @@
 
 namespace hexad::config {
 
-/// In a recipe's struct it is what int64_t is elsewhere; only its text differs.
+/// Replaces int64_t in a recipe's struct for byte counts. Only its text form differs.
 struct ByteSize {
   int64_t bytes = 0;
 

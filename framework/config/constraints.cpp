@@ -9,7 +9,8 @@ namespace {
 
 constexpr long double largest_integer = 9223372036854775807.0L;
 
-/// Bounds print as their author typed them: integers whole, others as the shortest text of the double.
+/// Returns the text of a bound as its author typed it: integers without a fraction, others as the shortest text of the
+/// double.
 std::string number(long double x) {
   if (x == std::floor(x) && std::fabs(x) < 1e15L) return fmt::format("{}", static_cast<int64_t>(x));
   return fmt::format("{}", static_cast<double>(x));
@@ -131,7 +132,7 @@ std::string nearest_multiples(int64_t value, int64_t of) {
   base::require(of >= 1, "[nearest_multiples] multiples of ", of);
   if (value <= of) return std::to_string(of);
   const int64_t below = value / of * of;
-  // The multiple above may not exist in int64.
+  // The next multiple above may not fit into int64.
   if (below == value || below > INT64_MAX - of) return std::to_string(below);
   return fmt::format("{}, {}", below, below + of);
 }

@@ -1,7 +1,7 @@
 // Limits on the values of a recipe's keys. A struct's fields() passes these after the doc text:
-//   v("top_k", top_k, "experts a token visits", at_least(1), at_most(64));
-// Limits apply to a number, to every element of a list, and to an optional only when it is set.
-// NaN and infinities are always refused and need no constraint.
+//     v("top_k", top_k, "experts a token visits", at_least(1), at_most(64));
+// Limits apply to a number, to every element of a list, and to an optional only if it is set.
+// NaN and infinities are always rejected and need no constraint.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace hexad::config {
 
-/// A limit on one key: plain data. long double holds every int64, uint64 and double exactly.
+/// A limit on one key, as plain data. long double represents every int64, uint64 and double exactly.
 struct Constraint {
   enum class Kind : uint8_t {
     at_least,
@@ -23,7 +23,7 @@ struct Constraint {
     divisible_by,
     power_of_two,
     probability,
-    size_at_least,  // of a string (bytes) or a list (elements), as is size_exactly
+    size_at_least,  // size_at_least and size_exactly limit the bytes of a string or the elements of a list
     size_exactly,
   };
 
@@ -31,9 +31,9 @@ struct Constraint {
   long double a = 0;
   long double b = 0;
 
-  /// True when the limit is on the size of a string or list rather than on numbers.
+  /// True if the limit is on the size of a string or list rather than on numbers.
   bool on_size() const { return kind == Kind::size_at_least || kind == Kind::size_exactly; }
-  /// The whole numbers [low, high] without those that this limit excludes at one end.
+  /// Narrows [low, high] by the bounds of this limit. Limits without bounds, such as divisible_by, change nothing.
   void narrow(int64_t& low, uint64_t& high) const;
   /// True if a number (or a size, if on_size()) is legal.
   bool holds(long double value) const;
@@ -41,37 +41,38 @@ struct Constraint {
   std::string must() const;
   /// Returns the text that the reference lists under legal values: ">= 1", "multiple of 8", "not empty".
   std::string legal() const;
-  /// The nearest legal numbers ("56, 64"), or empty where naming them adds nothing to must().
+  /// Returns the nearest legal numbers ("56, 64"), or an empty text if they add nothing to must().
   std::string nearest(long double value) const;
 };
 
 constexpr Constraint at_least(long double low) { return {Constraint::Kind::at_least, low}; }
 constexpr Constraint at_most(long double high) { return {Constraint::Kind::at_most, high}; }
-/// Both ends are legal.
+/// Limits a number to [low, high].
 constexpr Constraint between(long double low, long double high) { return {Constraint::Kind::between, low, high}; }
 constexpr Constraint greater_than(long double low) { return {Constraint::Kind::greater_than, low}; }
 constexpr Constraint less_than(long double high) { return {Constraint::Kind::less_than, high}; }
 constexpr Constraint positive() { return greater_than(0); }
-/// For integers; `divisor` must be at least 1.
+/// Limits an integer to multiples of `divisor`, which must be at least 1.
 constexpr Constraint divisible_by(int64_t divisor) {
   return {Constraint::Kind::divisible_by, static_cast<long double>(divisor)};
 }
-/// 1, 2, 4, ...
+/// Limits a number to 1, 2, 4, ...
 constexpr Constraint power_of_two() { return {Constraint::Kind::power_of_two}; }
-/// 0 to 1, both legal.
+/// Limits a number to [0, 1].
 constexpr Constraint probability() { return {Constraint::Kind::probability, 0, 1}; }
-/// For strings and lists.
+/// Requires a string or a list to be non-empty.
 constexpr Constraint non_empty() { return {Constraint::Kind::size_at_least, 1}; }
-/// For lists (elements) and strings (bytes).
+/// Requires `n` elements of a list, or `n` bytes of a string.
 constexpr Constraint size_exactly(size_t n) { return {Constraint::Kind::size_exactly, static_cast<long double>(n)}; }
 
-/// Marks an optional whose unset state means that the program chooses: it is read and written as `auto`.
-/// An optional without the mark is read and written as `none`. `null` and `~` are read as unset in both.
+/// Marks an optional for which the program chooses a value if it is unset. It is read and written as `auto`. An
+/// optional without the mark is read and written as `none`. `null` and `~` are read as unset in both.
 struct Automatic {};
 inline constexpr Automatic automatic;
 
-/// The multiples of `of` on both sides of `value`, for messages: nearest_multiples(63, 8) is "56, 64". Multiples start
-/// at `of` itself, so nearest_multiples(3, 8) is "8"; a legal value gives itself. `of` must be at least 1.
+/// Returns the multiples of `of` on both sides of `value`, for messages: nearest_multiples(63, 8) is "56, 64".
+/// Multiples start at `of` itself, so nearest_multiples(3, 8) is "8". The result of a legal value is this value. `of`
+/// must be at least 1.
 std::string nearest_multiples(int64_t value, int64_t of);
 
 }  // namespace hexad::config

@@ -1,4 +1,4 @@
-// A measured dependence of one quantity on another, as a recipe writes it: a number, or a list of [x, y] points.
+// A measured dependence of one quantity on another. A recipe writes it as a number or a list of [x, y] points.
 #pragma once
 
 #include <utility>
@@ -6,18 +6,18 @@
 
 namespace hexad::config {
 
-/// One number for every x, or points in ascending x. What holds between and beyond the points is for the owner to say.
-/// In YAML: `0.8`, or `[[8e6, 0.43], [32e6, 0.63]]`. Constraints of the key apply to every y.
+/// One number for every x, or points in ascending x. The owner of the key defines the values between and beyond the
+/// points. In YAML: `0.8`, or `[[8e6, 0.43], [32e6, 0.63]]`. Constraints of the key apply to every y.
 struct Curve {
   struct Point {
     double x = 0, y = 0;
     bool operator==(const Point&) const = default;
   };
 
-  std::vector<Point> points;  // at least one; a single one is a constant, whatever its x
+  std::vector<Point> points;  // at least one; a single point is a constant, and its x is ignored
 
   Curve(double constant = 0) : points{{0, constant}} {}
-  /// `list`: two points or more.
+  /// Makes a curve of at least two points.
   Curve(std::vector<Point> list) : points(std::move(list)) {}
 
   bool is_constant() const { return points.size() == 1; }

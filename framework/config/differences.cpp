@@ -1,15 +1,16 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
-#include "framework/config/recipe.h"
 #include "framework/config/settings.h"
+#include "framework/config/typed_recipe.h"
 #include "framework/config/words.h"
 #include "framework/config/writer.h"
 
 namespace hexad::config {
 namespace {
 
-/// Every leaf of a struct, in its order; lists of structs leaf by leaf, other lists as one value.
+/// Collects every leaf of a struct, in its order. A list of structs has one entry per leaf; any other list is one
+/// value.
 class Flattener final : public Visitor {
  public:
   static std::vector<Setting> entries(void* value, const Type& type) {

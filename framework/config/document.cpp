@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 using base::ExitCode;
 using base::fail;
 
-/// Absolute, with links followed, whether or not the file exists: weakly_canonical alone leaves a missing relative path
-/// relative.
+/// Returns an absolute path with links resolved, also if the file does not exist. weakly_canonical() without absolute()
+/// leaves a missing relative path relative.
 fs::path real_path(const fs::path& path, std::error_code& failed) {
   const fs::path absolute = fs::absolute(path, failed);
   return failed ? fs::path() : fs::weakly_canonical(absolute, failed);
@@ -38,7 +38,7 @@ void require_map(const Node& root, const std::string& name) {
 
 /// Returns the folder of a file, with links resolved.
 fs::path folder_of(const fs::path& file) {
-  std::error_code ignored;  // a bad folder shows when the file is opened
+  std::error_code ignored;  // a bad folder is reported when the file is opened
   return real_path(file.has_parent_path() ? file.parent_path() : fs::path("."), ignored);
 }
 
@@ -52,13 +52,13 @@ fs::path home_expanded(const std::string& path, const std::string& mentioned) tr
   fail(ExitCode::usage, mentioned, ": ", e.what());
 }
 
-/// Reads a recipe and what it includes, depth first.
+/// Reads a recipe and its included files, depth first.
 class Loader {
  public:
   Loader(const fs::path& recipe, const std::string& include_root) : recipe_(recipe) {
     roots_.push_back(folder_of(recipe));
     if (include_root.empty()) return;
-    if (const std::string problem = base::why_no_folder(include_root); !problem.empty())
+    if (const std::string problem = base::folder_problem(include_root); !problem.empty())
       fail(ExitCode::usage, "--include-root ", include_root, ": ", problem);
     roots_.push_back(folder_of(fs::path(include_root) / "any.yaml"));
   }
@@ -66,7 +66,7 @@ class Loader {
   Node load() { return load(recipe_, recipe_.string()); }
 
  private:
-  /// `mentioned` begins the message: where this file is asked for.
+  /// Loads one file. `mentioned` begins error messages: it names the place that requests this file.
   Node load(const fs::path& path, const std::string& mentioned) {
     if (budget_.files == 0) fail(ExitCode::usage, mentioned, ": too many included files");
     --budget_.files;
@@ -105,12 +105,12 @@ class Loader {
     const fs::path named = home_expanded(entry.text, mentioned);
     const fs::path path = (fs::path(*entry.at.source).parent_path() / named).lexically_normal();
     std::error_code failed;
-    const fs::path real = real_path(path, failed);  // follows links: they may lead outside
+    const fs::path real = real_path(path, failed);  // resolves links, because a link may lead outside
     if (named.is_absolute()) {
-      roots_.push_back(folder_of(path));  // what it includes itself may lie beside it
+      roots_.push_back(folder_of(path));  // its own includes may be in the same folder
     } else if (failed || std::ranges::none_of(roots_, [&](const fs::path& root) { return lies_in(real, root); })) {
       fail(ExitCode::usage, mentioned, ": is outside the recipe's folder ", roots_.front().string(),
-           "; an absolute path may lead there, or --include-root names a folder for both");
+           "; use an absolute path, or name a folder that holds both with --include-root");
     }
     if (std::ranges::find(open_, real) != open_.end())
       fail(ExitCode::usage, mentioned, ": includes itself: ", chain(real));
@@ -124,8 +124,8 @@ class Loader {
   }
 
   std::string text_of(const fs::path& path, const std::string& mentioned) const {
-    // A pipe or device has no size to check and may never end; what a pipe holds is gone for the second reader.
-    if (const std::string problem = base::why_no_file(path.string()); !problem.empty())
+    // A pipe or device has no size to check and may never end. A second reader cannot read a pipe's data again.
+    if (const std::string problem = base::file_problem(path.string()); !problem.empty())
       fail(ExitCode::usage, mentioned, ": ", problem,
            problem == "is a directory" ? "; expected a recipe file (.yaml)" : "");
     std::ifstream file(path, std::ios::binary);
@@ -133,12 +133,12 @@ class Loader {
     std::string text(budget_.bytes + 1, '\0');  // one byte more than allowed, so that parse_yaml sees the excess
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (file.bad()) fail(ExitCode::usage, mentioned, ": cannot be read");
-    text.resize(static_cast<size_t>(file.gcount()));
+    text.resize(file.gcount());
     return text;
   }
 
   fs::path recipe_;
-  std::vector<fs::path> roots_;  // canonical folders that includes must stay inside, the recipe's first
+  std::vector<fs::path> roots_;  // canonical folders that contain all included files, the recipe's first
   std::vector<fs::path> open_;   // canonical paths of the files being read, outermost first
   Budget budget_;
 };

@@ -1,4 +1,4 @@
-// A recipe as written: a tree of text values, each knowing the line it came from.
+// A recipe as written: a tree of text values, each with its file and line.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace hexad::config {
 
-/// Place where a value was written: a file and line, or a command-line override.
+/// Place of a value in its source: a file and line, or a command-line override.
 struct Position {
   std::shared_ptr<const std::string> source;  // "recipes/a.yaml" or "command line: a.b=1"
-  int line = 0;                               // from 1; 0 when the source as a whole is meant
+  int line = 0;                               // counts from 1; 0 means the source as a whole
   int column = 0;
 
-  /// "recipes/a.yaml:14"
+  /// Returns a text such as "recipes/a.yaml:14".
   std::string text() const;
   bool operator<(const Position& other) const;
 };
@@ -27,13 +27,13 @@ struct Node {
   enum class Kind : uint8_t { null, scalar, list, map };
 
   Kind kind = Kind::null;
-  Position at{};                 // of the key, for a child of a map
-  std::string key{};             // for a child of a map
-  std::string text{};            // of a scalar
-  bool quoted = false;           // quoted or block scalar: never a number, a bool or a word with a meaning
-  std::vector<Node> children{};  // of a map: what a later source wrote stands behind what an earlier one did
+  Position at{};                 // place of the key, for a child of a map
+  std::string key{};             // key of a child of a map; otherwise empty
+  std::string text{};            // text of a scalar
+  bool quoted = false;           // true for a quoted or block scalar, which is never a number, a bool or a keyword
+  std::vector<Node> children{};  // children of a map are in the order of their sources, the latest last
 
-  /// The child of a map with this key, or nullptr.
+  /// Returns the child of a map with this key, or nullptr.
   const Node* find(std::string_view name) const;
   Node* find(std::string_view name) { return const_cast<Node*>(std::as_const(*this).find(name)); }
 };
@@ -45,26 +45,28 @@ struct Document {
 /// Prefix of the sources of overrides.
 inline constexpr std::string_view command_line_source = "command line: ";
 
-/// Bounds on what one recipe may cost, over all the files that it includes. The worst texts within them take
-/// about 100 ms.
+/// Limits on the cost of one recipe with all files that it includes. The worst texts within these limits take about 100
+/// ms.
 struct Budget {
   size_t bytes = size_t{256} << 10;
   size_t nodes = 10'000;
   size_t files = 64;
 };
 
-/// Reads a recipe with its includes and applies overrides of the form key.path=value, the later ones last.
+/// Reads a recipe with its includes, then applies overrides of the form key.path=value in order.
 ///
-/// `include: other.yaml` (or a list) at the top level reads other recipes first, in order; each replaces keys of those
-/// before it, map by map; the including file has the last word. A section left empty replaces nothing. Relative paths
-/// are relative to the including file and must stay inside the folder of `recipe`. Overrides merge alike: their values
-/// are lists or maps in brackets, quoted texts, else texts as they stand. Digits in a path index a list.
+/// `include: other.yaml` (or a list) at the top level reads other recipes first, in order. Each file replaces keys of
+/// earlier files, map by map; the including file comes last. An empty section replaces nothing. Relative paths are
+/// relative to the including file and must stay inside the folder of `recipe`. Overrides are merged in the same way.
+/// The value of an override is a list or map in brackets, a quoted text, or a plain text. Digits in a path are an index
+/// into a list.
 ///
-/// Throws Error(usage) with file:line for everything that is not one plain YAML map: bad UTF-8, syntax, duplicate keys,
-/// several documents, anchors, aliases, tags, merge keys, deeper than 32, over the budget, include cycles.
+/// Throws Error(usage) with file:line unless the text is one plain YAML map. Errors are bad UTF-8, bad syntax,
+/// duplicate keys, several documents, anchors, aliases, tags, merge keys, nesting deeper than 32, exceeded budget and
+/// include cycles.
 Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides = {});
 
-/// The same for a text that is no file, such as the recipe in a checkpoint. `include` stays an ordinary, unknown key.
+/// Like load(), for a text that is not a file, such as the recipe in a checkpoint. `include` is then an unknown key.
 Document parse(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
 
 /// Applies one more override.

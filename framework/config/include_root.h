@@ -1,4 +1,4 @@
-// Recipes that include others from outside their folder.
+// Recipes that include files from outside their folder.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,8 @@
 
 namespace hexad::config {
 
-/// load(), but included files may also lie in the folder `include_root`; empty: in none but the recipe's.
+/// Like load(), but included files may also be in the folder `include_root`. If it is empty, they must be in the
+/// recipe's folder.
 Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides,
               const std::string& include_root);
 

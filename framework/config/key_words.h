@@ -1,4 +1,4 @@
-// Words that keys of a recipe may be, for a shell that completes them.
+// Words that a recipe's keys accept, for shell completion.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace hexad::config {
 
 struct KeyWords {
   std::string path;                // "model.moe.score"
-  std::vector<std::string> words;  // names of an enumeration, true and false, and how an unset value is spelled
+  std::vector<std::string> words;  // names of an enumeration, true and false, and the word of an unset value
 };
 
-/// Returns the keys of a struct that have such words, in its order; elements of lists have no separate key.
+/// Returns the keys of a struct that accept such words, in its order. Elements of lists have no separate key.
 std::vector<KeyWords> words_of_keys(void* value, const Type& type);
 
 template <class T>

@@ -1,14 +1,14 @@
-// Merging of two sources of keys, the later one winning.
+// Merging of two sources of keys; the later source wins.
 #pragma once
 
 #include "framework/config/document.h"
 
 namespace hexad::config {
 
-/// `over` replaces what `under` says, map by map; a section left empty replaces nothing.
+/// Merges `over` into `under`, map by map; values of `over` win. An empty section replaces nothing.
 void merge(Node& under, Node over);
 
-/// Moves a child of a map behind the others: it is written again.
+/// Moves a child of a map behind its siblings, because it was written last.
 Node& to_the_end(Node& map, Node& child);
 
 }  // namespace hexad::config

@@ -15,8 +15,8 @@
 namespace hexad::config {
 namespace {
 
-constexpr size_t most_rules = 8;    // that get a suggestion: more problems have other causes
-constexpr int64_t neighbours = 64;  // tried on either side, and divisors of what a message names
+constexpr size_t most_rules = 8;    // maximum number of rules with a suggestion; more problems have other causes
+constexpr int64_t neighbours = 64;  // values tried on either side, and maximum divisor of a number in the message
 constexpr std::string_view suggestion = "; nearest";
 
 std::optional<int64_t> integer(std::string_view text) {
@@ -28,7 +28,7 @@ std::optional<int64_t> integer(std::string_view text) {
 
 bool part_of_a_key(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
 
-// Runs of characters that keys or numbers are made of.
+// Returns the runs of characters that keys or numbers consist of.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   for (size_t begin = 0; begin < text.size();) {
@@ -45,7 +45,7 @@ class Search {
   Search(const Document& document, const Problems& problems, const std::function<Problems(const Document&)>& check)
       : document_(document), problems_(problems), check_(check), broken_(rules_of(problems)) {}
 
-  /// "56, 64", "parallel.tp 2, 3", or nothing.
+  /// Returns "56, 64" or "parallel.tp 2, 3", or an empty text.
   std::string values_for(const Problems::Problem& p) {
     if (p.missing) return "";
     const std::string text = text_of(p);
@@ -70,11 +70,11 @@ class Search {
     return rules;
   }
 
-  /// Broken rules that a value mends, the best case first.
+  /// Effect of a value on the broken rules, the best first.
   enum class Mends : uint8_t {
     all,
-    this_one,        // and breaks no rule that holds now; the others that are broken are not of this key
-    all_but_breaks,  // all that are broken, and breaks others, which must be mended as well
+    this_one,        // mends this rule and breaks no other; the rules that stay broken do not concern this key
+    all_but_breaks,  // mends all broken rules, and breaks other rules, which need another change
   };
   bool mends(Mends what, const Rules& left, const std::string& rule, const std::string& key) const {
     if (what == Mends::all) return left.empty();
@@ -100,7 +100,7 @@ class Search {
     return problems_.known().find(key)->second.written ? Touched::file : Touched::never;
   }
 
-  // Integer keys that the rule names, its own first.
+  // Returns the integer keys that the rule names, the rule's own key first.
   std::vector<std::string> keys_of(const Problems::Problem& p, const std::string& text) const {
     std::vector<std::string> keys;
     const auto add = [&](const std::string& key) {
@@ -113,8 +113,8 @@ class Search {
     return keys;
   }
 
-  // Returns values to try for `key`: near ones, and the rule's numbers, even far ones, with their multiples and
-  // divisors.
+  // Returns values to try for `key`: values near its present one, multiples and divisors of the numbers in the rule's
+  // text.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
     const int64_t now = *integer(problems_.known().find(key)->second.value);
     std::set<int64_t> all{1, 2, 4};
@@ -145,7 +145,7 @@ class Search {
     return below || above ? fmt::format("{}", below ? *below : *above) : "";
   }
 
-  // "2, with another batch.global": the nearest of those that break the fewest rules.
+  // Returns, for example, "2, with another batch.global": the nearest value among those that break the fewest rules.
   std::string value_that_breaks_least(const std::string& key, const std::string& rule, const std::string& text) {
     std::string best;
     size_t fewest = SIZE_MAX;

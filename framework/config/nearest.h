@@ -1,4 +1,4 @@
-// Nearest legal values for a broken rule between keys.
+// Suggestion of the nearest legal values if a rule between keys is broken.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,11 @@
 
 namespace hexad::config {
 
-/// Ends every broken rule between keys with the nearest values that break none, found by trying: `check` reads and
-/// checks a document. They are values of one key that the problem names: of one given on the command line rather than
-/// one in the file, of one in the file rather than a default. Where such a value breaks another rule it is said, too;
-/// rules that no value of one key mends end without values. Meant for a person who waits: up to some hundred calls of
-/// `check`.
+/// Appends to every broken rule between keys the nearest values that break no rule. It finds them by trying: `check`
+/// reads and checks a document. The values are those of one key that the problem names. A key from the command line is
+/// preferred to one in the file, and a key in the file to a default. If such a value breaks another rule, the text says
+/// so. A rule that no value of a single key mends gets no suggestion. Makes up to some hundred calls of `check`, so it
+/// is meant for interactive use.
 void suggest_nearest(const Document& document, Problems& problems,
                      const std::function<Problems(const Document&)>& check);
 

@@ -9,57 +9,85 @@
 
 namespace hexad::config {
 
-Options::Options(std::string key, std::string owner, const std::vector<NumberOption>& given)
-    : key_(std::move(key)), owner_(std::move(owner)) {
-  for (const NumberOption& o : given) give({o.name, base::cat(o.value), o.value, std::isfinite(o.value)});
+using base::cat;
+
+namespace {
+
+// Returns the problem with the name of option `index`, or an empty text.
+template <class Given>
+std::string wrong_name(const OptionsOwner& owner, const OptionNames& declared, const std::vector<Given>& given,
+                       size_t index) {
+  const std::string& name = given[index].name;
+  const auto same = std::ranges::find(given, name, &Given::name) - given.begin();
+  if (same != static_cast<std::ptrdiff_t>(index))
+    return cat("is given twice, also by ", owner.key, ".", same, "; leave one of them out");
+  if (std::ranges::find(declared, name) != declared.end()) return "";
+  return cat("is no option of ", owner.name, "; ",
+             declared.empty() ? "it has none" : "it has: " + nearest_first(name, declared));
 }
 
-Options::Options(std::string key, std::string owner, const std::vector<TextOption>& given)
-    : key_(std::move(key)), owner_(std::move(owner)) {
+template <class Given>
+void check_names(const OptionsOwner& owner, const OptionNames& declared, const std::vector<Given>& given,
+                 Problems& problems) {
+  for (size_t i = 0; i < given.size(); ++i)
+    if (const std::string wrong = wrong_name(owner, declared, given, i); !wrong.empty())
+      problems.add(cat(owner.key, ".", i, ".name"), wrong);
+}
+
+}  // namespace
+
+void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<NumberOption>& given,
+                   Problems& problems) {
+  check_names(owner, declared, given, problems);
+}
+
+void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<TextOption>& given,
+                   Problems& problems) {
+  check_names(owner, declared, given, problems);
+}
+
+Options::Options(OptionsOwner owner, OptionNames declared, const std::vector<NumberOption>& given)
+    : owner_(std::move(owner)), declared_(std::move(declared)) {
+  for (const NumberOption& o : given) given_.push_back({o.name, cat(o.value), o.value, std::isfinite(o.value)});
+  require_legal();
+}
+
+Options::Options(OptionsOwner owner, OptionNames declared, const std::vector<TextOption>& given)
+    : owner_(std::move(owner)), declared_(std::move(declared)) {
   for (const TextOption& o : given) {
     Given g{o.name, o.value, 0, false};
     const auto [end, error] = std::from_chars(o.value.data(), o.value.data() + o.value.size(), g.number);
     g.is_number = error == std::errc() && end == o.value.data() + o.value.size() && std::isfinite(g.number);
-    give(std::move(g));
+    given_.push_back(std::move(g));
   }
+  require_legal();
 }
 
-void Options::give(Given g) {
-  const auto same = std::ranges::find(given_, g.name, &Given::name);
-  if (same != given_.end())
-    base::fail(base::ExitCode::usage, key_, ".", given_.size(), ".name (", shown(g.name), ") is given twice, by ", key_,
-               ".", same - given_.begin(), ", too; leave one of them out");
-  given_.push_back(std::move(g));
+void Options::require_legal() const {
+  for (size_t i = 0; i < given_.size(); ++i)
+    if (const std::string wrong = wrong_name(owner_, declared_, given_, i); !wrong.empty())
+      base::fail(base::ExitCode::usage, owner_.key, ".", i, ".name (", shown(given_[i].name), ") ", wrong);
 }
 
 const Options::Given* Options::find(const std::string& name) const {
-  asked_->insert(name);
-  for (const Given& g : given_)
-    if (g.name == name) return &g;
-  return nullptr;
+  base::require(std::ranges::find(declared_, name) != declared_.end(), "[options] ", owner_.name, " reads the option ",
+                name, ", which it does not declare");
+  const auto given = std::ranges::find(given_, name, &Given::name);
+  return given == given_.end() ? nullptr : &*given;
 }
 
 double Options::number(const std::string& name, double fallback) const {
   const Given* g = find(name);
   if (!g) return fallback;
   if (!g->is_number)
-    base::fail(base::ExitCode::usage, key_, ".", g - given_.data(), ".value (", shown(g->text), ") must be a finite ",
-               "number: it is the option ", name, " of ", owner_);
+    base::fail(base::ExitCode::usage, owner_.key, ".", g - given_.data(), ".value (", shown(g->text),
+               ") must be a finite number: it is the option ", name, " of ", owner_.name);
   return g->number;
 }
 
 std::string Options::text(const std::string& name, const std::string& fallback) const {
   const Given* g = find(name);
   return g ? g->text : fallback;
-}
-
-void Options::require_all_asked() const {
-  for (size_t i = 0; i < given_.size(); ++i) {
-    const std::string& name = given_[i].name;
-    if (asked_->contains(name)) continue;
-    base::fail(base::ExitCode::usage, key_, ".", i, ".name (", shown(name), ") is no option of ", owner_, "; ",
-               asked_->empty() ? "it has none" : "it has: " + nearest_first(name, {asked_->begin(), asked_->end()}));
-  }
 }
 
 }  // namespace hexad::config

@@ -1,14 +1,13 @@
-// Options that a recipe gives to something chosen by name (a registered layer, router, optimizer or data source): a
-// list of names and values, of which the chosen thing asks for its own.
+// Options in a recipe for a registered layer, router, optimizer or data source: a list of names and values. The
+// registered object declares the names that it reads.
 #pragma once
 
-#include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "framework/config/constraints.h"
+#include "framework/config/problems.h"
 
 namespace hexad::config {
 
@@ -18,8 +17,8 @@ struct NumberOption {
 
   template <class V>
   void fields(V& v) {
-    v("name", name, "name that is looked up", non_empty());
-    v("value", value, "its value");
+    v("name", name, "name of the option", non_empty());
+    v("value", value, "value of the option");
   }
 };
 
@@ -28,25 +27,36 @@ struct TextOption {
 
   template <class V>
   void fields(V& v) {
-    v("name", name, "name that is looked up", non_empty());
-    v("value", value, "its value, a text or a number");
+    v("name", name, "name of the option", non_empty());
+    v("value", value, "value of the option, a text or a number");
   }
 };
 
-/// Remembers, in all its copies, what was asked for: the rest is a slip of the pen in the recipe. Options are asked for
-/// while the thing is made.
+/// Names of the options that a registered object reads. A recipe with another option is rejected.
+using OptionNames = std::vector<std::string>;
+
+/// Key of the options in the recipe ("model.mlp_options"), and the object that declares them ("the layer bottleneck").
+struct OptionsOwner {
+  std::string key, name;
+};
+
+/// Adds a problem for each option of `given` that is a duplicate or not in `declared`. `given` was read from owner.key.
+void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<NumberOption>& given,
+                   Problems& problems);
+void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<TextOption>& given,
+                   Problems& problems);
+
+/// Values of the declared options in a recipe. Immutable.
 class Options {
  public:
-  /// `key` is the recipe's ("model.mlp_options"); `owner` who asks ("the layer bottleneck"). Throws Error(usage) for a
-  /// name that is given twice.
-  Options(std::string key, std::string owner, const std::vector<NumberOption>& given);
-  Options(std::string key, std::string owner, const std::vector<TextOption>& given);
+  /// Throws Error(usage) with the first problem that check_options() would report.
+  Options(OptionsOwner owner, OptionNames declared, const std::vector<NumberOption>& given);
+  Options(OptionsOwner owner, OptionNames declared, const std::vector<TextOption>& given);
 
-  /// The value that the recipe gives, or `fallback`. Throws Error(usage) for a text that is no finite number.
+  /// Returns the recipe's value, or `fallback` if there is none. Throws Error(usage) if a text is not a finite number,
+  /// and std::logic_error if the owner does not declare the name.
   double number(const std::string& name, double fallback) const;
   std::string text(const std::string& name, const std::string& fallback) const;
-  /// Throws Error(usage) for the first option that nobody has asked for, with those that somebody has.
-  void require_all_asked() const;
 
  private:
   struct Given {
@@ -54,12 +64,12 @@ class Options {
     double number;
     bool is_number;
   };
-  void give(Given g);
+  void require_legal() const;
   const Given* find(const std::string& name) const;
 
-  std::string key_, owner_;
+  OptionsOwner owner_;
+  OptionNames declared_;
   std::vector<Given> given_;
-  std::shared_ptr<std::set<std::string>> asked_ = std::make_shared<std::set<std::string>>();
 };
 
 }  // namespace hexad::config

@@ -16,7 +16,7 @@ namespace {
 using base::ExitCode;
 using base::fail;
 
-/// The child that one step of a command-line path names, made when missing.
+/// Returns the child that one step of a command-line path names; creates it if it is missing.
 Node& step_into(Node& node, std::string_view step, const Position& at) {
   if (node.kind == Node::Kind::list) {
     size_t index = 0;
@@ -31,7 +31,7 @@ Node& step_into(Node& node, std::string_view step, const Position& at) {
   return node.children.back();
 }
 
-/// True if quotes of YAML enclose all of `text`.
+/// True if YAML quotes enclose all of `text`.
 bool is_quoted(std::string_view text) {
   if (text.size() < 2 || (text.front() != '"' && text.front() != '\'') || text.back() != text.front()) return false;
   const char quote = text.front();
@@ -47,7 +47,7 @@ bool is_quoted(std::string_view text) {
   return true;
 }
 
-/// A list or a section in brackets, or a text in quotes, is YAML; anything else is a text that stands for itself.
+/// Parses a list or section in brackets, or a quoted text, as YAML. Any other text is taken literally.
 Node value_of(std::string_view text, const std::shared_ptr<const std::string>& source) {
   Budget budget;
   if (text.starts_with('[') || text.starts_with('{')) {

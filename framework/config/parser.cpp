@@ -38,7 +38,8 @@ class Source {
   SourceKind kind_;
 };
 
-/// yaml-cpp takes bad UTF-8 as it comes, guesses UTF-16 from zero bytes and ends a file at 0x04: it gets none of these.
+/// Rejects text that yaml-cpp would misread: it accepts bad UTF-8, guesses UTF-16 from zero bytes and ends a file at
+/// 0x04.
 void check_text(std::string_view text, const Source& source) {
   int line = 1;
   for (size_t i = 0; i < text.size();) {
@@ -54,7 +55,7 @@ void check_text(std::string_view text, const Source& source) {
   }
 }
 
-/// Builds the tree from events, so that nothing is ever expanded or walked recursively.
+/// Builds the tree from events, so that no alias is expanded and no recursion is needed.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   TreeBuilder(const Source& source, Budget& budget) : source_(source), budget_(budget) {}
@@ -103,8 +104,8 @@ class TreeBuilder final : public YAML::EventHandler {
   };
   struct Frame {
     Node node;
-    std::set<std::string> keys{};  // of a map, to find duplicates
-    std::optional<Key> key{};      // of a map, while its value is awaited
+    std::set<std::string> keys{};  // keys of a map so far, to find duplicates
+    std::optional<Key> key{};      // key of a map whose value has not been read yet
   };
 
   [[noreturn]] void refuse(const YAML::Mark& mark, std::string_view what) const {
@@ -114,7 +115,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (anchor != YAML::NullAnchor) refuse(mark, "anchors (&name) are not allowed in recipes");
   }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
-    // yaml-cpp marks plain nodes with "?" or nothing and quoted scalars with "!".
+    // yaml-cpp marks plain nodes with "?" or nothing, and quoted scalars with "!".
     if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, "tags (!type) are not allowed in recipes");
   }
 
@@ -134,7 +135,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind) {
     refuse_anchor(mark, anchor);
     refuse_tag(mark, tag);
-    // yaml-cpp also takes an unclosed bracket for the start of a key.
+    // yaml-cpp also accepts an unclosed bracket as the start of a key.
     if (expects_key()) refuse(mark, "a key must be a word, not a list or map; is a bracket left open?");
     if (frames_.size() == deepest) refuse(mark, fmt::format("nested deeper than {} levels", deepest));
     frames_.push_back({{.kind = kind, .at = source_.at(mark)}});
@@ -187,7 +188,7 @@ Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>&
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return {.at = source.line(1)};
-    parser.HandleNextDocument(builder);  // refuses a second one
+    parser.HandleNextDocument(builder);  // rejects a second document
     return builder.take();
   } catch (const YAML::Exception& e) {
     fail(ExitCode::usage, source.at(e.mark).text(), ": not valid YAML: ", e.msg);

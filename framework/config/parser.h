@@ -1,4 +1,4 @@
-// From text to a tree: the strict subset of YAML that recipes use.
+// Parser from text to a tree: the strict subset of YAML that recipes use.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ namespace hexad::config {
 /// Form of printed positions: a file has lines, a command-line value is named as a whole.
 enum class SourceKind : uint8_t { file, command_line };
 
-/// Parses one document of any kind (map, list, scalar; null when `text` is empty). Takes what it used from `budget`.
-/// Throws Error(usage) naming the position; see load() for what is refused.
+/// Parses one document of any kind (map, list, scalar; null if `text` is empty). Subtracts its cost from `budget`.
+/// Throws Error(usage) with the position; load() lists the causes.
 Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>& source, SourceKind kind,
                 Budget& budget);
 
-/// Throws Error(usage), naming `source`, for bytes that are no UTF-8 and for control characters.
+/// Throws Error(usage), naming `source`, if `text` has invalid UTF-8 or control characters.
 void require_plain_text(std::string_view text, const std::string& source);
 
 }  // namespace hexad::config

@@ -10,7 +10,7 @@
 namespace hexad::config {
 namespace {
 
-/// More than anybody reads; also bounds the output for hostile files.
+/// Maximum number of problems listed. More would not be read, and a hostile file could cause any number.
 constexpr size_t most_listed = 50;
 
 }  // namespace
@@ -72,7 +72,7 @@ void Problems::throw_if_any() const {
   if (!any()) return;
   std::vector<RecipeProblem> problems;
   for (const Problem& p : sorted()) {
-    const std::string first_word = p.line.substr(0, p.line.find(' '));  // of a key that nobody knows
+    const std::string first_word = p.line.substr(0, p.line.find(' '));  // the key, if no struct declares it
     problems.push_back({.source = p.at.source ? *p.at.source : "",
                         .line = p.at.line,
                         .key = !p.path.empty()   ? p.path

@@ -1,4 +1,4 @@
-// Problems of a recipe, collected so that a user sees everything at once.
+// Problems of a recipe, collected so that a user sees all of them together.
 #pragma once
 
 #include <cstddef>
@@ -14,50 +14,50 @@ namespace hexad::config {
 
 class Problems {
  public:
-  /// A rule between keys is broken. `path` is a key that was read, such as "model.moe.experts"; its position and value
-  /// are added: `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: 56, 64`.
-  /// Ignored when the key itself is bad (unreadable or outside its limits): that problem is listed already.
-  /// Throws std::logic_error when no such key was read.
+  /// Adds a broken rule between keys. `path` is a key that was read, such as "model.moe.experts". Its position and
+  /// value are added to `what`: `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8);
+  /// nearest: 56, 64`. Ignored if the key itself is bad (unreadable or outside its limits), because that problem is
+  /// listed already. Throws std::logic_error if no such key was read.
   void add(std::string_view path, std::string_view what);
 
-  /// The same for a key that must be given: its value stands for none, so that no other is the nearest.
+  /// Like add(), for a key that must be given. Its current value means "none", so no nearest value is suggested.
   void add_missing(std::string_view path, std::string_view what);
 
-  /// True if all these keys or sections were read and are within their own limits; otherwise a check between keys is
+  /// True if all these keys or sections were read and are within their own limits. Otherwise a check between keys is
   /// pointless.
   bool good(std::initializer_list<std::string_view> paths) const;
 
   bool any() const { return !list_.empty(); }
-  /// One line each, sorted by position; a long list ends in "... and n more".
+  /// Returns one line per problem, sorted by position. A long list ends in "... and n more".
   std::string text() const;
   /// Throws RecipeError with text() and the problems.
   void throw_if_any() const;
 
-  /// True if the key was given as key.path=value.
+  /// True if the key was given on the command line as key.path=value.
   bool on_command_line(std::string_view path) const;
 
-  // The rest is for the reader, and for nearest.h.
+  // The rest is for the reader and for nearest.h.
 
   struct Problem {
     Position at;
-    std::string path;  // of a key that is bad in itself; empty otherwise
+    std::string path;  // the key, if its own value is bad; otherwise empty
     std::string line;
-    std::string rule{};    // of add(): its path; empty otherwise
-    bool missing = false;  // of add_missing()
+    std::string rule{};    // the path passed to add(); otherwise empty
+    bool missing = false;  // true for add_missing()
   };
   const std::vector<Problem>& list() const { return list_; }
-  /// One for each of list(), in its order.
+  /// Replaces the lines of list(): one for each problem, in its order.
   void replace_lines(std::vector<std::string> lines);
 
   struct Known {
-    Position at;         // of the key, or of the section it is missing from
-    std::string value;   // as YAML; empty for a section
-    bool written;        // false: the default
-    bool whole = false;  // its type is that of whole numbers: an integer or a number of bytes
+    Position at;         // position of the key, or of its section if the key is missing
+    std::string value;   // YAML text; empty for a section
+    bool written;        // false: the value is the default
+    bool whole = false;  // true if the type is an integer or a number of bytes
   };
   void know(const std::string& path, Known known) { known_.insert_or_assign(path, std::move(known)); }
   const std::map<std::string, Known, std::less<>>& known() const { return known_; }
-  /// `line` is the whole message without the position; `path` is the key that could not be read, if it is a known one.
+  /// Adds a problem. `line` is the whole message without the position. `path` is the unreadable key, if it is declared.
   void report(const Position& at, std::string path, std::string line);
 
  private:

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
-#include "framework/config/recipe.h"
 #include "framework/config/scalar.h"
+#include "framework/config/typed_recipe.h"
 #include "framework/config/words.h"
 #include "framework/config/writer.h"
 
@@ -23,7 +23,7 @@ struct Context {
   std::vector<Unknown> unknown{};
 };
 
-/// A value's place: its node (nullptr when it is not written), its path, and where to point when it is not written.
+/// A value's place: its node (nullptr if not written), its path, and the position to report if it is not written.
 struct Place {
   const Node* node;
   std::string path;
@@ -86,7 +86,7 @@ void read_section(Context& context, const Place& place, void* value, const Type&
   SectionReader(context, inside).read(value, type);
 }
 
-/// For elements of a list, limits on the list's own size are dropped.
+/// Returns the field for the elements of a list, without limits on the size of the list.
 Field element_field(const Field& field) {
   Field out = field;
   std::erase_if(out.constraints, [](const Constraint& c) { return c.on_size(); });
@@ -101,7 +101,7 @@ void read_list(Context& context, const Place& place, const Field& field, void* v
   } else {
     const Field inner = element_field(field);
     if (place.node) {
-      type.resize(value, 0);  // a written list replaces the default as a whole
+      type.resize(value, 0);  // a written list replaces the whole default
       type.resize(value, place.node->children.size());
     }
     for (size_t i = 0; i < type.size(value); ++i) {
@@ -152,7 +152,7 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
   context.problems.know(place.path, {place.at(), text, place.node != nullptr, whole});
   if (!wrong.empty()) {
-    // A number that its type cannot hold is told the key's limits.
+    // Reports the key's own limits if the number does not fit its type.
     Type narrow = type;
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));
@@ -164,7 +164,7 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   }
 }
 
-/// One [x, y]; limits hold for y.
+/// Reads one point [x, y]; limits apply to y.
 void read_point(Context& context, const Place& place, const Field& field, Curve::Point& point) {
   if (place.node->kind != Node::Kind::list || place.node->children.size() != 2)
     return report(context, place, "must be a point, [x, y]");
@@ -219,7 +219,7 @@ void read_value(Context& context, const Place& place, const Field& field, void* 
   }
 }
 
-/// The key of this section, or the same key of another section, that was most likely meant.
+/// Returns the probably intended key: a similar key of this section, or the same key of another section.
 std::string suggestion(const Unknown& unknown, const Problems& problems) {
   const std::vector<std::string_view> legal(unknown.legal.begin(), unknown.legal.end());
   if (const std::string_view near = closest(unknown.node->key, legal); !near.empty())

@@ -1,4 +1,4 @@
-// An error about a recipe, with its problems in parts for programs that read it.
+// An error about a recipe, with its problems as data for other programs.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace hexad::config {
 
 struct RecipeProblem {
   std::string source;   // a file, or "command line: a.b=1"
-  int line = 0;         // from 1; 0: of the source as a whole
-  std::string key;      // "model.moe.experts"; empty: of none
+  int line = 0;         // counts from 1; 0: the problem concerns the whole source
+  std::string key;      // "model.moe.experts"; empty if the problem has no key
   std::string message;  // without the position
 };
 
-/// The Error(usage) whose message lists the problems; in the order of their positions.
+/// An Error(usage) whose message lists the problems in order of position.
 class RecipeError : public base::Error {
  public:
   RecipeError(const std::string& text, std::vector<RecipeProblem> problems)

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
-#include "framework/config/recipe.h"
 #include "framework/config/scalar.h"
+#include "framework/config/typed_recipe.h"
 #include "framework/config/words.h"
 #include "framework/config/writer.h"
 
@@ -37,7 +37,7 @@ std::string type_name(const Type& type, std::string_view unset_word) {
   base::fail_invariant("[config] unknown kind");
 }
 
-/// The type under optionals and lists.
+/// Returns the type inside optionals and lists.
 const Type& innermost(const Type& type) { return type.element ? innermost(*type.element) : type; }
 
 std::string legal_values(const Field& field, const Type& type) {
@@ -55,7 +55,7 @@ bool is_required(const Field& field, const void* value, const Type& type) {
   });
 }
 
-/// A bar would end the table's cell.
+/// Returns `text` with bars escaped, because a bar would end the table's cell.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) out.append(c == '|' ? "\\|" : std::string(1, c));
@@ -95,7 +95,7 @@ class Documenter final : public Visitor {
                          cell(legal_values(field, type)), cell(field.doc));
   }
 
-  /// Lists and optionals of structs are described by one element.
+  /// Adds a section. A list or optional of structs is described by one element.
   void add_section(const std::string& path, std::string_view doc, void* value, const Type& type) {
     if (type.kind == Kind::section) {
       sections_ += text(path, doc, value, type);

@@ -28,7 +28,7 @@ bool same_source(const Node& a, const Node& b) {
   return a.at.source && b.at.source && *a.at.source == *b.at.source;
 }
 
-// Returns the key of the later source (both in one section): the command line comes last, files in key order.
+// Returns the later of two keys of one section: the command line comes last, files in the order of their keys.
 Node* later(Node* a, Node* b) {
   if (on_command_line(*a) != on_command_line(*b)) return on_command_line(*a) ? a : b;
   return std::max(a, b);
@@ -43,7 +43,7 @@ std::vector<std::string> rename_keys(Document& document, std::span<const Rename>
     if (!section) continue;
     const auto say = [&](const Node& at, const std::string& what, const std::string& now) {
       lines.push_back(
-          fmt::format("{}: {} is called {} now; the next version will not know it", at.at.text(), what, now));
+          fmt::format("{}: {} is called {} now; the next version will refuse the old name", at.at.text(), what, now));
     };
     const std::string now = child_path(r.section, r.now), before = child_path(r.section, r.before);
     Node* const given = section->find(r.now);
@@ -51,7 +51,7 @@ std::vector<std::string> rename_keys(Document& document, std::span<const Rename>
       say(*old, before, now);
       old->key = r.now;
       if (given && same_source(*old, *given)) {
-        twice.push_back(fmt::format("{}: {} is the old name of {}, which {} gives, too; leave one of them out",
+        twice.push_back(fmt::format("{}: {} is the old name of {}, which {} also gives; leave one of them out",
                                     old->at.text(), before, now, given->at.text()));
       } else if (given) {
         const Node* const overruled = later(old, given) == old ? given : old;

@@ -1,4 +1,4 @@
-// Keys and words of recipes that have another name now.
+// Renamed keys and words of recipes.
 #pragma once
 
 #include <span>
@@ -11,15 +11,17 @@
 
 namespace hexad::config {
 
-/// Key `before` of a section ("schedule.moe"), which is `now`, and words that it may hold: old, new.
+/// A renamed key: `before` of a section ("schedule.moe") is called `now`. `words` lists renamed values of the key: old,
+/// new.
 struct Rename {
   std::string_view section, before, now;
   std::vector<std::pair<std::string_view, std::string_view>> words{};
 };
 
-/// Gives what is written under an old name its new one, so that recipes of the version before are read. Returns a line
-/// for each, with its position, for the user. If both names are given, the later source holds: the command line's, or
-/// the including file's. Throws Error(usage) with every key that one source writes under both.
+/// Replaces old names of keys and values with the new names, so that recipes of the previous version can be read.
+/// Returns a line for each replacement, with its position, for the user. If both names are given, the later source
+/// wins: the command line or the including file. Throws Error(usage) with every key that one source writes under both
+/// names.
 std::vector<std::string> rename_keys(Document& document, std::span<const Rename> renames);
 
 }  // namespace hexad::config

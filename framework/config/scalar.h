@@ -1,4 +1,4 @@
-// Single values: text to C++ value and back.
+// Conversion of single values from text to C++ and back.
 #pragma once
 
 #include <string>
@@ -8,18 +8,19 @@
 
 namespace hexad::config {
 
-/// Reads a boolean, integer, byte size, real, text or enumeration. Returns what follows the key and its value in the
-/// message, such as "must be an integer; write 1000", or an empty string when the value was set.
+/// Reads a boolean, integer, byte size, real, text or enumeration. Returns an empty string if the value was set.
+/// Otherwise returns the end of the message, after the key and its value, such as "must be an integer; write 1000".
 std::string read_scalar(const Node& node, void* value, const Type& type);
 
-/// The YAML text that read_scalar turns into the same value: doubles in their shortest exact form, texts quoted if need
-/// be; byte sizes in the largest binary unit that divides them.
+/// Returns the YAML text that read_scalar() converts to the same value. Doubles have their shortest exact form. Texts
+/// are quoted if necessary. Byte sizes use the largest binary unit that divides them.
 std::string scalar_text(const void* value, const Type& type);
 
-/// The value of an integer, byte size or real, the size of a text, the first value of a curve; 0 for other kinds.
+/// Returns the value of an integer, byte size or real, the size of a text, or the first value of a curve; 0 for other
+/// kinds.
 long double magnitude(const void* value, const Type& type);
 
-/// Describes what was written, for messages: the text, or "nothing", "a list", "a section".
+/// Returns the written value for messages: its text, or "nothing", "a list", "a section".
 std::string written_text(const Node& node);
 
 }  // namespace hexad::config

@@ -1,4 +1,4 @@
-// Every key of a recipe with its value.
+// List of every key of a recipe with its value.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct Setting {
 
 std::vector<Setting> settings(void* value, const Type& type);
 
-/// In the struct's order; lists of sections key by key, other lists as one value.
+/// Returns the settings in the struct's order. A list of sections has one entry per key; any other list is one value.
 template <class T>
 std::vector<Setting> settings(T value) {
   return settings(&value, type_of<T>);

@@ -1,5 +1,5 @@
-// A run-time description of the C++ types that recipes are made of, so that reading, writing, documenting and comparing
-// are ordinary functions in .cpp files and a recipe struct costs one small template instantiation.
+// A run-time description of the C++ types in recipes. With it, reading, writing, documenting and comparing are ordinary
+// functions in .cpp files, and a recipe struct needs only one small template instantiation.
 #pragma once
 
 #include <array>
@@ -28,18 +28,18 @@ struct EnumName {
   std::string_view name;
 };
 
-/// Operations on a value behind a void*. Entries that the kind does not use stay empty.
+/// Operations on a value behind a void*. Members that the kind does not use are empty.
 struct Type {
   Kind kind;
 
   // boolean, integer, byte_size, enumeration: the value widened to 64 bits (two's complement).
   uint64_t (*get)(const void*) = nullptr;
   void (*set)(void*, uint64_t) = nullptr;
-  int64_t low = 0;  // integer, byte_size: its range
+  int64_t low = 0;  // integer, byte_size: the range of values
   uint64_t high = 0;
   std::span<const EnumName> names{};
 
-  // list and optional, which is a list of at most one element.
+  // list, and optional, which is a list of at most one element.
   const Type* element = nullptr;
   size_t (*size)(const void*) = nullptr;
   void (*resize)(void*, size_t) = nullptr;
@@ -56,7 +56,7 @@ struct Field {
   std::string_view key;
   std::string_view doc;
   std::vector<Constraint> constraints;
-  std::string_view unset_word = "none";  // how an unset optional is spelled
+  std::string_view unset_word = "none";  // the text of an unset optional
 
   void add(const Constraint& c) { constraints.push_back(c); }
   void add(Automatic) { unset_word = "auto"; }
@@ -76,7 +76,7 @@ struct TypeOf {
   static constexpr Type value = TypeMaker<T>::make();
 };
 
-/// The names that enum_names(E), found beside the enum, lists.
+/// The names that enum_names(E), declared in the namespace of the enum, lists.
 template <class E>
 inline constexpr auto enum_table = [] {
   constexpr auto pairs = enum_names(E{});
@@ -165,11 +165,11 @@ struct TypeMaker<std::optional<E>> {
 
 }  // namespace detail
 
-/// The description of T.
+/// Returns the description of T.
 template <class T>
 inline constexpr const Type& type_of = detail::TypeOf<T>::value;
 
-/// Argument of a struct's fields(). The struct sees one function: v(key, member, doc, constraints...).
+/// Argument of a struct's fields(). The struct calls one function: v(key, member, doc, constraints...).
 class Visitor {
  public:
   template <class T, class... Rules>

@@ -8,25 +8,27 @@
 
 namespace hexad::config {
 
-/// Edits (insert, delete, replace, swap of neighbours) from `a` to `b`, letters compared without case.
+/// Returns the number of edits (insert, delete, replace, swap of neighbours) from `a` to `b`. Letters are compared
+/// without case.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate that `word` most likely meant, or empty when none is near enough.
+/// Returns the candidate that `word` most likely meant; empty if no candidate is near enough.
 std::string_view closest(std::string_view word, std::span<const std::string_view> candidates);
 
-/// "a, b, c"
+/// Returns the words as "a, b, c".
 std::string join(std::span<const std::string_view> words);
 
-/// The same, what is most like `word` first.
+/// Returns the words as "a, b, c", sorted by similarity to `word`, the most similar first.
 std::string nearest_first(std::string_view word, std::vector<std::string> words);
 
-/// Text from a recipe made safe to print: control characters escaped, no UTF-8 is U+FFFD, cut after 60 bytes.
+/// Returns text from a recipe made safe to print: control characters are escaped, invalid UTF-8 becomes U+FFFD, and the
+/// text is cut after 60 bytes.
 std::string shown(std::string_view text);
 
-/// True if `path` is `above` or lies under it; nothing lies under the empty path.
+/// True if `path` equals `above` or is below it. The empty path has nothing below it.
 bool covers(std::string_view above, std::string_view path);
 
-/// "model" + "hidden" is "model.hidden"; an empty parent is the root.
+/// Joins two keys: "model" and "hidden" give "model.hidden". An empty parent is the root.
 std::string child_path(std::string_view parent, std::string_view key);
 
 }  // namespace hexad::config

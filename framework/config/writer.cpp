@@ -1,8 +1,8 @@
 #include "framework/config/writer.h"
 
 #include "framework/base/error.h"
-#include "framework/config/recipe.h"
 #include "framework/config/scalar.h"
+#include "framework/config/typed_recipe.h"
 
 namespace hexad::config {
 namespace {
@@ -20,7 +20,7 @@ class FlowWriter final : public Visitor {
   std::string out_;
 };
 
-/// Sections as indented blocks; everything else on one line.
+/// Writes sections as indented blocks, and everything else on one line.
 class BlockWriter final : public Visitor {
  public:
   explicit BlockWriter(size_t indent) : indent_(indent) {}

@@ -8,7 +8,7 @@
 
 namespace hexad::config {
 
-/// Any value on one line: `0.5`, `[1, 2]`, `{path: a, weight: 1}`; an unset optional is `unset_word`.
+/// Returns any value on one line: `0.5`, `[1, 2]`, `{path: a, weight: 1}`. An unset optional is `unset_word`.
 std::string flow_text(void* value, const Type& type, std::string_view unset_word);
 
 }  // namespace hexad::config

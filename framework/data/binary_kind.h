@@ -1,4 +1,4 @@
-// Files that are known to be no text by how they begin, whatever they are called.
+// Detection of binary files by their first bytes, whatever their names.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,19 @@
 
 namespace hexad::data {
 
-/// Bytes of a file's beginning that binary_kind() looks at.
+/// Number of leading bytes that binary_kind() examines.
 inline constexpr size_t binary_head_bytes = 512;
 
 struct BinaryKind {
-  std::string_view name;    // "gzip-compressed file"; empty: none that is known
-  std::string_view remedy;  // what makes text of it, such as "gunzip"; empty: it holds none
+  std::string_view name;    // "gzip-compressed file"; empty: no known binary kind
+  std::string_view remedy;  // a command or format that gives text, such as "gunzip"; empty: the file has no text
 
   explicit operator bool() const { return !name.empty(); }
-  /// "a PNG image", "an ELF program".
+  /// Returns the name with its article: "a PNG image", "an ELF program".
   std::string with_article() const;
 };
 
-/// `head` is the beginning of a file: all of it, or at least binary_head_bytes.
+/// Returns the kind of a file that begins with `head`: the whole file, or at least binary_head_bytes of it.
 BinaryKind binary_kind(std::string_view head);
 
 }  // namespace hexad::data

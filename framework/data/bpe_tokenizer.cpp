@@ -25,7 +25,7 @@ class BpeTokenizer final : public Tokenizer {
       require(m.left >= 0 && m.left < id && m.right >= 0 && m.right < id, "[bpe] merge of ids ", m.left, " and ",
               m.right, " makes id ", id, ", expected smaller ids");
       merged_id_.emplace(key_of(m.left, m.right), id);
-      bytes_.push_back(bytes_[static_cast<size_t>(m.left)] + bytes_[static_cast<size_t>(m.right)]);
+      bytes_.push_back(bytes_[m.left] + bytes_[m.right]);
     }
   }
 
@@ -44,7 +44,7 @@ class BpeTokenizer final : public Tokenizer {
 
   std::string_view bytes_of(int32_t id) const override {
     check_id(id);
-    return id < text_ids() ? std::string_view(bytes_[static_cast<size_t>(id)]) : std::string_view();
+    return id < text_ids() ? std::string_view(bytes_[id]) : std::string_view();
   }
 
   TokenizerContents contents() const override { return {"bpe", merges_}; }
@@ -56,7 +56,7 @@ class BpeTokenizer final : public Tokenizer {
     return cache_.emplace(piece, merge_all(piece)).first->second;
   }
 
-  // Repeatedly merges the pair that was learned first; a piece is at most longest_piece bytes, so a scan is enough.
+  // Repeatedly applies the earliest learned merge. A piece has at most longest_piece bytes, so a linear scan is enough.
   std::vector<int32_t> merge_all(std::string_view piece) const {
     std::vector<int32_t> ids(reinterpret_cast<const unsigned char*>(piece.data()),
                              reinterpret_cast<const unsigned char*>(piece.data()) + piece.size());
@@ -74,10 +74,10 @@ class BpeTokenizer final : public Tokenizer {
     return ids;
   }
 
-  static constexpr size_t cache_limit = 1 << 17;  // natural text has fewer distinct pieces per gigabyte worth caching
+  static constexpr size_t cache_limit = 1 << 17;  // a gigabyte of natural text has fewer distinct pieces worth caching
 
   std::vector<Merge> merges_;
-  std::vector<std::string> bytes_;  // of every text id
+  std::vector<std::string> bytes_;  // bytes of every text id
   std::unordered_map<uint64_t, int32_t> merged_id_;
   mutable std::mutex mutex_;  // guards the cache
   mutable PieceMap<std::vector<int32_t>> cache_;

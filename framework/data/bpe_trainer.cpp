@@ -14,8 +14,8 @@ struct Word {
   int64_t count;
 };
 
-// The words, and for every pair of neighbours how often it occurs and in which words. A merge touches only the words
-// that hold its pair, so the cost of training follows the number of occurrences, not words x merges.
+// The words, with the count and the words of every pair of neighbours. A merge changes only the words that contain its
+// pair. The cost of training therefore grows with the number of occurrences, not with words x merges.
 class PairIndex {
  public:
   explicit PairIndex(std::vector<Word> words) : words_(std::move(words)) {
@@ -26,7 +26,7 @@ class PairIndex {
     for (const auto& [key, pair] : pairs_) heap_.push({pair.count, key});
   }
 
-  // The most frequent pair (smallest ids on a tie) if it occurs at least twice.
+  // Finds the most frequent pair (smallest ids on a tie). Returns false if no pair occurs twice.
   bool most_frequent(Merge& merge) {
     while (!heap_.empty()) {
       const Candidate top = heap_.top();
@@ -35,7 +35,8 @@ class PairIndex {
         merge = {static_cast<int32_t>(top.key >> 32), static_cast<int32_t>(top.key & 0xffffffffu)};
         return count >= 2;
       }
-      // Counts only fall after a push (a pair with a new id is pushed when its merge is done): put the entry right.
+      // Counts only fall after a push (pairs with a new id are pushed when their merge is done), so this entry is
+      // corrected.
       heap_.pop();
       if (count > 0) heap_.push({count, top.key});
     }
@@ -55,7 +56,7 @@ class PairIndex {
  private:
   struct Pair {
     int64_t count = 0;
-    std::vector<uint32_t> words;  // may name a word twice, or one that has lost the pair: merging is then a no-op
+    std::vector<uint32_t> words;  // may name a word twice, or a word that lost the pair; merging it has no effect
   };
   struct Candidate {
     int64_t count;
@@ -84,7 +85,7 @@ class PairIndex {
     size_t first = 0;
     while (first < ids.size() && !holds_pair(first)) ++first;
     if (first == ids.size()) return;
-    // Retiring all of the word's pairs and counting the new ones keeps runs such as "aaaa" right without special cases.
+    // Subtracts all pairs of the word and counts the new ones, so that runs such as "aaaa" need no special cases.
     for (size_t i = 0; i + 1 < ids.size(); ++i) add({ids[i], ids[i + 1]}, w, -count);
     size_t out = first;
     for (size_t in = first; in < ids.size(); ++out) {
@@ -101,7 +102,7 @@ class PairIndex {
         add(neighbours, w, count);
         born.push_back(key_of(neighbours));
       } else {
-        pairs_[key_of(neighbours)].count += count;  // this word is listed there already
+        pairs_[key_of(neighbours)].count += count;  // the list of words has this word already
       }
     }
   }

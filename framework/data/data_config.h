@@ -54,33 +54,35 @@ struct DataConfig {
   double mlm_probability = 0;
   DatasetCheck check = DatasetCheck::everything;
 
-  /// True if tokens come from a registered source, which has no tokenizer; source_name() is its name.
+  /// True if tokens come from a registered source, which has no tokenizer. source_name() is its name.
   bool registered() const { return synthetic || !source.empty(); }
   std::string source_name() const { return synthetic ? "synthetic" : source; }
-  /// Order that a new run uses.
+  /// Returns the order of sequences of a new run.
   Shuffle order() const { return shuffle.value_or(Shuffle::sequences); }
 
   template <class V>
   void fields(V& v) {
     v("dataset", dataset, "folder written by `hexad prepare`");
-    v("mixture", mixture, "several such folders, made with one tokenizer, with weights; instead of `dataset`");
+    v("mixture", mixture,
+      "several folders written by `hexad prepare` with one tokenizer, each with a weight; instead of `dataset`");
     v("synthetic", synthetic, "random tokens instead of a dataset, for benchmarks");
-    v("source", source, "a registered source instead of a dataset, by its name; synthetic is one");
-    v("source_options", source_options, "texts and numbers for it");
+    v("source", source, "name of a registered source, used instead of a dataset; synthetic is one");
+    v("source_options", source_options, "options of the registered source, each a name and a text or number");
     v("packing", packing,
       "isolated: documents in a sequence do not see each other; joined: a sequence is one run of text");
     v("shuffle", shuffle,
-      "what is put into random order, anew in every epoch. sequences: packed sequences, wherever they lie; documents: "
-      "documents, so that a long one fills consecutive steps. auto: sequences, or what a resumed run began with",
+      "units that get a new random order in every epoch. sequences: packed sequences, wherever they lie; documents: "
+      "documents, so that a long one fills consecutive steps. auto: sequences, or the order that a resumed run began "
+      "with",
       config::automatic);
     v("mlm_probability", mlm_probability,
-      "0: predict the next token; otherwise the share of tokens that the masked-LM objective predicts",
-      config::probability());
-    v("check", check, "what is verified when a dataset is opened: everything reads it once; structure skips contents");
+      "share of the tokens that the masked-LM objective predicts; 0: predict the next token", config::probability());
+    v("check", check,
+      "extent of the check when a dataset is opened: everything reads it once; structure skips contents");
   }
 };
 
-/// Reports unless exactly one of dataset, mixture, synthetic and source is given.
+/// Reports a problem unless exactly one of dataset, mixture, synthetic and source is given.
 void check(const DataConfig& data, config::Problems& problems);
 
 }  // namespace hexad::data

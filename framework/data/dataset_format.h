@@ -1,6 +1,6 @@
-// The layout of a token dataset file (.hxd), little-endian throughout:
+// Layout of a token dataset file (.hxd), little-endian throughout:
 //   DatasetHeader | token ids, u16 or u32 each | loss mask, u8 a token, if has_loss_mask | documents + 1 offsets, i64
-// Document d is the tokens [offset[d], offset[d + 1]); the last offset is the number of tokens.
+// Document d has the tokens [offset[d], offset[d + 1]). The last offset is the number of tokens.
 #pragma once
 
 #include <array>
@@ -24,11 +24,11 @@ struct DatasetHeader {
   uint16_t has_loss_mask = 0;
   int64_t tokens = 0;
   int64_t documents = 0;
-  int64_t text_bytes = 0;  // of the documents' text, for bits per byte
+  int64_t text_bytes = 0;  // bytes of the documents' text, for bits per byte
   int64_t vocab_size = 0;
   Digest tokenizer;
-  Digest contents;  // of everything after the header
-  Digest header;    // of the header up to here: identifies the whole file, since it covers `contents`
+  Digest contents;  // digest of all bytes after the header
+  Digest header;    // digest of the members above; identifies the whole file, because it covers `contents`
 };
 static_assert(sizeof(DatasetHeader) == 96, "no padding: the header is written as it lies in memory");
 

@@ -1,4 +1,4 @@
-// Rules that cut a text into documents.
+// Rules that split a text into documents.
 #pragma once
 
 #include <array>
@@ -19,20 +19,22 @@ constexpr auto enum_names(DocumentRule) {
 }
 
 struct DocumentSplit {
-  /// file: a file is a document. blank_lines: runs of lines between blank ones are. separator: runs of lines between
-  /// lines that equal `separator` are. The separating lines belong to no document.
+  /// file: each file is a document.
+  /// blank_lines: each run of lines between blank lines is a document.
+  /// separator: each run of lines between lines equal to `separator` is a document.
+  /// The separating lines belong to no document.
   DocumentRule rule = DocumentRule::file;
   std::string separator;
-  /// Longer documents are cut into pieces of at most this many bytes, each a document, so that a few books still give a
-  /// representative held-out part; at a blank line if one is in the second half of the piece, else at a line end, a
-  /// space, or between characters. Pieces keep every byte. 0: never cut.
+  /// Maximum bytes of a document; 0: no limit. A longer document is cut into pieces, each a document, so that a few
+  /// books still give a representative held-out part. The cut is at a blank line in the second half of the piece,
+  /// otherwise at a line end, at a space, or between characters. The pieces contain every byte.
   int64_t longest_bytes = 65536;
 };
 
-/// The shortest that a user may ask for.
+/// Minimum value of longest_bytes that a user may choose.
 inline constexpr int64_t least_split_bytes = 16;
 
-/// Calls f with every document of `text` in order. Documents without any character but white space are passed as empty.
+/// Calls f with every document of `text` in order. A document of white space only is passed as an empty document.
 void for_each_document(std::string_view text, const DocumentSplit& split,
                        const std::function<void(std::string_view)>& f);
 

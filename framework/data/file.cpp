@@ -14,7 +14,7 @@ namespace hexad::data {
 using namespace base;
 
 ReadFile::ReadFile(std::string path) : path_(std::move(path)) {
-  // O_NONBLOCK: opening a named pipe would otherwise wait for a writer instead of being refused below.
+  // O_NONBLOCK: opening a named pipe would otherwise wait for a writer; the check below rejects pipes.
   fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd_ < 0) fail(ExitCode::data, path_, ": cannot be opened: ", std::strerror(errno));
   struct stat status {};
@@ -31,7 +31,7 @@ ReadFile::~ReadFile() { ::close(fd_); }
 void ReadFile::read_at(int64_t offset, void* out, int64_t bytes) const {
   auto* to = static_cast<char*>(out);
   for (int64_t done = 0; done < bytes;) {
-    const ssize_t n = ::pread(fd_, to + done, static_cast<size_t>(bytes - done), offset + done);
+    const ssize_t n = ::pread(fd_, to + done, bytes - done, offset + done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(ExitCode::data, path_, ": cannot be read at byte ", offset + done, ": ", std::strerror(errno));
     if (n == 0) {
@@ -47,7 +47,7 @@ std::string read_file(const std::string& path, int64_t limit) {
   if (file.size() > limit) {
     fail(ExitCode::data, path, ": has ", file.size(), " bytes, expected at most ", limit);
   }
-  std::string contents(static_cast<size_t>(file.size()), '\0');
+  std::string contents(file.size(), '\0');
   file.read_at(0, contents.data(), file.size());
   return contents;
 }

@@ -1,4 +1,4 @@
-// Reading without mapping.
+// Reading of files without mapping them.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 #include "framework/base/error.h"
 
 namespace hexad::data {
-/// A regular file open for reading. Reads go through pread, not mmap: a file that shrinks under a mapping kills the
-/// process with SIGBUS, while a short read is an ordinary error; the page cache serves both equally fast.
+/// A regular file open for reading. It uses pread rather than mmap: if a mapped file shrinks, the process is killed by
+/// SIGBUS, while a short read is an ordinary error. The page cache makes both equally fast.
 class ReadFile {
  public:
-  /// Throws Error(data) naming `path` when it is missing, not readable or not a regular file.
+  /// Throws Error(data) naming `path` if it is missing, unreadable or not a regular file.
   explicit ReadFile(std::string path);
   ~ReadFile();
   ReadFile(const ReadFile&) = delete;
   ReadFile& operator=(const ReadFile&) = delete;
 
   const std::string& path() const { return path_; }
-  /// Size in bytes when the file was opened.
+  /// Size in bytes at the time of opening.
   int64_t size() const { return size_; }
-  /// Fills `out` with `bytes` bytes from `offset`. Throws Error(data) when the file ends before that. Thread-safe.
+  /// Fills `out` with `bytes` bytes from `offset`. Throws Error(data) if the file ends earlier. Thread-safe.
   void read_at(int64_t offset, void* out, int64_t bytes) const;
 
  private:
@@ -29,7 +29,7 @@ class ReadFile {
   int64_t size_ = 0;
 };
 
-/// The whole file. Throws Error(data) when it cannot be read or is longer than `limit` bytes.
+/// Returns the whole file. Throws Error(data) if it cannot be read or is longer than `limit` bytes.
 std::string read_file(const std::string& path, int64_t limit = INT64_MAX);
 
 }  // namespace hexad::data

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Status = struct stat;
-using Identity = std::pair<uint64_t, uint64_t>;  // of a file, whatever its name: device and inode
+using Identity = std::pair<uint64_t, uint64_t>;  // device and inode, which identify a file under any name
 
 Identity identity_of(const Status& status) { return {status.st_dev, status.st_ino}; }
 
@@ -33,7 +33,7 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-/// Patterns of one option, and which of them have matched something.
+/// The patterns of one option, with a mark on each pattern that matched.
 class Patterns {
  public:
   Patterns(std::string option, const std::vector<std::string>& patterns) : option_(std::move(option)) {
@@ -46,7 +46,7 @@ class Patterns {
 
   bool empty() const { return given_.empty(); }
 
-  /// `path` is the file's, `below` that part of it which lies below the input.
+  /// `path` is the path of the file; `below` is its part below the input.
   bool match(const std::string& path, const std::string& below, bool folder) {
     bool any = false;
     for (Given& g : given_) {
@@ -93,7 +93,7 @@ class Finder {
 
   InputFiles find() {
     for (size_t i = 0; i < rules_.inputs.size(); ++i) take_input(i);
-    // Files behind links come last, so that a file keeps its own name if it has one here.
+    // Follows links last, so that a file that is also found without a link keeps that path.
     for (size_t i = 0; i < links_.size(); ++i) follow(Entry(links_[i]));
     problems_.throw_if_any();
     std::ranges::sort(taken_, {}, [](const Taken& t) { return std::tie(t.input, t.file.path); });
@@ -108,11 +108,11 @@ class Finder {
  private:
   /// A file found in a folder, or an input itself.
   struct Entry {
-    size_t input;  // by which it was found
+    size_t input;  // index of the input that led to the file
     std::string path;
-    std::string below;    // the part of it below the input
-    bool named = false;   // it is an input
-    bool linked = false;  // it was found behind a link in a folder
+    std::string below;    // the part of `path` below the input
+    bool named = false;   // true if the file is itself an input
+    bool linked = false;  // true if the file was found behind a link in a folder
   };
   struct Taken {
     size_t input;
@@ -136,7 +136,7 @@ class Finder {
     if (S_ISDIR(status.st_mode)) return enter({number, path, "", true}, status);
     if (S_ISREG(status.st_mode)) return take(entry, status);
     problems_.add(ExitCode::usage, cat(input, ": is not a regular file but ", kind_of_file(status.st_mode)),
-                  {"what is prepared is read several times: write it to a file first"});
+                  {"input is read several times: write it to a file first"});
   }
 
   void enter(const Entry& folder, const Status& status) {
@@ -186,7 +186,7 @@ class Finder {
     take(link, status);
   }
 
-  /// Adds a file that is not excluded.
+  /// Adds a file unless it is excluded.
   void take(const Entry& file, const Status& status) {
     if (!include_.empty() && !include_.match(file.path, file.below, false)) return skip(file, SkipReason::not_included);
     if (!S_ISREG(status.st_mode)) return skip(file, SkipReason::special, std::string(kind_of_file(status.st_mode)));
@@ -201,12 +201,12 @@ class Finder {
   void take_text(const Entry& file) {
     try {
       const ReadFile opened(file.path);
-      std::string head(static_cast<size_t>(std::min<int64_t>(opened.size(), binary_head_bytes)), '\0');
+      std::string head(std::min<int64_t>(opened.size(), binary_head_bytes), '\0');
       opened.read_at(0, head.data(), static_cast<int64_t>(head.size()));
       const BinaryKind kind = rules_.binary ? BinaryKind{} : binary_kind(head);
       if (!kind) return taken_.push_back({file.input, {file.path, opened.size()}});
       if (!file.named) return skip(file, SkipReason::binary, std::string(kind.name), kind.remedy);
-      problems_.add(ExitCode::data, cat(file.path, ": is no text but ", kind.with_article()),
+      problems_.add(ExitCode::data, cat(file.path, ": is not text but ", kind.with_article()),
                     {kind.remedy.empty() ? "" : cat("to take its text: ", kind.remedy), std::string(leave_out_remedy)});
     } catch (const Error& error) {
       problems_.add(error.code(), error.what(), {"--exclude PATTERN leaves files and folders out"});
@@ -247,9 +247,9 @@ class Finder {
   const InputRules& rules_;
   Patterns include_, exclude_;
   std::optional<Identity> output_;
-  std::map<Identity, std::string> folders_;  // with the path by which they were entered
+  std::map<Identity, std::string> folders_;  // with the path of the first visit
   std::map<Identity, Entry> files_;
-  std::vector<Entry> links_;  // to be followed
+  std::vector<Entry> links_;  // links that are followed last
   std::vector<Taken> taken_;
   InputProblems problems_;
   InputFiles found_;

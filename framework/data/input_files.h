@@ -1,5 +1,5 @@
-// The files that `hexad prepare` reads: what it is given, and what lies in the folders it is given, without what is
-// hidden, excluded, a link or known to be no text. All that is left out is remembered with its reason.
+// Files that `hexad prepare` reads: its inputs, and the files in input folders. Hidden, excluded, linked and known
+// binary files in folders are left out. The reason for each omitted file is recorded.
 #pragma once
 
 #include <array>
@@ -16,20 +16,21 @@ namespace hexad::data {
 struct InputRules {
   std::vector<std::string> inputs;  // files and folders
   std::string output = {};          // a folder that is not read; it may be missing
-  /// Patterns of the shell, of the name, or with a slash of the path below the input: without any `include` every file
-  /// is taken, and none that `exclude` matches. A folder that `exclude` matches is left out with all that it holds.
+  /// Shell patterns. A pattern matches the name; a pattern with a slash matches the path below the input. If `include`
+  /// is empty, every file is taken. Files that match `exclude` are never taken. An excluded folder is left out with all
+  /// its contents.
   std::vector<std::string> include = {}, exclude = {};
-  bool follow_links = false;  // in folders; a link that is itself an input is always followed
-  bool binary = false;        // what is known to be no text is taken, too
+  bool follow_links = false;  // follows links in folders; a link that is itself an input is always followed
+  bool binary = false;        // also takes files that are known to be binary
 };
 
 struct InputFile {
   std::string path;
   int64_t bytes = 0;
-  TextForm form = TextForm::text;  // set by the first who reads it
+  TextForm form = TextForm::text;  // set by the first reader
 };
 
-/// Why a file in a folder is not taken.
+/// Reason why a file in a folder is not taken.
 enum class SkipReason : uint8_t {
   hidden,
   excluded,
@@ -59,22 +60,22 @@ std::string_view name_of(SkipReason reason);
 struct SkippedFile {
   std::string path;
   SkipReason why;
-  std::string what = {};    // of a link: "-> target"; of what is no text: its kind; of what is no file: what it is
-  std::string remedy = {};  // of a binary file that holds text: how it comes out
+  std::string what = {};    // "-> target" for a link, the kind for a binary or special file
+  std::string remedy = {};  // command that extracts text from a binary file, if it contains text
 };
 
 struct InputFiles {
-  std::vector<InputFile> taken;  // by input, and sorted by path within each folder: the order of their documents
+  std::vector<InputFile> taken;  // by input, and sorted by path within each folder; documents have the same order
   std::vector<SkippedFile> skipped;
-  std::vector<std::string> idle_patterns;  // of include and exclude: those that match nothing
+  std::vector<std::string> idle_patterns;  // patterns of include and exclude that match nothing
 
   int64_t bytes() const;
 };
 
-/// Throws, with all problems at once, Error(usage) naming inputs that do not exist, are no regular file or folder, or
-/// are there twice; Error(data) for files and folders that cannot be read, for inputs that are known to be no text, and
-/// when no file is left. Every file is taken once, whatever names it has in folders. The order in which the file system
-/// lists files has no effect.
+/// Finds all files. Each file is taken once, even if it has several names in folders. The file system's order of
+/// entries has no effect. Throws an Error with all problems together.
+/// Error(usage): an input does not exist, is neither a regular file nor a folder, or is given twice.
+/// Error(data): a file or folder cannot be read, an input is known to be binary, or no file is left.
 InputFiles find_inputs(const InputRules& rules);
 
 }  // namespace hexad::data

@@ -1,5 +1,5 @@
-// Problems of the inputs of `hexad prepare`, told at once: who mends forty files does not want to start forty
-// times.
+// Problems of the inputs of `hexad prepare`, reported together, so that a user with forty bad files does not need forty
+// attempts.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace hexad::data {
 
-/// Advice for files that are no text.
+/// Advice for files that are not text.
 inline constexpr std::string_view leave_out_remedy =
     "leave the file out, or pass --binary to take bytes as they are; --exclude PATTERN leaves files of folders out";
 
 class InputProblems {
  public:
-  /// `line` is "FILE: what is wrong"; `remedies` what can be done about it, each said once for all.
+  /// Adds the problem `line`, "FILE: the problem". `remedies` lists possible remedies; each is printed once for all
+  /// problems.
   void add(base::ExitCode code, const std::string& line, const std::vector<std::string>& remedies = {});
   bool any() const { return !lines_.empty(); }
-  /// Throws Error with all of them, or the first hundred: Error(usage) if any of them is, else Error(data).
+  /// Throws an Error with all problems, or the first hundred. The code is usage if any problem has it, otherwise data.
   void throw_if_any() const;
 
  private:

@@ -12,7 +12,7 @@
 namespace hexad::data {
 namespace {
 
-// Completes "3 ".
+// Returns text that completes a count such as "3 ".
 std::string thing(const SkippedFile& file, bool several) {
   switch (file.why) {
     case SkipReason::hidden:
@@ -26,9 +26,9 @@ std::string thing(const SkippedFile& file, bool several) {
     case SkipReason::broken_link:
       return several ? "broken links" : "broken link";
     case SkipReason::same_file:
-      return "taken already under another name";
+      return "already taken under another name";
     case SkipReason::special:
-      return "no regular file";
+      return several ? "not regular files" : "not a regular file";
     case SkipReason::output:
       return "in the output folder";
     case SkipReason::binary:

@@ -1,4 +1,4 @@
-// Lines for people: the files that were taken, and those that were not.
+// Report lines on the files that were taken and the files that were left out.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace hexad::data {
 
-/// "a.txt, b.txt", or the first three of a long list and "...".
+/// Returns "a.txt, b.txt"; for a long list, the first three names and "...".
 std::string some_of(const std::vector<std::string>& names);
 
-/// A line for every reason: "2 hidden: texts/.git/, texts/.a", "1 PNG image: texts/a.png".
+/// Returns a line for every reason: "2 hidden: texts/.git/, texts/.a", "1 PNG image: texts/a.png".
 std::vector<std::string> lines_of_skipped(const InputFiles& files);
 
 }  // namespace hexad::data

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "framework/base/utf8.h"
 #include "framework/config/words.h"
 
@@ -39,7 +40,7 @@ std::string_view first_line(std::string_view contents) {
 
 TextForm form_of_json(std::string_view contents, std::string_view key) {
   const std::string_view line = first_line(contents);
-  contents.remove_prefix(static_cast<size_t>(line.data() - contents.data()));
+  contents.remove_prefix(line.data() - contents.data());
   const Json first = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (first.is_object())
     return !is_blank(contents.substr(line.size())) || has_text(first, key) ? TextForm::json_lines : TextForm::text;
@@ -56,7 +57,7 @@ std::string keys_of(const Json& object, std::string_view wanted) {
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
 
-// The objects of one file, and what is wrong with them.
+// The objects of one file, and their problems.
 struct Objects {
   TextForm form;
   const std::string& path;
@@ -74,15 +75,15 @@ struct Objects {
       pass(Json::parse(line), number, line);
     } catch (const Json::exception& e) {
       const std::string_view what =
-          e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
+          e.what();  // such as "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
       const size_t column = what.find("column ");
-      refuse(number, "is no JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)));
+      refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)));
     }
   }
 
   void pass(const Json& object, int64_t number, std::string_view text) const {
     if (!object.is_object())
-      return refuse(number, "is no JSON object but ", config::shown(text),
+      return refuse(number, "is not a JSON object but ", config::shown(text),
                     ", expected a line such as {\"text\": \"...\"}");
     const auto found = object.find(key);
     if (found == object.end()) return refuse(number, "has no key \"", key, "\" (--jsonl-key); ", keys_of(object, key));
@@ -97,7 +98,7 @@ struct Objects {
 
 std::string_view name_of(TextForm form) {
   constexpr std::array<std::string_view, 3> names{"text", "JSON lines", "JSON"};
-  return names[static_cast<size_t>(form)];
+  return names[base::ordinal(form)];
 }
 
 TextForm form_of(std::string_view path, std::string_view contents, std::string_view key) {

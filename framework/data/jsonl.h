@@ -8,24 +8,25 @@
 
 namespace hexad::data {
 
-/// Layout of the texts in a file. json_lines: one object a line. json: one object, or a list of objects.
+/// Layout of the texts in a file. json_lines: one object per line. json: one object, or a list of objects.
 enum class TextForm : uint8_t { text, json_lines, json };
 
-/// "text", "JSON lines", "JSON".
+/// Returns "text", "JSON lines" or "JSON".
 std::string_view name_of(TextForm form);
 
-/// By the name (.jsonl, .ndjson and their like, in any case), for .json by `contents`: several lines that each are an
-/// object, or objects that have a string under `key`, are JSON; other .json files are text like any other.
+/// Returns the layout by name (.jsonl, .ndjson and similar endings, in any case). For .json it also examines
+/// `contents`: several lines that are each an object, or objects with a string under `key`, are JSON. Other .json files
+/// are text.
 TextForm form_of(std::string_view path, std::string_view contents, std::string_view key);
 
 /// True if a file that is read as text begins with a line of JSON that has a string under `key`.
 bool is_unnamed_json(TextForm form, std::string_view contents, std::string_view key);
 
-/// The place of object `number`, counted from 1: "a.jsonl:3", "a.json: object 3".
+/// Returns the place of object `number`, counted from 1: "a.jsonl:3", "a.json: object 3".
 std::string place_of(TextForm form, const std::string& path, int64_t number);
 
-/// Calls f with the string under `key` of every object, and with the object's number; blank lines are passed over.
-/// Calls `bad`, with file and line, for what is no JSON object or has no string there, and goes on.
+/// Calls f with the string under `key` of every object and the object's number. Skips blank lines. If an entry is not a
+/// JSON object or has no such string, calls `bad` with file and line and continues.
 void for_each_json_text(TextForm form, std::string_view contents, const std::string& path, const std::string& key,
                         const std::function<void(std::string_view text, int64_t number)>& f,
                         const std::function<void(const std::string& problem)>& bad);

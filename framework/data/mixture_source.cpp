@@ -10,7 +10,8 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Integers in proportion to the weights that sum to `total`: floors first, what is left to the largest remainders.
+// Returns integers that sum to `total`, in proportion to the weights: floors first, then the rest goes to the largest
+// remainders.
 std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<int64_t> quotas;
@@ -49,11 +50,11 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
            " of the sum of weights: no sequence would be drawn from it");
     }
   }
-  // Each slot goes to the part that lags furthest behind its share; integers, so every machine shares them out alike.
+  // Assigns each slot to the part that is furthest below its share. Integers make the result equal on all machines.
   std::vector<int64_t> credit(parts_.size(), 0), drawn(parts_.size(), 0);
   for (int64_t slot = 0; slot < block_size; ++slot) {
     for (size_t p = 0; p < credit.size(); ++p) credit[p] += quotas_[p];
-    const auto p = static_cast<size_t>(std::max_element(credit.begin(), credit.end()) - credit.begin());
+    const size_t p = std::max_element(credit.begin(), credit.end()) - credit.begin();
     credit[p] -= block_size;
     block_.push_back({static_cast<uint32_t>(p), static_cast<uint32_t>(drawn[p]++)});
   }
@@ -61,7 +62,7 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
 }
 
 MixtureSource::Place MixtureSource::place(int64_t index) const {
-  const Slot slot = block_[static_cast<size_t>(index % block_size)];
+  const Slot slot = block_[index % block_size];
   return {slot.part, index / block_size * quotas_[slot.part] + slot.rank};
 }
 

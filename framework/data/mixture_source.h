@@ -1,4 +1,4 @@
-// Several sources as one.
+// Several sources combined into one.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,25 @@
 
 namespace hexad::data {
 
-/// Sequences drawn from several endless sources in fixed proportions. A block of block_size sequences is shared out to
-/// the sources by weight, as evenly as integers allow, and every block is shared out alike: which source serves global
-/// sequence i, and as its how-manieth, is arithmetic on i. After any number of sequences a source is off its share by
-/// less than the number of sources.
+/// Draws sequences from several endless sources in fixed proportions. Each block of block_size sequences is divided
+/// among the sources by weight, as evenly as integers allow. All blocks are divided in the same way, so the source of
+/// global sequence i, and the index within this source, are arithmetic on i. At any point, the number of sequences from
+/// a source differs from its share by less than the number of sources.
 class MixtureSource final : public Source {
  public:
   static constexpr int64_t block_size = 1 << 16;
 
   struct Part {
     std::shared_ptr<const Source> source;
-    double weight;  // > 0; only the ratios matter, rounded to 1 / block_size of the sum
+    double weight;  // > 0; only ratios matter, rounded to 1 / block_size of the sum
   };
   struct Place {
     size_t part;
     int64_t index;  // within that part
   };
 
-  /// Throws Error(usage) when a weight is not positive and finite or rounds to nothing. Parts must be endless and of
-  /// one context (std::logic_error).
+  /// Throws Error(usage) if a weight is not positive and finite or rounds to zero. Throws std::logic_error unless all
+  /// parts are endless and have the same context.
   explicit MixtureSource(std::vector<Part> parts);
 
   Place place(int64_t index) const;
@@ -40,7 +40,7 @@ class MixtureSource final : public Source {
  private:
   struct Slot {
     uint32_t part;
-    uint32_t rank;  // how many slots before this one in the block are the same part's
+    uint32_t rank;  // number of earlier slots of the same part in the block
   };
 
   std::vector<Part> parts_;
@@ -48,7 +48,7 @@ class MixtureSource final : public Source {
   std::vector<Slot> block_;
 };
 
-/// Finite sources one after the other: the held-out texts of a mixture.
+/// Finite sources, one after the other: the held-out texts of a mixture.
 class ConcatenatedSource final : public Source {
  public:
   explicit ConcatenatedSource(std::vector<std::shared_ptr<const Source>> parts);

@@ -22,7 +22,7 @@ class RowBuilder {
 
   size_t missing() const { return ids_.size() - used_; }
 
-  // Appends tokens of one document, at most missing(); returns how many.
+  // Appends at most missing() tokens of one document. Returns the number appended.
   int64_t append(int64_t first, int64_t count) {
     const size_t n = std::min(missing(), static_cast<size_t>(count));
     dataset_.read_ids(first, std::span(ids_).subspan(used_, n));
@@ -40,7 +40,7 @@ class RowBuilder {
     size_t begin = 0;
     for (size_t end : ends_) {
       for (size_t t = begin; t < std::min(end, context); ++t) {
-        // Isolated: whatever follows the document's last token is not its continuation.
+        // If documents are isolated, the token after a document's last token is not its continuation.
         const bool predicts = t + 1 < std::min(end, text_end) && loss_mask_[t + 1] != 0;
         row.ids[t] = ids_[t];
         row.targets[t] = predicts ? ids_[t + 1] : ignored;
@@ -56,12 +56,13 @@ class RowBuilder {
   Packing packing_;
   std::vector<int32_t> ids_;
   std::vector<uint8_t> loss_mask_;
-  std::vector<size_t> ends_;  // of the documents' pieces
+  std::vector<size_t> ends_;  // ends of the documents' pieces
   size_t used_ = 0;
 };
 
 int64_t document_at(std::span<const int64_t> starts, int64_t token) {
-  // The last one starting at or before `token`: empty documents share their start with the next one and are skipped.
+  // Finds the last document that starts at or before `token`. Empty documents share their start with the next document
+  // and are skipped.
   return std::upper_bound(starts.begin(), starts.end(), token) - starts.begin() - 1;
 }
 
@@ -102,10 +103,10 @@ void ShuffledSequences::fill(int64_t index, const Row& row) const {
   const auto offsets = dataset_->offsets();
   const int64_t tokens = dataset_->tokens();
   RowBuilder builder(*dataset_, context_, packing_);
-  for (int64_t at = piece(index) * context_; builder.missing() > 0;) {  // in the stream
-    // An epoch begins and so ends between documents: what is left of this one is all of this epoch.
+  for (int64_t at = piece(index) * context_; builder.missing() > 0;) {  // position in the stream
+    // Epochs begin and end between documents, so the rest of this document belongs to the same epoch.
     const int64_t token = (first_token(at / tokens) + at % tokens) % tokens;
-    const auto document = static_cast<size_t>(document_at(offsets, token));
+    const size_t document = document_at(offsets, token);
     at += builder.append(token, offsets[document + 1] - token);
   }
   builder.write(row);
@@ -122,7 +123,7 @@ int64_t ShuffledDocuments::epoch(int64_t index) const { return index * context_ 
 ShuffledDocuments::Order ShuffledDocuments::draw(int64_t epoch) const {
   const auto offsets = dataset_->offsets();
   Order order{epoch, {}, {}};
-  order.documents.resize(static_cast<size_t>(dataset_->documents()));
+  order.documents.resize(dataset_->documents());
   std::iota(order.documents.begin(), order.documents.end(), 0);
   const Philox random(seed_, Purpose::shuffle, "documents", static_cast<uint64_t>(epoch));
   for (size_t i = order.documents.size(); i > 1; --i) {
@@ -131,14 +132,14 @@ ShuffledDocuments::Order ShuffledDocuments::draw(int64_t epoch) const {
   int64_t start = 0;
   for (int64_t d : order.documents) {
     order.starts.push_back(start);
-    start += offsets[static_cast<size_t>(d) + 1] - offsets[static_cast<size_t>(d)];
+    start += offsets[d + 1] - offsets[d];
   }
   return order;
 }
 
 std::shared_ptr<const ShuffledDocuments::Order> ShuffledDocuments::order(int64_t epoch) const {
   const std::lock_guard lock(mutex_);
-  auto& kept = orders_[static_cast<size_t>(epoch % 2)];
+  auto& kept = orders_[epoch % 2];
   if (!kept || kept->epoch != epoch) kept = std::make_shared<const Order>(draw(epoch));
   return kept;
 }
@@ -147,12 +148,12 @@ void ShuffledDocuments::fill(int64_t index, const Row& row) const {
   const auto offsets = dataset_->offsets();
   RowBuilder builder(*dataset_, context_, packing_);
   int64_t epoch = index * context_ / dataset_->tokens();
-  int64_t at = index * context_ % dataset_->tokens();  // within the epoch
+  int64_t at = index * context_ % dataset_->tokens();  // position within the epoch
   while (builder.missing() > 0) {
     const auto order = this->order(epoch);
-    for (auto slot = static_cast<size_t>(document_at(order->starts, at));
-         slot < order->documents.size() && builder.missing() > 0; ++slot) {
-      const auto document = static_cast<size_t>(order->documents[slot]);
+    for (size_t slot = document_at(order->starts, at); slot < order->documents.size() && builder.missing() > 0;
+         ++slot) {
+      const size_t document = order->documents[slot];
       const int64_t skipped = at - order->starts[slot];
       const int64_t count = offsets[document + 1] - offsets[document] - skipped;
       if (count > 0) at += builder.append(offsets[document] + skipped, count);
@@ -174,7 +175,7 @@ void SequentialSource::fill(int64_t index, const Row& row) const {
   const auto offsets = dataset_->offsets();
   RowBuilder builder(*dataset_, context_, packing_);
   int64_t at = index * context_;
-  for (auto d = static_cast<size_t>(document_at(offsets, at)); d + 1 < offsets.size() && builder.missing() > 0; ++d) {
+  for (size_t d = document_at(offsets, at); d + 1 < offsets.size() && builder.missing() > 0; ++d) {
     if (offsets[d + 1] > at) at += builder.append(at, offsets[d + 1] - at);
   }
   builder.write(row);

@@ -13,8 +13,8 @@
 namespace hexad::data {
 
 enum class Packing : uint8_t {
-  isolated,  // documents in a sequence do not see each other; after end-of-document nothing is predicted
-  joined,    // a sequence is one run of text; the next document's first token is predicted from the previous one's end
+  isolated,  // documents of a sequence do not see each other; nothing is predicted after end-of-document
+  joined,    // a sequence is one text; a document's first token is predicted from the end of the previous document
 };
 
 enum class Shuffle : uint8_t {
@@ -22,19 +22,21 @@ enum class Shuffle : uint8_t {
   documents,  // ShuffledDocuments
 };
 
-/// The endless stream epoch 0, epoch 1, ... cut into sequences, which are visited in pseudo-random order. An epoch is
-/// every document once, in file order from a document drawn from (seed, epoch) on, and around; piece i is tokens
-/// [i c, i c + c] of the stream, its last token being only a target. So every token of an epoch is in one piece and
-/// predicted once (save documents' first ones, if isolated), an epoch's tail shares a piece with the head of the next
-/// epoch, a document longer than the context goes on in the next piece (with positions from 0), pieces begin elsewhere
-/// in every epoch, and a dataset shorter than the context fills a piece with several epochs.
+/// Cuts the endless stream epoch 0, epoch 1, ... into sequences and visits them in pseudo-random order. An epoch
+/// contains every document once, in file order, starting at a document drawn from (seed, epoch) and wrapping around.
+/// Piece i has tokens [i c, i c + c] of the stream; its last token is only a target.
 ///
-/// The pieces whose first token is of epoch e are the sequences of the same indices, in an order drawn from (seed, e):
-/// global sequence i is the piece that a Permutation of those numbers gives it. Nothing is stored of the order; a
-/// sequence takes O(log documents) time for each document in it.
+/// Every token of an epoch is therefore in one piece and is predicted once; if documents are isolated, first tokens of
+/// documents are not predicted. The end of an epoch shares a piece with the start of the next epoch. A document longer
+/// than the context continues in the next piece, with positions from 0. Pieces have different boundaries in each epoch.
+/// A dataset shorter than the context fills a piece with several epochs.
+///
+/// The pieces whose first token is in epoch e are the sequences of the same indices, in an order drawn from (seed, e).
+/// A Permutation of these indices assigns a piece to global sequence i. The order is not stored. Making a sequence
+/// takes O(log documents) time for each of its documents.
 class ShuffledSequences final : public Source {
  public:
-  /// Throws Error(data) when the dataset has no token. context >= 1.
+  /// Throws Error(data) if the dataset has no token. context >= 1.
   ShuffledSequences(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing, uint64_t seed);
 
   int64_t context() const override { return context_; }
@@ -53,12 +55,12 @@ class ShuffledSequences final : public Source {
   uint64_t seed_;
 };
 
-/// The same stream visited from its beginning on, but with the documents of an epoch in an order drawn from
-/// (seed, epoch): a document's sequences follow each other, so a long one fills consecutive batches. Keeps two numbers
-/// a document for each of two epochs.
+/// Visits the same stream from its beginning, but with the documents of each epoch in an order drawn from (seed,
+/// epoch). A document's sequences follow each other, so a long document fills consecutive batches. Stores two numbers
+/// per document for each of two epochs.
 class ShuffledDocuments final : public Source {
  public:
-  /// Throws Error(data) when the dataset has no token. context >= 1.
+  /// Throws Error(data) if the dataset has no token. context >= 1.
   ShuffledDocuments(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing, uint64_t seed);
 
   int64_t context() const override { return context_; }
@@ -67,7 +69,7 @@ class ShuffledDocuments final : public Source {
   void fill(int64_t index, const Row& row) const override;
 
  private:
-  // The documents of one epoch in their order, and where each starts in the epoch.
+  // The documents of one epoch in their order, and their starts in the epoch.
   struct Order {
     int64_t epoch;
     std::vector<int64_t> documents;
@@ -81,15 +83,15 @@ class ShuffledDocuments final : public Source {
   Packing packing_;
   uint64_t seed_;
   mutable std::mutex mutex_;                                      // guards orders_
-  mutable std::array<std::shared_ptr<const Order>, 2> orders_{};  // of the last even and the last odd epoch
+  mutable std::array<std::shared_ptr<const Order>, 2> orders_{};  // orders of the last even and the last odd epoch
 };
 
-/// The documents in file order, once: for held-out text. Every token that has a predecessor (isolated: in its document)
-/// is a target exactly once. The last sequence is filled up with the last id of the vocabulary (the mask
-/// token, which is no text) in a document of its own, its targets ignored.
+/// Visits the documents once, in file order: for held-out text. Every token that has a predecessor (if isolated: in its
+/// document) is a target exactly once. The last sequence is padded with the last id of the vocabulary (the mask token,
+/// which is not text). The padding is a separate document whose targets are ignored.
 class SequentialSource final : public Source {
  public:
-  /// Throws Error(data) when the dataset has fewer than 2 tokens: nothing to predict.
+  /// Throws Error(data) if the dataset has fewer than 2 tokens, because nothing can be predicted.
   SequentialSource(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing);
 
   int64_t context() const override { return context_; }

@@ -7,12 +7,12 @@
 namespace hexad::data {
 namespace {
 
-// Four hide every structure of a large domain (Luby and Rackoff); small ones need more.
+// Four rounds hide every structure of a large domain (Luby and Rackoff). Small domains need more.
 constexpr uint64_t rounds = 8;
 
 uint64_t ceiling_of_root(uint64_t n) {
   auto root = static_cast<uint64_t>(std::sqrt(static_cast<double>(n)));
-  while (root * root > n) --root;  // doubles have 53 bits
+  while (root * root > n) --root;  // the double may be too large, because it has only 53 bits
   while (root * root < n) ++root;
   return root;
 }
@@ -30,7 +30,7 @@ Permutation::Permutation(int64_t count, base::Philox random)
 uint64_t Permutation::once(uint64_t index) const {
   uint64_t left = index / right_, right = index % right_;
   for (uint64_t round = 0; round < rounds; round += 2) {
-    // Halves are below 2^32, so every (round, half) has a random number of its own.
+    // Halves are below 2^32, so every (round, half) has its own random number.
     left = (left + random_.below(round << 32 | right, left_)) % left_;
     right = (right + random_.below((round + 1) << 32 | left, right_)) % right_;
   }

@@ -1,4 +1,4 @@
-// A pseudo-random order of 0 ... n - 1 that is computed, not stored.
+// Pseudo-random order of 0 ... n - 1 that is computed, not stored.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace hexad::data {
 
-/// A keyed permutation in O(1) memory and, on average, O(1) time: a Feistel network whose halves are numbers below a
-/// and b, a b being the least such product of about equal factors that is no less than n, with Philox as its round
-/// function; a value that leaves [0, n) goes through it again until it is back (Black, Rogaway, "Ciphers with arbitrary
-/// finite domains", CT-RSA 2002: the generalized Feistel cipher, and cycle walking).
+/// A keyed permutation in O(1) memory and, on average, O(1) time. It is a Feistel network with Philox as its round
+/// function. Its halves are numbers below a and b, where a b is the least product of about equal factors with a b >= n.
+/// A value outside [0, n) goes through the network again until it is inside. Source: Black, Rogaway, "Ciphers with
+/// arbitrary finite domains", CT-RSA 2002 (generalized Feistel cipher and cycle walking).
 class Permutation {
  public:
-  /// Permutes 0 ... count - 1, drawn from `random` alone. count >= 0.
+  /// Permutes 0 ... count - 1. The order depends only on `random` and `count`. count >= 0.
   Permutation(int64_t count, base::Philox random);
 
-  /// 0 <= index < count; throws std::logic_error otherwise.
+  /// Returns the number at `index`. Throws std::logic_error unless 0 <= index < count.
   int64_t operator()(int64_t index) const;
 
  private:

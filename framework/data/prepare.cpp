@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/path_problem.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/file.h"
 #include "framework/data/input_problems.h"
@@ -37,8 +38,7 @@ void check(const PrepareOptions& o) {
          least_split_bytes, " and more");
   }
   if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
-    fail(ExitCode::usage,
-         "prepare: --split separator needs the line that stands between documents, --separator, which ", "is empty");
+    fail(ExitCode::usage, "prepare: --split separator needs --separator, the line between documents, which is empty");
   }
 }
 
@@ -49,7 +49,7 @@ InputRules rules_of(const PrepareOptions& o) {
   return {o.inputs, o.output, o.include, o.exclude, o.follow_links, o.binary};
 }
 
-// Runs over all documents of all files; the text of one file is in memory at a time.
+// Visits all documents of all files. The text of one file is in memory at a time.
 class Corpus {
  public:
   Corpus(const PrepareOptions& options, const Progress& progress)
@@ -61,19 +61,19 @@ class Corpus {
   const InputFiles& inputs() const { return inputs_; }
   int64_t files() const { return std::ssize(inputs_.taken); }
 
-  /// Calls f(file, contents), and may change what is known of the file.
+  /// Calls f(file, contents). `f` may change the recorded properties of the file.
   template <class F>
   void for_each_file(std::string_view stage, F&& f) {
     int64_t done = 0;
     progress_({stage, done, total_bytes_});
     for (InputFile& file : inputs_.taken) {
       const std::string contents = read_file(file.path);
-      f(file, options_.binary ? contents : without_mark(contents));
+      f(file, options_.binary ? contents : without_byte_order_mark(contents));
       done += static_cast<int64_t>(contents.size());
       progress_({stage, done, total_bytes_});
     }
   }
-  /// Calls f for each document of one file, empty ones too.
+  /// Calls f for each document of one file, including empty ones.
   void for_each_document_of(const InputFile& file, std::string_view contents, const TakeDocument& f,
                             const TakeProblem& bad) const {
     if (file.form == TextForm::text) return data::for_each_document(contents, options_.split, f);
@@ -81,12 +81,12 @@ class Corpus {
     const auto take = [&](std::string_view text, int64_t number) {
       if (!options_.binary && text.find('\0') != text.npos)
         return bad(cat(place_of(file.form, file.path, number), ": \"", options_.jsonl_key,
-                       "\" is no text: it has a zero byte"));
+                       "\" is not text: it has a zero byte"));
       data::for_each_document(text, split, f);
     };
     for_each_json_text(file.form, contents, file.path, options_.jsonl_key, take, bad);
   }
-  /// Empty documents are left out.
+  /// Calls `f` for each document that is not empty.
   template <class F>
   void for_each_document(std::string_view stage, F&& f) {
     for_each_file(stage, [&](const InputFile& file, std::string_view contents) {
@@ -104,8 +104,8 @@ class Corpus {
   int64_t total_bytes_ = 0;
 };
 
-// A document is held out when its hash is below `threshold`. The threshold is the asked fraction of all hashes, moved
-// just enough that neither part is empty: small corpora have few documents.
+// Rule for held-out documents: the hash is below `threshold`. The threshold is the requested fraction of all hashes,
+// moved just enough that neither part is empty, because a small corpus has few documents.
 struct HeldOutRule {
   uint64_t threshold = 0;
 
@@ -116,7 +116,7 @@ struct Scan {
   Digest inputs;
   int64_t empty_documents = 0;
   HeldOutRule held_out;
-  std::vector<std::string> unnamed_json;  // files of JSON lines, most likely, whose names do not say so
+  std::vector<std::string> unnamed_json;  // files that are probably JSON lines, but have another ending
 };
 
 // Collects the problems of one file.
@@ -154,7 +154,7 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
     inputs.add(&digest, sizeof digest);
     file.form = form_of(file.path, contents, options.jsonl_key);
     if (is_unnamed_json(file.form, contents, options.jsonl_key)) result.unnamed_json.push_back(file.path);
-    if (file.form != TextForm::text) {  // the same bytes under another name are other documents
+    if (file.form != TextForm::text) {  // the same bytes in another form are other documents
       const Digest key = digest_of(options.jsonl_key);
       inputs.add(&key, sizeof key);
     }
@@ -178,7 +178,7 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
     const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
     if (*least == *most) {
       const std::string what = hashes.size() == 1 ? "is one document" : cat("has ", hashes.size(), " equal documents");
-      fail(ExitCode::data, options.inputs.front(), ": ", what, ", of which no part can be held out; cut ",
+      fail(ExitCode::data, options.inputs.front(), ": ", what, ", so no part can be held out; cut ",
            hashes.size() == 1 ? "it" : "them", " into shorter documents (at most ", options.split.longest_bytes,
            " bytes now) or give --heldout 0");
     }
@@ -190,7 +190,12 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
 
 std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpus& corpus, HeldOutRule held_out) {
   if (options.tokenizer == "bytes") return make_byte_tokenizer();
-  if (options.tokenizer != "bpe") return load_tokenizer(options.tokenizer);
+  if (options.tokenizer != "bpe") {
+    if (base::file_problem(options.tokenizer) == "no such file")
+      fail(ExitCode::data, options.tokenizer, ": there is no such file; --tokenizer takes bpe, bytes or the path of a ",
+           "tokenizer.json");
+    return load_tokenizer(options.tokenizer);
+  }
   BpeTrainer trainer;
   corpus.for_each_document("training the tokenizer", [&](std::string_view document) {
     if (!held_out(document)) trainer.add(document);
@@ -224,17 +229,16 @@ class PartWriter {
 
 std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
 
-// A held-out part that says little of the text, or takes much of it.
+// Warns if the held-out part is too small for a meaningful loss, or is a large share of the text.
 void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std::vector<std::string>& warnings) {
   constexpr int64_t few_tokens = 2000;
   const PreparedPart& part = s.heldout;
   if (part.documents == 0) return;
   if (part.documents == 1 || part.tokens < few_tokens)
-    warnings.push_back(cat(
-        "the held-out part is ", part.documents, part.documents == 1 ? " document" : " documents", " of ", part.tokens,
-        " tokens, too little for a held-out loss that says something: give more text, a "
-        "larger --heldout (",
-        options.heldout, " now) or shorter documents (--split-bytes, ", options.split.longest_bytes, " now)"));
+    warnings.push_back(
+        cat("the held-out part is ", part.documents, part.documents == 1 ? " document" : " documents", " of ",
+            part.tokens, " tokens, too little for a meaningful held-out loss: give more text, a larger --heldout (",
+            options.heldout, " now) or shorter documents (--split-bytes, ", options.split.longest_bytes, " now)"));
   const double share = static_cast<double>(part.text_bytes) / static_cast<double>(part.text_bytes + s.train.text_bytes);
   if (share > 2 * options.heldout + 0.05)
     warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
@@ -243,8 +247,8 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
   if (share < options.heldout / 2)
     warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
                            percent(options.heldout),
-                           " that --heldout asks for: documents are drawn, whatever their "
-                           "length, and long ones fell to training; --split-bytes (",
+                           " that --heldout asks for: documents are drawn whatever their length, and long ones went to "
+                           "training; --split-bytes (",
                            options.split.longest_bytes, " now) makes them shorter"));
 }
 

@@ -19,20 +19,20 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t largest_summary = int64_t{1} << 30;  // it lists millions of files
+constexpr int64_t largest_summary = int64_t{1} << 30;  // the summary may list millions of files
 
 std::string in(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-// A link, too, wherever it leads.
+// True if `path` exists. A link counts, whatever its target.
 bool is_there(const std::string& path) {
-  std::error_code error;  // what cannot be looked at cannot be written either, which says why
+  std::error_code error;  // if a path cannot be examined, writing to it fails too and reports the reason
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
 std::string text_of(const Json& json, int indent = -1) {
-  return json.dump(indent, ' ', true, Json::error_handler_t::replace);  // names of files may be no UTF-8
+  return json.dump(indent, ' ', true, Json::error_handler_t::replace);  // names of files may not be UTF-8
 }
 
 Json to_json(const PreparedPart& part) {
@@ -42,14 +42,14 @@ Json to_json(const PreparedPart& part) {
           {"fingerprint", part.fingerprint}};
 }
 
-// Paths, by the form of the files.
+// Returns the paths, grouped by the form of the files.
 Json taken(const InputFiles& files) {
   Json json = Json::object();
   for (const InputFile& file : files.taken) json[std::string(name_of(file.form))].push_back(file.path);
   return json;
 }
 
-// Paths, by the reason.
+// Returns the paths, grouped by the reason.
 Json not_taken(const InputFiles& files) {
   Json json = Json::object();
   for (const SkippedFile& file : files.skipped)
@@ -57,7 +57,7 @@ Json not_taken(const InputFiles& files) {
   return json;
 }
 
-// By the names that the command line has for them; without those that have no effect.
+// Returns the settings by their names on the command line, without settings that have no effect.
 Json settings(const PrepareOptions& o) {
   std::string rule;
   for (const auto& [value, name] : enum_names(DocumentRule{})) {
@@ -78,7 +78,7 @@ PreparedPart part_of(const std::string& path) {
   return {dataset.documents(), dataset.tokens(), dataset.text_bytes(), dataset.fingerprint().to_string()};
 }
 
-// The summary as it lies there; null when there is none that can be read.
+// Returns the summary in `folder`; null if there is no readable one.
 Json summary_in(const std::string& folder) {
   try {
     return Json::parse(read_file(in(folder, summary_file_name), largest_summary));
@@ -89,10 +89,10 @@ Json summary_in(const std::string& folder) {
   }
 }
 
-// "2026-11-23 06:52 UTC"
+// Returns the time of writing: "2026-11-23 06:52 UTC".
 std::string written_at(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return "at a time not known";
+  if (::stat(path.c_str(), &status) != 0) return "at an unknown time";
   return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(status.st_mtime));
 }
 
@@ -102,14 +102,14 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
-    if (!before["settings"].contains(key)) continue;  // had no effect, or an older program wrote it
+    if (!before["settings"].contains(key)) continue;  // it had no effect, or an older program wrote the summary
     const Json old = before["settings"][key];
     if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
   }
   return found.empty() ? "the text" : fmt::format("{}", fmt::join(found, ", "));
 }
 
-// Describes the contents of `folder` in a sentence.
+// Returns a sentence that describes the contents of `folder`.
 std::string description(const std::string& folder, const Json& summary) try {
   const auto tokens = [&](const char* part) { return summary.at(part).at("tokens").get<int64_t>(); };
   std::string sources;
@@ -123,7 +123,7 @@ std::string description(const std::string& folder, const Json& summary) try {
   for (std::string_view name : prepared_file_names) {
     if (is_there(in(folder, name))) files.push_back(cat(name, " (", written_at(in(folder, name)), ")"));
   }
-  return fmt::format("a dataset that does not say from what it was made: {}", fmt::join(files, ", "));
+  return fmt::format("a dataset that does not record its input: {}", fmt::join(files, ", "));
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest 
     const bool sound = json.at("tokenizer") == summary.tokenizer && json.at("train") == to_json(summary.train) &&
                        json.at("heldout") == to_json(summary.heldout);
     return sound ? std::optional(summary) : std::nullopt;
-  } catch (const Error&) {  // missing or damaged: must be made again
+  } catch (const Error&) {  // missing or damaged, so the dataset must be made again
     return std::nullopt;
   } catch (const Json::exception&) {
     return std::nullopt;
@@ -185,8 +185,8 @@ void refuse_to_replace(const PrepareOptions& options, Digest request) {
   if (summary.is_object() && summary.value("request", Json()) == request.to_string()) return;
   fail(ExitCode::usage, options.output, ": holds ", description(options.output, summary),
        ". What differs now: ", differences(summary, options),
-       ". Choose another --output; --force replaces the dataset, and runs that were trained on it can then neither go "
-       "on nor be evaluated");
+       ". Choose another --output; --force replaces the dataset, but runs that were trained on it can then be neither "
+       "continued nor evaluated");
 }
 
 }  // namespace hexad::data

@@ -1,4 +1,4 @@
-// Cuts text into the pieces inside which byte-pair merges happen.
+// Division of text into pieces. Byte-pair merges happen only inside a piece.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,20 @@
 
 namespace hexad::data {
 
-/// No piece is longer, so encoding a megabyte of one letter stays linear and no token grows past this.
+/// Maximum bytes of a piece. It bounds the length of tokens, and keeps the time of encoding a megabyte of one letter
+/// linear.
 inline constexpr size_t longest_piece = 128;
 
-/// The length of the first piece of non-empty `text`: at least 1. Follows GPT-2's rules with digits grouped by three:
-/// a word, a number or a run of punctuation, each with at most one space before it; 's 't 're 've 'm 'll 'd; a run of
-/// white space, which leaves its last space to the next piece. Decided by bytes, so invalid UTF-8 needs no special
-/// case: a byte above 127 is a letter, except in U+2000..U+2BFF (dashes, quotes, arrows, box drawing).
+/// Returns the length of the first piece of non-empty `text`, at least 1. Follows GPT-2's rules, except that digits are
+/// grouped by three. A piece is one of:
+/// - a word, a number or a run of punctuation, each with at most one space before it;
+/// - one of 's 't 're 've 'm 'll 'd;
+/// - a run of white space, whose last space goes to the next piece.
+/// The rules use bytes, so invalid UTF-8 needs no special case. A byte above 127 is a letter, except in U+2000..U+2BFF
+/// (dashes, quotes, arrows, box drawing).
 size_t first_piece(std::string_view text);
 
-/// Calls f(piece) for all pieces in order; their concatenation is `text`.
+/// Calls f(piece) for all pieces in order. Their concatenation is `text`.
 template <class F>
 void for_each_piece(std::string_view text, F&& f) {
   while (!text.empty()) {
@@ -28,7 +32,7 @@ void for_each_piece(std::string_view text, F&& f) {
   }
 }
 
-/// A map from pieces that is searched by string_view without making a string.
+/// Hash for a map from pieces that is searched by string_view without making a string.
 struct PieceHash : std::hash<std::string_view> {
   using is_transparent = void;
 };

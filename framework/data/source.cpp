@@ -8,12 +8,12 @@ namespace hexad::data {
 using namespace base;
 
 Batch::Batch(int64_t count_, int64_t context_) : count(count_), context(context_) {
-  for (auto* column : {&ids, &targets, &first, &last, &positions}) column->resize(static_cast<size_t>(count * context));
+  for (auto* column : {&ids, &targets, &first, &last, &positions}) column->resize(count * context);
 }
 
 Row Batch::row(int64_t sequence) {
   const auto part = [&](std::vector<int32_t>& column) {
-    return std::span(column).subspan(static_cast<size_t>(sequence * context), static_cast<size_t>(context));
+    return std::span(column).subspan(sequence * context, context);
   };
   return {part(ids), part(targets), part(first), part(last)};
 }
@@ -26,7 +26,7 @@ int64_t Batch::document_count() const {
   int64_t documents = 0;
   for (int64_t t = 0; t < count * context; ++t) {
     const int64_t position = t % context;
-    const auto i = static_cast<size_t>(t);
+    const size_t i = t;
     if (first[i] == position) {
       const bool follows = position == 0 || last[i - 1] == position;
       if (!follows || last[i] <= position || last[i] > context) return 0;
@@ -42,7 +42,7 @@ int64_t Batch::document_count() const {
 int64_t Batch::target_bytes(std::span<const int32_t> bytes_per_id) const {
   int64_t bytes = 0;
   for (int32_t target : targets) {
-    if (target != ignored) bytes += bytes_per_id[static_cast<size_t>(target)];
+    if (target != ignored) bytes += bytes_per_id[target];
   }
   return bytes;
 }
@@ -54,7 +54,7 @@ Batch Source::batch(int64_t begin, int64_t count) const {
   for (int64_t s = 0; s < count; ++s) {
     fill(begin + s, batch.row(s));
     for (int64_t t = s * context(); t < (s + 1) * context(); ++t) {
-      const auto i = static_cast<size_t>(t);
+      const size_t i = t;
       batch.positions[i] = static_cast<int32_t>(t - s * context()) - batch.first[i];
     }
   }

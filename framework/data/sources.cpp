@@ -10,7 +10,7 @@ using namespace base;
 
 namespace {
 
-// A source whose sequences are not trusted: nobody looks at ids again where the embedding and the loss run on a device.
+// A source that checks its sequences, because embedding and loss do not check ids on a device.
 class CheckedSource final : public Source {
  public:
   CheckedSource(std::string name, int64_t vocab, bool repeats, std::shared_ptr<const Source> source)
@@ -39,7 +39,7 @@ class CheckedSource final : public Source {
       refuse("target ", row.targets[t], " is neither below the vocabulary (model.vocab: ", vocab_, ") nor ", ignored);
     const auto at = static_cast<int32_t>(t), end = static_cast<int32_t>(row.ids.size());
     if (row.first[t] < 0 || row.first[t] > at || row.last[t] <= at || row.last[t] > end)
-      refuse("its document is [", row.first[t], ", ", row.last[t], "), which it is not in");
+      refuse("its document is [", row.first[t], ", ", row.last[t], "), which does not contain it");
   }
 
   std::string name_;
@@ -56,37 +56,39 @@ std::vector<int32_t> contents(const Source& source, int64_t index) {
   return all;
 }
 
-// Resuming and other layouts ask for sequences in another order, and again.
+// Throws Error(data) if a sequence changes when it is read again. Resumed runs and other layouts read sequences again
+// and in another order.
 void require_addressable(const std::string& name, const Source& source) {
   const auto first = contents(source, 0);
   if (source.size() > 1) contents(source, 1);
   if (contents(source, 0) != first)
     fail(ExitCode::data, "data.source ", name,
-         ": sequence 0 is another one when it is asked for a second time; a sequence "
-         "must depend on its index alone");
+         ": sequence 0 differs when it is read a second time; a sequence must depend only on its index");
 }
 
 }  // namespace
 
-Sources::Sources()
-    : Named("data sources", {{"synthetic", [](const SourceSpec& s) -> NamedData {
-                                return {std::make_shared<SyntheticSource>(s.vocab, s.context, s.seed)};
-                              }}}) {}
+config::OptionsOwner source_options(const std::string& name) { return {"data.source_options", "the source " + name}; }
 
-NamedData Sources::open(const std::string& name, const SourceSpec& spec) const {
-  const SourceFactory* factory = find(name);
-  if (!factory)
+Sources::Sources()
+    : Named("data sources", {{"synthetic", {.make = [](const SourceSpec& s) -> NamedData {
+                                return {std::make_shared<SyntheticSource>(s.vocab, s.context, s.seed)};
+                              }}}}) {}
+
+NamedData Sources::open(const std::string& name, const SourceContext& run,
+                        const std::vector<config::TextOption>& options) const {
+  const SourceDeclaration* declared = find(name);
+  if (!declared)
     fail(ExitCode::usage, "data.source (", config::shown(name),
          ") is no registered source; there are: ", config::nearest_first(name, names()));
-  NamedData data = (*factory)(spec);
-  spec.options.require_all_asked();
+  NamedData data = declared->make({run, {source_options(name), declared->options, options}});
   require(data.train != nullptr, "[data] the source ", name, " gave nothing to train on");
   const auto checked = [&](std::shared_ptr<const Source> source, bool repeats) -> std::shared_ptr<const Source> {
-    if (source->context() != spec.context)
+    if (source->context() != run.context)
       fail(ExitCode::data, "data.source ", name, ": has sequences of ", source->context(), " tokens, expected ",
-           spec.context, " (model.context)");
+           run.context, " (model.context)");
     if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequence");
-    auto out = std::make_shared<CheckedSource>(name, spec.vocab, repeats, std::move(source));
+    auto out = std::make_shared<CheckedSource>(name, run.vocab, repeats, std::move(source));
     require_addressable(name, *out);
     return out;
   };

@@ -8,24 +8,24 @@
 
 namespace hexad::data {
 
-/// Writes new files to a separate folder inside `folder` and moves them into place at commit(). Until then, and after
-/// any failure, the files of `folder` are as they were.
+/// Writes new files to a subfolder of `folder` and moves them into place at commit(). Until then, and after any
+/// failure, the files of `folder` are unchanged.
 class StagedFiles {
  public:
-  /// Makes `folder` when it is missing, and removes what a killed process was writing there. Throws Error(resource);
-  /// Error(usage) where such a process left files that it had moved out of their places.
+  /// Creates `folder` if it is missing, and removes unfinished files of a killed process. Throws Error(resource).
+  /// Throws Error(usage) if such a process left old files that it had moved out of place.
   explicit StagedFiles(std::string folder);
   ~StagedFiles();
   StagedFiles(const StagedFiles&) = delete;
   StagedFiles& operator=(const StagedFiles&) = delete;
 
-  /// Returns the path to write the file to that will be `name`.
+  /// Returns the path at which to write the file that commit() will call `name`.
   std::string path(std::string_view name) const;
 
-  /// Replaces the files `names`: removes the old ones in this order, then moves the new ones into place in the opposite
-  /// order. A name without a new file is gone afterwards. No old file is left when the first new one arrives: a reader
-  /// that needs the first name to read the others finds all old files, all new ones, or none. Throws Error(resource),
-  /// with the old files back in their places.
+  /// Replaces the files `names`: removes the old files in this order, then moves the new files into place in the
+  /// opposite order. A name without a new file is gone afterwards. All old files are removed before the first new file
+  /// appears. A reader that opens the first name before the others therefore finds all old files, all new files, or
+  /// none. Throws Error(resource) after moving the old files back.
   void commit(std::span<const std::string_view> names);
 
  private:
@@ -38,7 +38,7 @@ class StagedFiles {
     std::string from, to;
   };
   std::string folder_, stage_, replaced_;
-  bool made_;  // the folder
+  bool made_;  // true if this object created the folder
   std::vector<Move> moves_;
 };
 

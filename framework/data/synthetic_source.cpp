@@ -19,7 +19,7 @@ void SyntheticSource::fill(int64_t index, const Row& row) const {
   };
   int32_t current = token(0);
   for (int64_t t = 0; t < context_; ++t) {
-    const auto i = static_cast<size_t>(t);
+    const size_t i = t;
     row.ids[i] = current;
     row.targets[i] = current = token(t + 1);
     row.first[i] = 0;

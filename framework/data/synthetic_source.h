@@ -1,4 +1,4 @@
-// Random tokens: benchmarks without a corpus.
+// Random tokens for benchmarks without a corpus.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace hexad::data {
 
-/// An endless stream of ids drawn uniformly from [0, vocab_size), every sequence one document. Its loss cannot fall
+/// An endless stream of ids drawn uniformly from [0, vocab_size). Every sequence is one document. The loss cannot fall
 /// below ln(vocab_size).
 class SyntheticSource final : public Source {
  public:

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// True if eight bytes are ASCII without a zero byte: nearly all of most texts, and quickly found.
+/// True if eight bytes are ASCII without a zero byte. This fast test accepts nearly all bytes of most texts.
 bool is_plain(const char* eight_bytes) {
   constexpr uint64_t ones = 0x0101010101010101, high_bits = 0x8080808080808080;
   uint64_t word = 0;
@@ -21,7 +21,7 @@ bool is_plain(const char* eight_bytes) {
   return ((word | (word - ones)) & high_bits) == 0;
 }
 
-/// Position of the first byte that is no text, or the size.
+/// Returns the position of the first byte that is not text, or the size.
 size_t first_bad(std::string_view text) {
   size_t i = 0;
   while (i < text.size()) {
@@ -36,7 +36,7 @@ size_t first_bad(std::string_view text) {
   return i;
 }
 
-/// "UTF-16LE" and the like, from a byte order mark or from zero bytes that take turns with others.
+/// Returns "UTF-16LE" or a similar name, from a byte order mark or from zero bytes at alternating positions.
 std::string_view wide_encoding(std::string_view text) {
   if (text.starts_with("\xff\xfe\0\0"sv)) return "UTF-32LE";
   if (text.starts_with("\0\0\xfe\xff"sv)) return "UTF-32BE";
@@ -46,7 +46,7 @@ std::string_view wide_encoding(std::string_view text) {
   size_t zeros[2] = {0, 0};
   for (size_t i = 0; i < head.size(); ++i)
     if (head[i] == '\0') ++zeros[i % 2];
-  const size_t many = head.size() / 4;  // half of all places of one kind
+  const size_t many = head.size() / 4;  // half of the even or of the odd positions
   if (head.size() < 8 || zeros[0] + zeros[1] <= many) return {};
   if (zeros[0] == 0) return "UTF-16LE";
   if (zeros[1] == 0) return "UTF-16BE";
@@ -64,12 +64,12 @@ TextProblem check_text(std::string_view contents) {
   const auto lines = std::ranges::count(contents.substr(0, at), '\n');
   const bool zero = contents[at] == '\0';
   const std::string where = lines > 0 ? fmt::format(" (line {})", lines + 1) : "";
-  return {fmt::format("is no text: byte {} is 0x{:02x}{}{}", at, static_cast<unsigned char>(contents[at]),
-                      zero ? "" : ", which is no UTF-8", where),
+  return {fmt::format("is not text: byte {} is 0x{:02x}{}{}", at, static_cast<unsigned char>(contents[at]),
+                      zero ? "" : ", which is not UTF-8", where),
           zero ? "" : "`iconv -f LATIN1 -t UTF-8` converts Latin-1"};
 }
 
-std::string_view without_mark(std::string_view contents) {
+std::string_view without_byte_order_mark(std::string_view contents) {
   constexpr std::string_view mark = "\xef\xbb\xbf";
   if (contents.starts_with(mark)) contents.remove_prefix(mark.size());
   return contents;

@@ -1,4 +1,4 @@
-// A picture or an archive among texts would be learnt byte by byte.
+// Detection of files that are not text, such as pictures or archives, whose bytes a model would otherwise learn.
 #pragma once
 
 #include <string>
@@ -6,18 +6,18 @@
 
 namespace hexad::data {
 
-/// A problem of a text, and the way to mend it. Both are empty if nothing is.
+/// A problem of a text, and its remedy. Both are empty if the text has no problem.
 struct TextProblem {
-  std::string what;    // completes "FILE: ": "is no text: byte 6 is 0x00"
-  std::string remedy;  // "to convert UTF-16: iconv ..."
+  std::string what;    // completes "FILE: ", such as "is not text: byte 6 is 0x00"
+  std::string remedy;  // such as "to convert UTF-16: iconv ..."
 
   explicit operator bool() const { return !what.empty(); }
 };
 
-/// Looks at all of `contents`: the first byte that is no UTF-8, or is zero, is a problem.
+/// Checks all of `contents`. The first byte that is zero or not UTF-8 is a problem.
 TextProblem check_text(std::string_view contents);
 
-/// `contents` without the byte order mark that some programs put before UTF-8.
-std::string_view without_mark(std::string_view contents);
+/// Returns `contents` without the byte order mark that some programs put before UTF-8.
+std::string_view without_byte_order_mark(std::string_view contents);
 
 }  // namespace hexad::data

@@ -15,7 +15,7 @@ int64_t contents_bytes(const DatasetHeader& h) {
   return h.tokens * (h.bytes_per_id + (h.has_loss_mask ? 1 : 0)) + (h.documents + 1) * int64_t{sizeof(int64_t)};
 }
 
-// Widens ids stored in `bytes_per_id` bytes.
+// Returns id `i` of ids stored in `bytes_per_id` bytes each.
 int32_t id_at(const char* bytes, int bytes_per_id, int64_t i) {
   if (bytes_per_id == 2) {
     uint16_t id = 0;
@@ -58,7 +58,7 @@ void TokenDataset::read_header() {
   if (header_.vocab_size < 1 || header_.vocab_size > INT32_MAX) {
     refuse("vocabulary of ", header_.vocab_size, " ids, expected 1 to ", INT32_MAX);
   }
-  // The bound keeps the sizes below from overflowing.
+  // Bounds the counts, so that the sizes below do not overflow.
   const auto in_file = [&](int64_t n) { return n >= 0 && n <= file_.size(); };
   if (!in_file(header_.tokens) || !in_file(header_.documents) || header_.text_bytes < 0) {
     refuse("truncated or damaged: ", header_.tokens, " tokens in ", header_.documents, " documents of ",
@@ -98,7 +98,7 @@ void TokenDataset::check_contents(const FileWork& work) const {
   for (int64_t at = 0; at < total;) {
     const int64_t n = std::min<int64_t>(static_cast<int64_t>(block.size()), (at < id_bytes ? id_bytes : total) - at);
     file_.read_at(int64_t{sizeof header_} + at, block.data(), n);
-    digest.add(block.data(), static_cast<size_t>(n));
+    digest.add(block.data(), n);
     if (at < id_bytes) {
       for (int64_t i = 0; i < n / header_.bytes_per_id; ++i) {
         check_id(id_at(block.data(), header_.bytes_per_id, i), at / header_.bytes_per_id + i);
@@ -131,7 +131,7 @@ void TokenDataset::read_ids(int64_t first, std::span<int32_t> out) const {
     for (int64_t i = 0; i < n; ++i) {
       const int32_t id = id_at(block.data(), width, i);
       check_id(id, first + done + i);
-      out[static_cast<size_t>(done + i)] = id;
+      out[done + i] = id;
     }
     done += n;
   }

@@ -1,4 +1,4 @@
-// A dataset of token ids in one file, cut into documents: reader and writer.
+// Reader and writer of a dataset: token ids in one file, divided into documents.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,18 @@ namespace hexad::data {
 using base::AtomicFile;
 using base::FileWork;
 
-/// Writes a dataset document by document; the file appears when finish() returns.
+/// Writes a dataset document by document. The file appears when finish() returns.
 class TokenDatasetWriter {
  public:
-  /// `vocab_size` at most 65536 stores ids in 2 bytes, otherwise in 4. With `has_loss_mask` every document brings one.
+  /// Stores ids in 2 bytes if `vocab_size` is at most 65536, otherwise in 4. If `has_loss_mask`, every document needs a
+  /// mask.
   TokenDatasetWriter(std::string path, int64_t vocab_size, Digest tokenizer, bool has_loss_mask = false);
 
-  /// Appends a document. `text_bytes` is the size of its text. loss_mask[i] = 0 keeps token i from being a training
-  /// target. An id outside the vocabulary or a mask of another length is a std::logic_error.
+  /// Appends a document. `text_bytes` is the size of its text. loss_mask[i] = 0 excludes token i from the training
+  /// targets. Throws std::logic_error for an id outside the vocabulary or a mask of another length.
   void add_document(std::span<const int32_t> ids, int64_t text_bytes, std::span<const uint8_t> loss_mask = {});
 
-  /// Writes header and offsets and moves the file to its name; returns its fingerprint. Throws Error(resource).
+  /// Writes header and offsets and moves the file to its final name. Returns its fingerprint. Throws Error(resource).
   Digest finish();
 
  private:
@@ -38,16 +39,16 @@ class TokenDatasetWriter {
   std::vector<uint8_t> loss_mask_;
 };
 
-/// Checks of the reader beyond the header, the file's exact size and the offsets.
+/// Checks of the reader in addition to the header, the exact file size and the offsets.
 enum class DatasetCheck : uint8_t {
-  everything,  // reads the file once: the digest of its contents and the range of all ids (about 1 s per 4 GB)
-  structure,   // ids are then checked as they are read
+  everything,  // reads the file once to check the digest of its contents and the range of all ids (about 1 s per 4 GB)
+  structure,   // ids are then checked when they are read
 };
 
 struct DatasetOpenOptions {
   DatasetCheck check = DatasetCheck::everything;
   std::optional<Digest> expected = std::nullopt;  // fingerprint stored in a checkpoint
-  FileWork work = {};                             // told what is read while it is opened
+  FileWork work = {};                             // records progress of reads while the file is opened
 };
 
 /// A dataset open for reading. Every length, offset and id is checked before it is used. Thread-safe.
@@ -58,21 +59,21 @@ class TokenDataset {
 
   const std::string& path() const { return file_.path(); }
   int64_t tokens() const { return header_.tokens; }
-  /// Empty documents are legal and count.
+  /// Number of documents, including empty ones, which are legal.
   int64_t documents() const { return header_.documents; }
   int64_t text_bytes() const { return header_.text_bytes; }
   int64_t vocab_size() const { return header_.vocab_size; }
-  /// In the file: 2 or 4.
+  /// Bytes of an id in the file: 2 or 4.
   int bytes_per_id() const { return header_.bytes_per_id; }
   bool has_loss_mask() const { return header_.has_loss_mask != 0; }
   Digest tokenizer() const { return header_.tokenizer; }
   Digest fingerprint() const { return header_.header; }
-  /// documents() + 1 token offsets, the first 0, the last tokens(), never falling.
+  /// Returns documents() + 1 token offsets in ascending order: the first is 0, the last is tokens().
   std::span<const int64_t> offsets() const { return offsets_; }
 
-  /// Fills `out` with the ids from token `first` on. Throws Error(data) when the file shrank or an id is out of range.
+  /// Fills `out` with the ids from token `first`. Throws Error(data) if the file shrank or an id is out of range.
   void read_ids(int64_t first, std::span<int32_t> out) const;
-  /// The same for the loss mask (1 = may be a target), all ones in a dataset without one.
+  /// Like read_ids(), for the loss mask (1 = may be a target). A dataset without a mask gives ones.
   void read_loss_mask(int64_t first, std::span<uint8_t> out) const;
 
  private:

@@ -23,7 +23,7 @@ class ByteTokenizer final : public Tokenizer {
   int32_t vocab_size() const override { return 258; }
   std::string_view bytes_of(int32_t id) const override {
     check_id(id);
-    return id < text_ids() ? std::string_view(&bytes_[static_cast<size_t>(id)], 1) : std::string_view();
+    return id < text_ids() ? std::string_view(&bytes_[id], 1) : std::string_view();
   }
   TokenizerContents contents() const override { return {"bytes", {}}; }
 
@@ -48,7 +48,7 @@ void Tokenizer::check_id(int32_t id) const {
 std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
-  if (const std::string problem = why_no_file(path); problem == "no such file")
+  if (const std::string problem = file_problem(path); problem == "no such file")
     fail(ExitCode::data, path, ": there is no such file; `hexad prepare` writes a dataset's tokenizer beside it");
   TokenizerContents contents = read_tokenizer_file(path);
   if (contents.kind == "bytes") return make_byte_tokenizer();
@@ -56,7 +56,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
 }
 
 std::vector<int32_t> bytes_per_id(const Tokenizer& tokenizer) {
-  std::vector<int32_t> bytes(static_cast<size_t>(tokenizer.vocab_size()));
+  std::vector<int32_t> bytes(tokenizer.vocab_size());
   for (size_t id = 0; id < bytes.size(); ++id) {
     bytes[id] = static_cast<int32_t>(tokenizer.bytes_of(static_cast<int32_t>(id)).size());
   }

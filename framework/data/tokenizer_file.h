@@ -9,7 +9,7 @@
 
 namespace hexad::data {
 
-/// Tokens `left` and `right`, side by side, become one new token.
+/// A merge of two tokens: adjacent tokens `left` and `right` become one new token.
 struct Merge {
   int32_t left;
   int32_t right;
@@ -17,7 +17,7 @@ struct Merge {
   bool operator==(const Merge&) const = default;
 };
 
-/// All that a tokenizer is: everything that encode() and decode() depend on.
+/// The complete state of a tokenizer: encode() and decode() depend on nothing else.
 struct TokenizerContents {
   std::string kind;           // "bytes" or "bpe"
   std::vector<Merge> merges;  // in order of priority; merge i makes id 256 + i
@@ -25,11 +25,11 @@ struct TokenizerContents {
   Digest digest() const;
 };
 
-/// Throws Error(resource).
+/// Writes a tokenizer file. Throws Error(resource).
 void write_tokenizer_file(const std::string& path, const TokenizerContents& contents);
 
-/// Throws Error(data) naming `path` and what is wrong: not JSON, other format, newer version, missing or mistyped keys,
-/// a merge of ids that do not exist yet, a digest that does not match.
+/// Reads a tokenizer file. Throws Error(data) naming `path` and the problem. Problems are: not JSON, another format, a
+/// newer version, missing or mistyped keys, a merge of ids that do not exist yet, a wrong digest.
 TokenizerContents read_tokenizer_file(const std::string& path);
 
 }  // namespace hexad::data

@@ -39,7 +39,7 @@ class Opener {
     data_.train = parts.size() == 1 ? parts.front().source : std::make_shared<MixtureSource>(std::move(parts));
     if (!heldout_.empty()) data_.heldout = std::make_shared<ConcatenatedSource>(std::move(heldout_));
     if (config_.mlm_probability > 0) {
-      // A seed of its own: the held-out masks are the same in every run, so that losses compare.
+      // The held-out masks have a fixed seed. They are equal in all runs, so that losses can be compared.
       data_.train = masked(data_.train, options_.seed);
       if (data_.heldout) data_.heldout = masked(data_.heldout, 0);
     }
@@ -65,8 +65,8 @@ class Opener {
       fail(ExitCode::data, path, ": was made with tokenizer ", dataset->tokenizer(), ", but ", tokenizer_file_name,
            " beside it is ", tokenizer_->fingerprint());
     }
-    // Reading checks every id against the file's own vocabulary. With this no id is outside of the model's, which
-    // nobody looks at again where the embedding and the loss run on a device.
+    // Reading checks every id against the file's own vocabulary. This check ensures that all ids are in the model's
+    // vocabulary; on a device, embedding and loss do not check ids again.
     if (dataset->vocab_size() > tokenizer_->vocab_size()) {
       fail(ExitCode::data, path, ": has a vocabulary of ", dataset->vocab_size(), " ids, but ", tokenizer_file_name,
            " beside it has ", tokenizer_->vocab_size());
@@ -83,7 +83,7 @@ class Opener {
     const auto expected = options_.expected ? std::optional((*options_.expected)[part]) : std::nullopt;
     auto dataset = open_file(in(folder, train_file_name), expected);
     data_.fingerprints.push_back(dataset->fingerprint());
-    const uint64_t seed = options_.seed + part;  // equal datasets in a mixture must not walk in step
+    const uint64_t seed = options_.seed + part;  // gives equal datasets of a mixture different orders
     if (config_.order() == Shuffle::documents) {
       return std::make_shared<ShuffledDocuments>(std::move(dataset), options_.context, config_.packing, seed);
     }
@@ -92,7 +92,7 @@ class Opener {
 
   void open_heldout(const std::string& folder) {
     const std::string path = in(folder, heldout_file_name);
-    std::error_code error;  // what is there and cannot be opened says so
+    std::error_code error;  // if an existing file cannot be opened, the error is reported later
     if (!std::filesystem::exists(path, error) && !error) return data_.missing_heldout.push_back(path);
     heldout_.push_back(
         std::make_shared<SequentialSource>(open_file(path, std::nullopt), options_.context, config_.packing));
@@ -126,9 +126,10 @@ void check(const DataConfig& data, config::Problems& problems) {
   const int given = (data.dataset.empty() ? 0 : 1) + (data.mixture.empty() ? 0 : 1) + (data.synthetic ? 1 : 0) +
                     (data.source.empty() ? 0 : 1);
   if (given != 1) {
-    problems.add("data.dataset", cat("must be given, or else data.mixture, data.synthetic or data.source: exactly one "
-                                     "of the four, not ",
-                                     given));
+    problems.add(
+        "data.dataset",
+        cat("must be given, or data.mixture, data.synthetic or data.source instead: exactly one of the four, not ",
+            given));
   }
   if (data.registered() && data.mlm_probability > 0) {
     problems.add("data.mlm_probability", cat("must be 0 with ", data.synthetic ? "data.synthetic" : "data.source",
@@ -142,11 +143,8 @@ void check(const DataConfig& data, config::Problems& problems) {
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options, const Sources& sources) {
   if (config.registered()) {
     const std::string name = config.source_name();
-    NamedData data =
-        sources.open(name, {.context = options.context,
-                            .vocab = options.vocab_size,
-                            .seed = options.seed,
-                            .options = {"data.source_options", "the source " + name, config.source_options}});
+    NamedData data = sources.open(name, {.context = options.context, .vocab = options.vocab_size, .seed = options.seed},
+                                  config.source_options);
     return {.train = std::move(data.train), .heldout = std::move(data.heldout)};
   }
   std::vector<MixtureEntry> entries = config.mixture;

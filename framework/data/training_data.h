@@ -1,4 +1,4 @@
-// Data that a recipe's `data` section names: opened, checked against each other, ready to draw sequences from.
+// Data of a recipe's `data` section: opened, checked against each other, ready to draw sequences from.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,26 @@ namespace hexad::data {
 
 struct TrainingData {
   std::shared_ptr<const Source> train;
-  std::shared_ptr<const Source> heldout = nullptr;       // null when nothing is held out
-  std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null of a registered source
-  std::vector<std::string> missing_heldout = {};         // files that are not there: nothing is held out of their data
-  std::vector<Digest> fingerprints = {};                 // of the train files, in the recipe's order: for checkpoints
+  std::shared_ptr<const Source> heldout = nullptr;       // null if nothing is held out
+  std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null if the source is a registered one
+  std::vector<std::string> missing_heldout = {};         // missing files; their datasets have no held-out part
+  std::vector<Digest> fingerprints = {};                 // of the train files in the recipe's order; for checkpoints
 };
 
 struct TrainingDataOptions {
   int64_t context;     // tokens in a sequence
-  int64_t vocab_size;  // of the model; at least the tokenizer's
+  int64_t vocab_size;  // size of the model's vocabulary; at least that of the tokenizer
   uint64_t seed = 0;
   std::optional<std::vector<Digest>> expected = std::nullopt;  // fingerprints stored in a checkpoint
-  FileWork work = {};                                          // told what is read
+  FileWork work = {};                                          // records progress of reads
 };
 
-/// Throws Error(data) naming the file and the problem: missing or damaged files, a dataset made with another tokenizer
-/// than its folder's or its mixture's or with more ids, changes since the checkpoint; Error(usage) when the model's
-/// vocabulary is smaller than the tokenizer's, or the masked-LM objective meets a dataset with a loss mask.
-/// `sources` holds what data.source may name; what it throws is there.
+/// Opens the data of `config`. `sources` holds the sources that data.source may name; errors of these sources are
+/// passed on.
+/// Throws Error(data), naming the file, in these cases: a file is missing or damaged; a dataset was made with another
+/// tokenizer than that of its folder or mixture, or has more ids; a file changed since the checkpoint.
+/// Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's. Throws it also if the masked-LM
+/// objective is used with a dataset that has a loss mask.
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options,
                                 const Sources& sources = {});
 

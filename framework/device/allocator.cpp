@@ -11,13 +11,14 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "framework/device/block_size.h"
 
 namespace hexad::device {
 namespace {
 
 constexpr size_t alignment = 64;
-// Guard against prefetching products that read up to one vector past the end.
+// Extra bytes, because prefetching products read up to one vector past the end.
 constexpr int64_t slack = 64;
 
 }  // namespace
@@ -31,7 +32,7 @@ int64_t block_size(int64_t bytes) {
 std::string_view name_of(Category category) {
   constexpr std::string_view names[] = {"parameter", "gradient",      "optimizer", "activation",
                                         "temporary", "communication", "offload"};
-  return names[static_cast<size_t>(category)];
+  return names[base::ordinal(category)];
 }
 
 std::string human_bytes(int64_t bytes) {
@@ -47,8 +48,7 @@ std::string MemoryStats::table() const {
   const auto add = [&](std::string_view name, int64_t in_use, int64_t highest) {
     text += fmt::format("  {:<14}{:>8} in use, peak {:>8}\n", name, human_bytes(in_use), human_bytes(highest));
   };
-  for (int c = 0; c < category_count; ++c)
-    add(name_of(static_cast<Category>(c)), used[static_cast<size_t>(c)], peak[static_cast<size_t>(c)]);
+  for (int c = 0; c < category_count; ++c) add(name_of(static_cast<Category>(c)), used[c], peak[c]);
   add("total", total, peak_total);
   if (peak_held) add("held", held, peak_held);
   return text;
@@ -64,7 +64,7 @@ void Allocator::hold(int64_t bytes) {
 }
 
 void Allocator::count_locked(int64_t bytes, Category category) {
-  const size_t c = static_cast<size_t>(category);
+  const size_t c = base::ordinal(category);
   const auto live = live_.try_emplace({std::abs(bytes), category}).first;
   live->second += bytes < 0 ? -1 : 1;
   if (live->second == 0) live_.erase(live);
@@ -98,7 +98,7 @@ void Allocator::count(int64_t bytes, Category category) {
 }
 
 void Allocator::recategorise(int64_t bytes, Category from, Category to) {
-  if (bytes == 0) return;  // no block
+  if (bytes == 0) return;  // there is no block of 0 bytes
   std::lock_guard lock(mutex_);
   count_locked(-bytes, from);
   count_locked(bytes, to);
@@ -129,9 +129,7 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
       it->second.pop_back();
     } else {
       if (limit_ && held_ + size > limit_) trim_locked();
-      const auto take = [&] {
-        return std::aligned_alloc(alignment, static_cast<size_t>((size + slack + 63) / 64 * 64));
-      };
+      const auto take = [&] { return std::aligned_alloc(alignment, (size + slack + 63) / 64 * 64); };
       if (!limit_ || held_ + size <= limit_) {
         block = take();
         if (!block && !cached_.empty()) {
@@ -147,7 +145,7 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
                limit_ ? base::cat(" exceeds the limit of ", limit_, " bytes") : "", "; in use:\n", stats().table(),
                "largest blocks:\n", largest_blocks());
   count(bytes, category);
-  if (poison_) std::memset(block, 0xff, static_cast<size_t>(bytes));  // all ones is a NaN in every float type
+  if (poison_) std::memset(block, 0xff, bytes);  // a float with all bits set is NaN
   return block;
 }
 

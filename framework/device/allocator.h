@@ -12,30 +12,30 @@
 
 namespace hexad::device {
 
-/// Hands out blocks aligned to 64 bytes (a cache line, an AVX-512 register). Thread-safe: lanes free from their
-/// threads.
+/// Allocates blocks aligned to 64 bytes (a cache line, an AVX-512 register). Thread-safe, because threads of lanes free
+/// blocks.
 class Allocator {
  public:
   virtual ~Allocator() = default;
 
-  /// At least `bytes` bytes; nullptr for 0. Throws Error(resource) with the table of use and the largest blocks when
-  /// there is no room.
+  /// Returns at least `bytes` bytes; nullptr for 0. If there is no room, throws Error(resource) with the memory in use
+  /// by category and the largest blocks.
   virtual void* allocate(int64_t bytes, Category category) = 0;
   virtual void deallocate(void* block, int64_t bytes, Category category) = 0;
   /// True if the host may read and write the blocks at any time.
   virtual bool on_host() const { return true; }
 
-  /// Moves the account of a live block: a temporary that the tape saves becomes an activation.
+  /// Changes the category of a live block: a temporary that the tape saves becomes an activation.
   void recategorise(int64_t bytes, Category from, Category to);
   MemoryStats stats() const;
-  /// The blocks in use that make up most bytes, one line a size and category: "  12 x 1.50 MB activation".
+  /// Returns the blocks in use that make up most bytes, one line per size and category: "  12 x 1.50 MB activation".
   std::string largest_blocks() const;
-  /// Peaks restart from the present use (once a step).
+  /// Resets the peaks to the current use. Called once per step.
   void reset_peaks();
 
  protected:
   void count(int64_t bytes, Category category);  // negative bytes: freed
-  void hold(int64_t bytes);                      // MemoryStats::held; under the mutex
+  void hold(int64_t bytes);                      // sets MemoryStats::held; call it under the mutex
   mutable std::mutex mutex_;
 
  private:
@@ -51,27 +51,28 @@ class Allocator {
     }
   };
   MemoryStats stats_;
-  std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks
+  std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use
 };
 
-/// Keeps freed blocks by size class (eighths of a power of two) and reuses them; cached blocks are given back to the
-/// system when a new one would exceed `limit`.
+/// Keeps freed blocks by size class (eighths of a power of two) and reuses them. Cached blocks are returned to the
+/// system if a new block would exceed `limit`.
 class CachingAllocator final : public Allocator {
  public:
-  /// `limit` in bytes; 0 means none. `poison` fills new blocks with NaN bits, so that reading the uninitialised shows.
+  /// `limit` in bytes; 0: none. `poison` fills new blocks with NaN bits, so that reads of uninitialised memory become
+  /// visible.
   explicit CachingAllocator(int64_t limit = 0, bool poison = false) : limit_(limit), poison_(poison) {}
   ~CachingAllocator() override;
 
   void* allocate(int64_t bytes, Category category) override;
   void deallocate(void* block, int64_t bytes, Category category) override;
-  /// Gives all cached blocks back to the system.
+  /// Returns all cached blocks to the system.
   void trim();
 
  private:
   void trim_locked();
   int64_t limit_;
   bool poison_;
-  int64_t held_ = 0;  // bytes taken from the system: in use and cached
+  int64_t held_ = 0;  // bytes taken from the system, in use or cached
   std::map<int64_t, std::vector<void*>> cached_;
 };
 

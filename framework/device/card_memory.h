@@ -1,4 +1,4 @@
-// The memory of a card, before anything is taken from it.
+// Memory of a card before a context allocates from it.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 namespace hexad::device {
 
 struct CardMemory {
-  std::string id;         // the card's own, whatever this process calls it
+  std::string id;         // unique id of the card, independent of this process's numbering
   std::string name;       // "NVIDIA H100 80GB HBM3"
-  int64_t available = 0;  // bytes that no process has taken yet
+  int64_t available = 0;  // bytes that no process has allocated
 };
 
-/// The memory of the GPU that a rank gets, `place` being the rank's among those of its node. Throws Error naming the
-/// reason where a context on a GPU cannot be made.
+/// Returns the memory of the GPU of the rank at index `place` of its node. Throws Error with the reason if a context on
+/// a GPU cannot be made.
 CardMemory cuda_card_memory(int place);
 
 }  // namespace hexad::device

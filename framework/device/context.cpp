@@ -1,6 +1,7 @@
 #include "framework/device/context.h"
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "framework/device/meta/meta_run.h"
 
 namespace hexad::device {
@@ -24,7 +25,7 @@ std::unique_ptr<Backend> make_backend(const ContextOptions& options) {
 
 std::string_view name_of(DeviceKind kind) {
   if (kind == DeviceKind::meta) return "meta";
-  return enum_names(kind)[static_cast<size_t>(kind)].second;
+  return enum_names(kind)[base::ordinal(kind)].second;
 }
 
 DeviceContext::DeviceContext(const Options& options)
@@ -33,13 +34,12 @@ DeviceContext::DeviceContext(const Options& options)
       meta_(kind_ == DeviceKind::meta ? options.meta : nullptr),
       runs_ahead_((meta_ ? meta_->stands_for() : kind_) != DeviceKind::cpu),
       allocator_(backend_->make_allocator()) {
-  for (int l = 0; l < lane_count; ++l)
-    lanes_[static_cast<size_t>(l)] = backend_->make_lane(static_cast<Lane>(l), false);
-  run_lanes_by_themselves(options.worker_lanes);
+  for (int l = 0; l < lane_count; ++l) lanes_[l] = backend_->make_lane(static_cast<Lane>(l), false);
+  run_lanes_on_threads(options.worker_lanes);
 }
 
 DeviceContext::~DeviceContext() {
-  host_stream_.reset();  // first: what it still does may use this context
+  host_stream_.reset();  // first, because its remaining work may use this context
   std::lock_guard lock(life_->mutex_);
   life_->over_ = true;
 }
@@ -56,10 +56,10 @@ Stream& DeviceContext::host_stream() {
   return *host_stream_;
 }
 
-void DeviceContext::run_lanes_by_themselves(bool wanted) {
+void DeviceContext::run_lanes_on_threads(bool wanted) {
   if (wanted == by_themselves_) return;
   for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy})
-    lanes_[static_cast<size_t>(lane)] = backend_->make_lane(lane, wanted);
+    lanes_[base::ordinal(lane)] = backend_->make_lane(lane, wanted);
   by_themselves_ = wanted;
 }
 
@@ -70,7 +70,7 @@ const std::shared_ptr<Allocator>& DeviceContext::offload_allocator() {
 
 std::array<int64_t, category_count> DeviceContext::used_memory() const {
   std::array<int64_t, category_count> used = allocator_->stats().used;
-  if (offload_) used[static_cast<size_t>(Category::offload)] = offload_->stats().used_in(Category::offload);
+  if (offload_) used[base::ordinal(Category::offload)] = offload_->stats().used_in(Category::offload);
   return used;
 }
 

@@ -1,4 +1,4 @@
-// Device resources of one rank: memory, streams, lanes. Ranks may be threads of one process, so these are per rank.
+// Device resources of one rank: memory, streams, lanes. They are per rank, because ranks may be threads of one process.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "framework/base/ordinal.h"
 #include "framework/device/backend.h"
 #include "framework/device/span_log.h"
 
@@ -24,34 +25,34 @@ class DeviceContext {
   DeviceContext& operator=(const DeviceContext&) = delete;
 
   DeviceKind kind() const { return kind_; }
-  /// True if the host may read and write tensors' memory, and kernels have run when their launch returns.
+  /// True if the host may read and write the memory of tensors, and kernels have finished when their launch returns.
   bool on_host() const { return kind_ == DeviceKind::cpu; }
-  /// True if launches are asynchronous, so that the host should not wait for results that it can do without.
+  /// True if launches are asynchronous, so that the host should avoid waiting for results.
   bool runs_ahead() const { return runs_ahead_; }
-  /// Null: tensors have memory.
+  /// Returns the meta run; null if tensors have memory.
   MetaRun* meta() const { return meta_.get(); }
   std::string description() const { return backend_->description(); }
   const std::shared_ptr<Allocator>& allocator() const { return allocator_; }
-  /// Created at first use: most runs offload nothing.
+  /// Returns the allocator of offloaded memory. Created at first use, because most runs offload nothing.
   const std::shared_ptr<Allocator>& offload_allocator();
-  Stream& stream(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
+  Stream& stream(Lane lane) { return *lanes_[base::ordinal(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
-  /// True if lanes other than compute have a thread each.
-  bool lanes_run_by_themselves() const { return by_themselves_; }
-  /// Changes that. Nothing may be in flight in these lanes.
-  void run_lanes_by_themselves(bool wanted);
+  /// True if each lane except compute has its own thread.
+  bool lanes_have_threads() const { return by_themselves_; }
+  /// Sets whether lanes have threads. Nothing may be in flight in these lanes.
+  void run_lanes_on_threads(bool wanted);
 
-  /// The only way across between host and device (see Backend).
+  /// Copies memory. All copies between host and device use this function (see Backend).
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) { backend_->copy(stream, to, from, bytes); }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) { backend_->fill(stream, to, byte, bytes); }
 
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) { return backend_->host_buffer(bytes); }
 
-  /// Host work that comes after work of the device, on a thread that waits for the device, so that the caller need not.
-  /// Created at first use.
+  /// Returns the stream for host work that follows device work. Its thread waits for the device, so that the caller
+  /// need not. Created at first use.
   Stream& host_stream();
-  /// Lifetime guard for callbacks that may outlive this context. during() runs `use`, and the context is not destroyed
-  /// meanwhile; false: it is gone, and `use` does not run.
+  /// Lifetime guard for callbacks that may outlive this context. during() runs `use` and keeps the context alive
+  /// meanwhile. It returns false, without running `use`, if the context is gone.
   class Life {
    public:
     bool during(const std::function<void()>& use);
@@ -63,19 +64,21 @@ class DeviceContext {
   };
   const std::shared_ptr<Life>& life() const { return life_; }
 
-  /// Context for small data that ranks exchange: this one if it is on the host, else a host context of its own.
+  /// Returns the context for small data that ranks exchange: this context if it is on the host, otherwise its own host
+  /// context.
   DeviceContext& host();
 
-  /// Reads of device memory that the host waited for, by name (read_to_host); none where memory is the host's.
+  /// Number of reads of device memory for which the host waited, by name (read_to_host). Empty if the host can read the
+  /// memory of tensors.
   using HostReads = std::map<std::string, int64_t, std::less<>>;
   const HostReads& host_reads() const { return host_reads_; }
-  /// Returns and resets the host reads since the last call.
+  /// Returns the host reads since the last call, and resets them.
   HostReads take_host_reads() { return std::exchange(host_reads_, {}); }
   void count_host_read(std::string_view name);
 
-  /// Log of what the rank's thread does, for traces.
+  /// Returns the timeline of the rank's thread, for traces.
   SpanLog& spans() { return spans_; }
-  /// Bytes in use, by category; what is offloaded included.
+  /// Returns the bytes in use by category, including offloaded memory.
   std::array<int64_t, category_count> used_memory() const;
 
  private:
@@ -93,12 +96,12 @@ class DeviceContext {
   SpanLog spans_{*this};
 };
 
-/// Location of a tensor: a handle to the rank's context. The context outlives every tensor made through it, except that
-/// memory is shared by handle and may be freed later.
+/// Location of a tensor: a handle to the rank's context. The context must outlive every tensor made through it. Memory
+/// is shared by handle and may be freed later.
 class Device {
  public:
   Device() = default;
-  Device(DeviceContext& context) : context_(&context) {}  // implicit: a context is a device
+  Device(DeviceContext& context) : context_(&context) {}  // implicit conversion: a context is a device
   DeviceKind kind() const { return context_->kind(); }
   bool on_host() const { return context_->on_host(); }
   /// See DeviceContext::meta.

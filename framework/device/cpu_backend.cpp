@@ -1,4 +1,4 @@
-// The CPU as a device: its memory is the host's, kernels run where they are called, files stand for a GPU's host
+// The CPU as a device. Its memory is host memory, kernels run on the calling thread, and files replace a GPU's host
 // memory.
 #include <cstring>
 #include <thread>
@@ -29,13 +29,13 @@ class CpuBackend final : public Backend {
     return std::make_unique<InlineStream>();
   }
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
-    if (bytes > 0 && to != from) stream.run([=] { std::memcpy(to, from, static_cast<size_t>(bytes)); });
+    if (bytes > 0 && to != from) stream.run([=] { std::memcpy(to, from, bytes); });
   }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
-    if (bytes > 0) stream.run([=] { std::memset(to, byte, static_cast<size_t>(bytes)); });
+    if (bytes > 0) stream.run([=] { std::memset(to, byte, bytes); });
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override {
-    return {new std::byte[static_cast<size_t>(bytes)], std::default_delete<std::byte[]>()};
+    return {new std::byte[bytes], std::default_delete<std::byte[]>()};
   }
 
  private:

@@ -1,4 +1,4 @@
-// Stands for framework/device/cuda in a program that is built without it.
+// Replacement for framework/device/cuda in a program that is built without CUDA.
 #include "framework/base/error.h"
 #include "framework/device/backend.h"
 #include "framework/device/card_memory.h"

@@ -1,4 +1,4 @@
-// The kinds of device that a rank can compute on.
+// Kinds of device that a rank can compute on.
 #pragma once
 
 #include <array>
@@ -8,11 +8,14 @@
 
 namespace hexad::device {
 
-/// `cpu` runs kernels where they are called; `cuda` queues them on the device, whose memory the host cannot read.
-/// `emulated` computes as `cpu` does but behaves as `cuda` does: for finding without a GPU what a GPU would punish.
-/// `meta` computes nothing and has no memory: tensors have shapes, the allocator counts. No recipe can ask for it.
+/// Kind of device.
+/// cpu: runs kernels on the calling thread.
+/// cuda: queues kernels on the device, whose memory the host cannot read.
+/// emulated: computes like `cpu` but behaves like `cuda`, to find errors in the use of a GPU without one.
+/// meta: computes nothing and has no memory. Tensors have shapes, and the allocator counts bytes. Recipes cannot choose
+/// it.
 enum class DeviceKind : uint8_t { cpu, cuda, emulated, meta };
-/// Names of the kinds that a recipe may choose.
+/// Returns the names of the kinds that a recipe may choose.
 constexpr auto enum_names(DeviceKind) {
   return std::to_array<std::pair<DeviceKind, std::string_view>>(
       {{DeviceKind::cpu, "cpu"}, {DeviceKind::cuda, "cuda"}, {DeviceKind::emulated, "emulated"}});

@@ -11,12 +11,12 @@ class Event::State {
  public:
   std::mutex mutex;
   std::condition_variable changed;
-  bool done = false, expected = false;  // of the host's part
+  bool done = false, expected = false;  // state of the host's part
   std::exception_ptr error;
   std::function<void()> wait_hook;
   std::vector<std::shared_ptr<const void>> owned;
   std::vector<std::function<void()>> continuations;
-  std::shared_ptr<const DeviceMark> mark;  // the device's part, known when the host's is done
+  std::shared_ptr<const DeviceMark> mark;  // the device's part; valid when the host's part is done
 };
 
 std::shared_ptr<Event::State> Event::make_state() { return std::make_shared<State>(); }
@@ -68,7 +68,7 @@ void Event::keep(std::shared_ptr<const void> owner) const {
 
 namespace {
 
-// For continuations, which ask the event itself whether it failed.
+// Waits without throwing. Continuations read the error from the event itself.
 void wait_quietly(const std::shared_ptr<const DeviceMark>& mark) {
   if (!mark) return;
   try {
@@ -95,7 +95,7 @@ void Event::then(std::function<void()> f) const {
 
 void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error,
               std::shared_ptr<const DeviceMark> rest) {
-  std::vector<std::shared_ptr<const void>> owned;  // destroyed outside the lock: may free tensors
+  std::vector<std::shared_ptr<const void>> owned;  // destroyed outside the lock, because they may free tensors
   std::vector<std::function<void()>> continuations;
   {
     std::lock_guard lock(state->mutex);
@@ -128,7 +128,7 @@ void follow(const std::shared_ptr<Event::State>& state, const Event& event) {
   event.then([state, event] {
     std::exception_ptr error;
     try {
-      event.wait();  // it is done: only its error is of interest
+      event.wait();  // the event is done, so this only rethrows its error
     } catch (...) {
       error = std::current_exception();
     }

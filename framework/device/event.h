@@ -1,4 +1,4 @@
-// A point in the order of a stream that others can wait for.
+// A point in the order of a stream that other streams and threads can wait for.
 #pragma once
 
 #include <functional>
@@ -7,25 +7,27 @@
 
 namespace hexad::device {
 
-/// A point in a device's own queue: passed when the device has come there, which no host thread tells anybody.
+/// A point in a device's own queue, passed when the device reaches it. No host thread is notified.
 class DeviceMark {
  public:
   virtual ~DeviceMark() = default;
   virtual bool passed() const = 0;
   virtual void wait() const = 0;  // blocks the host
-  /// When it was passed, in seconds of std::chrono::steady_clock. Of marks of Stream::record_timed() that have passed.
+  /// Returns the time at which the device passed the mark, in seconds of std::chrono::steady_clock. Only for marks of
+  /// Stream::record_timed().
   virtual double passed_at() const = 0;
 };
 
-/// Shared handle. A default-constructed event has already happened. It owns what is in flight (`keep`): nothing that an
-/// asynchronous operation reads or writes is freed before the operation is done.
+/// Shared handle of an event. A default-constructed event is already done. An event owns the memory of its operation
+/// (`keep`): memory that an asynchronous operation reads or writes is not freed before the operation is done.
 ///
-/// A host event (a transfer, a rendezvous of threads, a file) is completed by a host thread; a device event is a mark
-/// in a device's queue, on which another queue of that device can wait without the host. What a host thread ends by
-/// launching work of a device (a transfer through host memory, whose last step is a copy) is both, one after the other.
+/// A host event (a transfer, a rendezvous of threads, a file) is completed by a host thread. A device event is a mark
+/// in a device's queue; another queue of that device can wait for it without the host. An event can be both, in this
+/// order, if a host thread ends its operation by launching device work. An example is a transfer through host memory,
+/// whose last step is a copy.
 class Event {
  public:
-  /// The two sides of an event, for those who complete it (streams, the communication engine).
+  /// State of an event, for code that completes events (streams, the communication engine).
   class State;
 
   Event() = default;
@@ -34,31 +36,31 @@ class Event {
   static std::shared_ptr<State> make_state();
 
   bool done() const;
-  /// Blocks the calling thread. Rethrows what made the operation fail.
+  /// Blocks the calling thread until the event is done. Rethrows the error of the operation.
   void wait() const;
-  /// Calls the hook of on_wait(), as though a thread began to wait.
+  /// Calls the hook of on_wait(), as if a thread began to wait.
   void expect() const;
-  /// Holds `owner` until the host's part is done (a device event: as long as somebody holds the event).
+  /// Holds `owner` until the host's part is done. For a device event, holds it as long as a handle of the event exists.
   void keep(std::shared_ptr<const void> owner) const;
-  /// Calls `f` once the event is done: at once if it is already, else on the thread that completes it. No thread
-  /// completes a device's part: the thread that calls `f` waits for it first.
+  /// Calls `f` once the event is done: immediately if it already is, otherwise on the completing thread. No thread
+  /// completes a device's part, so the thread that calls `f` first waits for it.
   void then(std::function<void()> f) const;
-  /// Blocks the calling thread for the host's part, if there is one, and rethrows what made it fail. The device's part,
-  /// on which its queues can wait; null if there is none.
+  /// Blocks the calling thread until the host's part, if any, is done, and rethrows its error. Returns the device's
+  /// part, for which the device's queues can wait; null if there is none.
   std::shared_ptr<const DeviceMark> launched() const;
 
  private:
   std::shared_ptr<State> state_;
 };
 
-/// Marks the host's part of the event done; `error` (may be null) is rethrown by wait(), `rest` (may be null) is what
-/// a device still does.
+/// Marks the host's part of the event as done. wait() rethrows `error` (may be null). `rest` (may be null) is the
+/// device's part.
 void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error = nullptr,
               std::shared_ptr<const DeviceMark> rest = nullptr);
-/// Completes `state` as `event` is completed, and passes on that somebody waits.
+/// Completes `state` when `event` is completed, and notifies `event` when a thread waits for `state`.
 void follow(const std::shared_ptr<Event::State>& state, const Event& event);
-/// Installs a hook that a waiting thread calls once before it blocks (the engine lifts the request's priority); called
-/// at once when a thread waits already.
+/// Installs a hook that a waiting thread calls once before it blocks; the engine uses it to raise the request's
+/// priority. Called immediately if a thread is already waiting.
 void on_wait(const std::shared_ptr<Event::State>& state, std::function<void()> hook);
 
 }  // namespace hexad::device

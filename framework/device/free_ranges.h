@@ -1,4 +1,4 @@
-// Free parts of a file or of an address range.
+// Free ranges of a file or of an address range.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace hexad::device {
 
-/// Free ranges, joined with their neighbours. Of those that are large enough the smallest is taken from, at its begin,
-/// and what is left of it stays free. Time grows with the logarithm of the number of ranges.
+/// Set of free ranges, in which neighbours are merged. Takes elements from the start of the smallest range that is
+/// large enough; the rest of this range stays free. Time grows with the logarithm of the number of ranges.
 class FreeRanges {
  public:
-  /// The begin of `size` free elements; nothing: no range has as many.
+  /// Takes `size` elements and returns their start; nullopt if no range is large enough.
   std::optional<int64_t> take(int64_t size);
-  /// Frees the `size` elements from `begin` on, which must not be free.
+  /// Frees `size` elements from `begin`, which must not be free.
   void give(int64_t begin, int64_t size);
   /// Takes exactly these elements, which must be free.
   void take(int64_t begin, int64_t size);
-  /// begin -> size.
+  /// Returns the free ranges: begin -> size.
   const std::map<int64_t, int64_t>& ranges() const { return by_begin_; }
-  /// The begin of the range that reaches up to `end`, which is taken whole; `end` where there is none.
+  /// Takes the whole free range that ends at `end` and returns its start; returns `end` if there is no such range.
   int64_t take_tail(int64_t end);
 
  private:

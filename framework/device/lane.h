@@ -1,4 +1,4 @@
-// The in-order queues of a rank.
+// In-order queues of a rank.
 #pragma once
 
 #include <array>
@@ -6,15 +6,17 @@
 #include <string_view>
 #include <utility>
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::device {
 
-/// The in-order queues of the MoE schedules: traffic between nodes, inside a node, copies, and computation.
+/// In-order queues of the MoE schedules: traffic between nodes, traffic inside a node, copies, and computation.
 enum class Lane : uint8_t { inter, intra, copy, compute };
 constexpr auto enum_names(Lane) {
   return std::to_array<std::pair<Lane, std::string_view>>(
       {{Lane::inter, "inter"}, {Lane::intra, "intra"}, {Lane::copy, "copy"}, {Lane::compute, "compute"}});
 }
 inline constexpr int lane_count = enum_names(Lane{}).size();
-constexpr std::string_view name_of(Lane lane) { return enum_names(lane)[static_cast<size_t>(lane)].second; }
+constexpr std::string_view name_of(Lane lane) { return enum_names(lane)[base::ordinal(lane)].second; }
 
 }  // namespace hexad::device

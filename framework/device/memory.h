@@ -1,4 +1,4 @@
-// Categories of memory use, and the account kept of them.
+// Categories of memory use, and statistics by category.
 #pragma once
 
 #include <array>
@@ -6,28 +6,31 @@
 #include <string>
 #include <string_view>
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::device {
 
-/// Every allocation carries one; peaks are reported by category.
+/// Category of an allocation. Peaks are reported by category.
 enum class Category : uint8_t { parameter, gradient, optimizer, activation, temporary, communication, offload };
 inline constexpr int category_count = 7;
 std::string_view name_of(Category category);
 
-std::string human_bytes(int64_t bytes);  // "1.50 MB": three digits, powers of 1000
+std::string human_bytes(int64_t bytes);  // such as "1.50 MB": three digits, powers of 1000
 
-/// Bytes in use and their peaks. `peak_total` is the peak of the sum, at most the sum of the peaks; the offload
-/// category lies in files and is not part of `total`. `held` is what was taken from the device's driver for `total`, in
-/// use or not; 0 where nobody counts it.
+/// Bytes in use and their peaks. `peak_total` is the peak of the sum, which is at most the sum of the peaks. The
+/// offload category is outside device memory and not part of `total`. `held` is the memory taken from the device's
+/// driver for `total`, used or unused; 0 if it is not counted.
 struct MemoryStats {
   std::array<int64_t, category_count> used{}, peak{};
   int64_t total = 0, peak_total = 0;
   int64_t held = 0, peak_held = 0;
 
-  int64_t used_in(Category c) const { return used[static_cast<size_t>(c)]; }
-  int64_t peak_in(Category c) const { return peak[static_cast<size_t>(c)]; }
-  /// The share of what was held at the peak that was of no use: between blocks, or cached. 0 where nobody counts it.
+  int64_t used_in(Category c) const { return used[base::ordinal(c)]; }
+  int64_t peak_in(Category c) const { return peak[base::ordinal(c)]; }
+  /// Returns the unused share of the held memory at the peak: gaps between blocks, or cached blocks. 0 if `held` is not
+  /// counted.
   double fragmentation() const;
-  std::string table() const;  // one line a category, for out-of-memory messages
+  std::string table() const;  // one line per category, for out-of-memory messages
 };
 
 }  // namespace hexad::device

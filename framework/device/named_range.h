@@ -1,12 +1,12 @@
-// Names for what profilers show.
+// Named ranges that profilers show.
 #pragma once
 
 #include <string>
 
 namespace hexad::device {
 
-/// Names the work that this thread issues to a device while the range lives, for profiles (NVTX, in programs built with
-/// CUDA). Ranges of one thread nest. Costs next to nothing while no profiler looks.
+/// Names the device work that this thread issues during the lifetime of the range, for profilers (NVTX, in programs
+/// built with CUDA). Ranges of one thread nest. Costs almost nothing without a profiler.
 class NamedRange {
  public:
   explicit NamedRange(const std::string& name);

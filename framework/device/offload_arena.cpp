@@ -23,11 +23,11 @@ OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
   file_ = mkstemp(name.data());
   if (file_ < 0)
     base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno));
-  unlink(name.c_str());  // the file disappears with this process, however it ends
+  unlink(name.c_str());  // the file disappears when this process ends, for any reason
 }
 
 OffloadArena::~OffloadArena() {
-  for (auto& [block, range] : live_) munmap(block, static_cast<size_t>(range.size));
+  for (auto& [block, range] : live_) munmap(block, range.size);
   close(file_);
 }
 
@@ -38,7 +38,7 @@ void* OffloadArena::allocate(int64_t bytes, Category category) {
   {
     std::lock_guard lock(mutex_);
     const int64_t offset = place(size);
-    block = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED, file_, offset);
+    block = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, offset);
     if (block == MAP_FAILED) {
       const int error = errno;
       free_.give(offset, size);
@@ -53,7 +53,7 @@ void* OffloadArena::allocate(int64_t bytes, Category category) {
 int64_t OffloadArena::place(int64_t size) {
   if (const auto offset = free_.take(size)) return *offset;
   const int64_t offset = free_.take_tail(end_), more = offset + size - end_;
-  // posix_fallocate, not ftruncate: a full disk must fail here and not as SIGBUS at the first write.
+  // posix_fallocate, not ftruncate: a full disk must cause an error here, not SIGBUS at the first write.
   if (const int error = posix_fallocate(file_, end_, more)) {
     if (offset < end_) free_.give(offset, end_ - offset);
     base::fail(base::ExitCode::resource, "offload file in '", folder_, "' of ", end_, " bytes cannot grow by ", more,
@@ -74,7 +74,7 @@ void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
   std::lock_guard lock(mutex_);
   const auto it = live_.find(block);
   base::require(it != live_.end(), "[offload] freed a block that is not of this arena");
-  munmap(block, static_cast<size_t>(it->second.size));
+  munmap(block, it->second.size);
   free_.give(it->second.offset, it->second.size);
   live_.erase(it);
 }

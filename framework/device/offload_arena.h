@@ -1,4 +1,4 @@
-// File-backed memory for activations that were moved out of the way (the CPU's stand-in for host memory of a GPU).
+// File-backed memory for offloaded activations (the CPU's replacement for a GPU's host memory).
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@
 
 namespace hexad::device {
 
-/// Blocks live in one unlinked file in `folder`, mapped shared, so that the kernel may write them out and drop them.
-/// Sizes vary from step to step, as the rows of experts do: what is freed joins its free neighbours, and a block of any
-/// size takes the smallest part that has room. The file grows when none has.
+/// Allocates blocks in one unlinked file in `folder`, mapped shared, so that the operating system may write them to
+/// disk and drop them from memory. Sizes vary from step to step, like the rows of experts. Therefore freed blocks are
+/// merged with free neighbours, and a block takes the smallest free range that is large enough. If there is none, the
+/// file grows.
 class OffloadArena : public Allocator {
  public:
-  /// Throws Error(resource) when the folder cannot hold a file.
+  /// Throws Error(resource) if no file can be created in the folder.
   explicit OffloadArena(const std::string& folder);
   ~OffloadArena() override;
   OffloadArena(const OffloadArena&) = delete;
@@ -21,14 +22,14 @@ class OffloadArena : public Allocator {
 
   void* allocate(int64_t bytes, Category category) override;
   void deallocate(void* block, int64_t bytes, Category category) override;
-  /// Length of the file, which never shrinks.
+  /// Returns the length of the file, which never shrinks.
   int64_t file_bytes() const;
 
  private:
   struct Block {
     int64_t offset, size;
   };
-  int64_t place(int64_t size);  // an offset in the file
+  int64_t place(int64_t size);  // returns an offset in the file
   std::string folder_;
   int file_ = -1;
   int64_t end_ = 0;  // length of the file

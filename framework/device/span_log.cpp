@@ -60,7 +60,7 @@ Span::~Span() {
   try {
     log_.end(at_);
   } catch (...) {
-    // The device has failed. The error that unwinds through this span says what happened.
+    // The device has failed. The exception that unwinds through this span reports the cause.
   }
 }
 

@@ -1,4 +1,4 @@
-// Spans of a rank's thread and the memory in use meanwhile, for traces.
+// Spans of a rank's thread and samples of memory use, for traces.
 #pragma once
 
 #include <array>
@@ -14,10 +14,11 @@ namespace hexad::device {
 
 class DeviceContext;
 
-/// A rank's spans of time. Belongs to the rank's thread. Records nothing until start(), and then costs next to nothing.
+/// Time spans of a rank. Only the rank's thread may use it. Records nothing before start(); recording costs almost
+/// nothing.
 class SpanLog {
  public:
-  /// Seconds of base::now(). Spans are in the order of their begins; one may lie inside another.
+  /// A span, in seconds of base::now(). Spans are in the order of their begins; a span may be inside another.
   struct Recorded {
     std::string name;
     double begin = 0, end = 0;
@@ -28,7 +29,7 @@ class SpanLog {
   };
   struct Records {
     std::vector<Recorded> host;
-    /// The same spans as a device's compute queue went through them; empty where kernels run on the host.
+    /// The same spans as executed by a device's compute queue; empty if kernels run on the host.
     std::vector<Recorded> device;
     std::vector<Sample> memory;
   };
@@ -39,9 +40,9 @@ class SpanLog {
 
   bool recording() const { return recording_; }
   void start();
-  /// Returns the records. Waits for the device. Spans that are still open end now.
+  /// Waits for the device and returns the records. Spans that are still open end now.
   Records stop();
-  /// Notes the memory in use.
+  /// Records the memory in use.
   void sample();
 
  private:
@@ -54,13 +55,13 @@ class SpanLog {
   bool recording_ = false;
   int64_t recordings_ = 0;
   Records records_;
-  std::vector<std::array<Event, 2>> marks_;  // of records_.device
+  std::vector<std::array<Event, 2>> marks_;  // marks of the spans in records_.device
 };
 
-/// From construction to destruction, if the log records then.
+/// A span from construction to destruction, if the log is recording at construction.
 class Span {
  public:
-  /// The name is `name`, and after a space `what` if there is any.
+  /// The span is called `name`, followed by a space and `what` unless `what` is empty.
   Span(SpanLog& log, std::string_view name, std::string_view what = {});
   ~Span();
   Span(const Span&) = delete;
@@ -68,7 +69,7 @@ class Span {
 
  private:
   SpanLog& log_;
-  int64_t recording_ = 0;  // the log's; 0: none
+  int64_t recording_ = 0;  // number of the log's recording; 0: none
   size_t at_ = 0;
 };
 

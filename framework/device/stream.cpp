@@ -31,7 +31,7 @@ class WorkerStream final : public Stream {
 
   void run(std::function<void()> work) override {
     push([this, work = std::move(work)] {
-      if (!error_) work();  // after a failure the rest of the queue is skipped, and every event carries the error
+      if (!error_) work();  // after a failure, the rest of the queue is skipped and every event has the error
     });
   }
 
@@ -67,7 +67,7 @@ class WorkerStream final : public Stream {
       } catch (...) {
         if (!error_) error_ = std::current_exception();
       }
-      work = nullptr;  // frees what the closure owns outside the lock
+      work = nullptr;  // frees the objects of the closure outside the lock
       lock.lock();
     }
   }
@@ -76,7 +76,7 @@ class WorkerStream final : public Stream {
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
   bool stopping_ = false;
-  std::exception_ptr error_;  // touched by the worker alone
+  std::exception_ptr error_;  // used only by the worker thread
   std::thread thread_;
 };
 

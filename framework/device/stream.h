@@ -9,24 +9,24 @@
 
 namespace hexad::device {
 
-/// Work of one stream runs in the order it was given. On the CPU a stream either runs its work at once on the calling
-/// thread (inline: the compute stream) or hands it to a thread of its own (the other lanes, on request). The streams of
-/// other devices are queues of that device: kernels are launched into them, and the host runs ahead.
+/// Runs work in the order in which it was appended. On the CPU, an inline stream (the compute stream) runs work
+/// immediately on the calling thread. The other lanes can, on request, have threads that run their work. The streams of
+/// other devices are queues of the device: kernels are launched into them, and the host runs ahead.
 class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// Appends host work. An exception it throws reaches the next wait for one of this stream's events, or is thrown at
-  /// once by an inline stream. A device's queue takes none: std::logic_error.
+  /// Appends host work. An exception of the work is rethrown by the next wait for an event of this stream; an inline
+  /// stream throws it directly. A device's queue does not accept host work and throws std::logic_error.
   virtual void run(std::function<void()> work) = 0;
-  /// Work appended after this call starts only once `event` is done. A device's queue waits for its device's events by
-  /// itself; for a host event the caller blocks.
+  /// Delays work that is appended after this call until `event` is done. A device's queue waits for events of its
+  /// device without blocking the caller; for a host event the caller blocks.
   virtual void wait(const Event& event) = 0;
-  /// Done when everything appended so far is.
+  /// Returns an event that is done when all work appended so far is done.
   virtual Event record() = 0;
-  /// record() whose mark, on a device's queue, will also know when it was passed.
+  /// Like record(); on a device's queue, the mark also records the time at which the device passed it.
   virtual Event record_timed() { return record(); }
-  /// True if work has run when run() returns.
+  /// True if work is done when run() returns.
   virtual bool runs_at_once() const { return false; }
   /// True if this is a device's queue.
   virtual bool on_device() const { return false; }
@@ -34,7 +34,7 @@ class Stream {
   void synchronize() { record().wait(); }
 };
 
-/// Runs work at once; `wait` blocks the caller.
+/// A stream that runs work immediately. Its wait() blocks the caller.
 class InlineStream final : public Stream {
  public:
   void run(std::function<void()> work) override { work(); }
@@ -43,7 +43,8 @@ class InlineStream final : public Stream {
   bool runs_at_once() const override { return true; }
 };
 
-/// One thread that runs the work in order. Blocked while there is none, so that it costs other threads nothing.
+/// Makes a stream with one thread that runs work in order. The thread sleeps while there is no work, so that it does
+/// not slow down other threads.
 std::unique_ptr<Stream> make_worker_stream(const std::string& thread_name);
 
 }  // namespace hexad::device

@@ -24,14 +24,14 @@ std::string digest_of_file(const std::string& path, const FileWork& work) {
   for (int64_t at = 0; at < file.size();) {
     const int64_t count = std::min<int64_t>(static_cast<int64_t>(window.size()), file.size() - at);
     file.read_at(at, window.data(), count);
-    digest.add(window.data(), static_cast<size_t>(count));
+    digest.add(window.data(), count);
     at += count;
     work.moved(path, count);
   }
   return digest.value().to_string();
 }
 
-/// `region` as seen from an origin inside the same tensor.
+/// Returns `region` relative to `origin`, a position in the same tensor.
 Region relative(Region region, const Shape& origin) {
   for (int d = 0; d < origin.rank(); ++d) region.begin[d] -= origin[d];
   return region;
@@ -71,7 +71,7 @@ Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork wor
   }
   for (size_t i = 0; i < checkpoint.manifest_.shards.size(); ++i) {
     checkpoint.check_presence(i);
-    checkpoint.work_.moved(path);  // each is a request to a distant file system
+    checkpoint.work_.moved(path);  // each check is a request to a possibly remote file system
   }
   if (check == Check::full) checkpoint.verify();
   return checkpoint;

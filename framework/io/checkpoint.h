@@ -1,4 +1,4 @@
-// Reading a checkpoint: any region of any tensor, whatever layout wrote it.
+// Reader of checkpoints: reads any region of any tensor, independent of the layout that wrote it.
 #pragma once
 
 #include <map>
@@ -13,21 +13,21 @@
 
 namespace hexad::io {
 
-/// Checks made when a checkpoint is opened: that every file exists with its length, or every byte. Bytes are always
-/// checked before they are used, so `quick` only affects when damage is found.
+/// Checks when a checkpoint is opened. quick: every file exists with its length. full: every byte is right. Bytes are
+/// always checked before they are used, so `quick` only finds damage later.
 enum class Check : uint8_t { quick, full };
 
-/// One part of divided work: items index, index + of, ...
+/// One part of divided work: items index, index + of, index + 2 of, ...
 struct Share {
   size_t index = 0, of = 1;
 };
 
-/// A complete checkpoint, held open: while it lives, retention of any process on this machine leaves it alone. Not for
-/// use by two threads at once.
+/// A complete checkpoint, held open. During its lifetime no process on this machine removes it by retention. Two
+/// threads must not use it at the same time.
 class Checkpoint {
  public:
-  /// Throws Error(data) when the folder is not a checkpoint, is damaged, or names files that are not its own. `work` is
-  /// told what is read, now and later.
+  /// Throws Error(data) if the folder is not a checkpoint, is damaged, or names files outside it. `work` records
+  /// progress of reads, now and later.
   static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
   const std::string& folder() const { return folder_; }
@@ -35,14 +35,14 @@ class Checkpoint {
   int64_t step() const { return manifest_.run.step; }
 
   bool contains(std::string_view name, Kind kind) const { return find(name, kind) != nullptr; }
-  /// Throws Error(data) when there is no such tensor.
+  /// Throws Error(data) if there is no such tensor.
   const TensorRecord& record(std::string_view name, Kind kind) const;
 
-  /// Assembles `region` of the global tensor from the pieces that meet it, after checking their digests. Throws
-  /// Error(data) naming file and tensor when one is damaged, or when the region is not inside the tensor.
+  /// Assembles `region` of the global tensor from the pieces that overlap it, after checking their digests. Throws
+  /// Error(data) naming file and tensor if a piece is damaged or if the region is not inside the tensor.
   Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
               Category category = Category::parameter);
-  /// The whole tensor.
+  /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
   /// Checks every byte of every shard, or of a share of the shards. Throws Error(data) naming the file and the tensor.
@@ -62,11 +62,11 @@ class Checkpoint {
   FileLock lock_;
   Manifest manifest_;
   FileWork work_;
-  std::map<size_t, SafetensorsFile> shards_;          // opened so far
-  std::set<std::pair<size_t, std::string>> checked_;  // pieces whose digest was right: shard, stored name
+  std::map<size_t, SafetensorsFile> shards_;          // shards opened so far
+  std::set<std::pair<size_t, std::string>> checked_;  // pieces with a correct digest: shard, stored name
 };
 
-/// Throws Error(data) unless `path` itself, not what a link points to, is a regular file; `about` ends the message.
+/// Throws Error(data) unless `path` is a regular file and not a link. `about` ends the message.
 void require_regular_file(const std::string& path, std::string_view about = {});
 
 }  // namespace hexad::io

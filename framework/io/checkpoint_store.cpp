@@ -88,11 +88,11 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
     } catch (const Error& error) {
       std::error_code gone;
       if (!fs::exists(path(step), gone) && !gone) continue;
-      if (error.code() != ExitCode::data) throw;  // such as no memory: says nothing about the checkpoint
+      if (error.code() != ExitCode::data) throw;  // such as out of memory; the checkpoint may be good
       scan.problems.push_back(error.what());
     }
   }
-  // By order of saving, not by step: a run may have gone back to an earlier step.
+  // Sorts by order of saving, not by step, because a run may have returned to an earlier step.
   std::ranges::sort(scan.good, std::greater{}, [](const Checkpoint& c) { return c.manifest().sequence; });
   return scan;
 }
@@ -137,7 +137,7 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
   if (found.problems.empty()) return std::nullopt;
   std::string list;
   for (const std::string& problem : found.problems) list += "\n  " + problem;
-  fail(ExitCode::data, folder_, ": no checkpoint is good; to start over, ask for checkpoint.resume: none", list);
+  fail(ExitCode::data, folder_, ": no checkpoint is good; to start over, set checkpoint.resume: none", list);
 }
 
 void CheckpointStore::check_hint(bool any) const {
@@ -157,7 +157,7 @@ void CheckpointStore::check_hint(bool any) const {
   if (!step) return options_.warn(cat(hint, ": does not name a checkpoint; scanning for the newest"));
   std::error_code error;
   if (!fs::exists(path(*step), error)) {
-    options_.warn(cat(hint, ": names ", text, ", which is not there; scanning for the newest"));
+    options_.warn(cat(hint, ": names ", text, ", which does not exist; scanning for the newest"));
   }
 }
 
@@ -191,7 +191,7 @@ int64_t CheckpointStore::next_sequence() const {
 
 void CheckpointStore::clean() const {
   for (const std::string& name : names_in(folder_)) {
-    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // not ours
+    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // not a file of the store
     const std::string path = folder_ + "/" + name;
     std::error_code error;
     if (name.ends_with(unfinished_suffix)) {
@@ -201,7 +201,7 @@ void CheckpointStore::clean() const {
       if (fs::exists(original)) {
         remove_folder(path, options_.work, error);
       } else {
-        fs::rename(path, original, error);  // killed between the two renames of a replacement
+        fs::rename(path, original, error);  // the process was killed between the two renames of a replacement
       }
     }
     if (error) fail(ExitCode::resource, path, ": cannot be cleaned up: ", error.message());
@@ -222,7 +222,7 @@ void CheckpointStore::retain() const {
           std::any_of(found.good.begin(), found.good.begin() + static_cast<std::ptrdiff_t>(kept), is_step);
       if (!keep && (good || step < newest)) expendable.push_back(step);
     }
-  }  // the scan's own locks end here
+  }  // releases the locks of the scan
   for (int64_t step : expendable) remove(step);
 }
 
@@ -232,9 +232,9 @@ void CheckpointStore::remove(int64_t step) const {
   std::optional<FileLock> lock;
   if (fs::is_regular_file(folder + "/manifest.json", error)) {
     lock = FileLock::take(folder + "/manifest.json", FileLock::Mode::exclusive);
-    if (!lock) return;  // somebody reads it
+    if (!lock) return;  // a reader holds the checkpoint
   }
-  // Renamed first: a kill while the files go must not leave something that looks like a checkpoint.
+  // Renames first: a process killed during the removal must not leave a folder that looks like a checkpoint.
   fs::rename(folder, doomed, error);
   reach(options_.fault, "retention: renamed");
   if (!error) remove_folder(doomed, options_.work, error);

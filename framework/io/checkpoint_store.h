@@ -1,4 +1,4 @@
-// The checkpoints of a run: finding the newest good one, and keeping the folder tidy.
+// The checkpoints of a run: finds the newest good checkpoint, and removes old ones.
 #pragma once
 
 #include <functional>
@@ -8,54 +8,56 @@
 #include <vector>
 
 #include "framework/io/checkpoint.h"
-#include "framework/io/fault.h"
+#include "framework/io/write_fault.h"
 
 namespace hexad::io {
 
-/// The checkpoint that a run continues from.
+/// Choice of the checkpoint from which a run continues.
 struct Resume {
   enum class Mode : uint8_t { automatic, none, step };
   Mode mode = Mode::automatic;
-  int64_t step = 0;  // with Mode::step
+  int64_t step = 0;  // used with Mode::step
 
-  /// "auto", "none" or a step; anything else throws Error(usage).
+  /// Parses "auto", "none" or a step. Throws Error(usage) for any other text.
   static Resume parse(std::string_view text);
 };
 
 struct StoreOptions {
-  int keep = 3;  // complete checkpoints kept; 0: all
+  int keep = 3;  // number of complete checkpoints to keep; 0: all
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   FaultHook fault;     // called at each file boundary of a save
-  FileWork work = {};  // told what is read, written and removed
+  FileWork work = {};  // records progress of reads, writes and removals
 };
 
-/// `folder` holds step-00000100/, ... and `latest`, a text file for people and scripts: it is only a hint, written
-/// last. The store makes changes only on the one rank that calls it, under the RunLock of the run.
+/// The checkpoints in `folder`: step-00000100/, ... and `latest`, a text file for people and scripts. `latest` is only
+/// a hint and is written last. Only one rank may call functions that change files, and only while it holds the RunLock
+/// of the run.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
 
-  /// The checkpoint to continue from; nothing for `none`, or for `auto` in a run without checkpoints. `auto` takes the
-  /// newest good one, warning about each bad one it passes and about a `latest` that does not fit; when all are bad, or
-  /// the step asked for is, it throws Error(data): starting over must be the user's decision.
+  /// Returns the checkpoint to continue from. Returns nullopt for `none`, and for `auto` in a run without checkpoints.
+  /// `auto` selects the newest good checkpoint. It warns about each bad checkpoint that it skips, and about a `latest`
+  /// that does not match. Throws Error(data) if all checkpoints, or the requested one, are bad, because only the user
+  /// may decide to start over.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
-  /// The same, with `verify` deciding whether a complete checkpoint is good: it throws Error(data) for a bad one.
+  /// Like find(resume, check), but a complete checkpoint is good only if `verify` does not throw Error(data).
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
-  /// Opens one step; throws Error(data).
+  /// Opens the checkpoint of one step. Throws Error(data).
   Checkpoint open(int64_t step, Check check) const;
-  /// Steps that have a folder, ascending; complete or not.
+  /// Returns the steps that have a folder, ascending; their checkpoints may be incomplete.
   std::vector<int64_t> steps() const;
 
-  /// Removes what saves that were killed left behind. Call before the first save.
+  /// Removes the remains of saves that were killed. Call it before the first save.
   void clean() const;
-  /// Removes all but the newest `keep` good checkpoints. One that anybody has open stays, and so do bad ones that are
-  /// newer than the newest good one. Failures are warned about.
+  /// Removes all but the newest `keep` good checkpoints. Keeps checkpoints that any process has open, and bad
+  /// checkpoints that are newer than the newest good one. Reports failures as warnings.
   void retain() const;
-  /// Moves the checkpoints after `step` aside, as step-N.abandoned, for a run that went back to `step` (0: starts over)
-  /// and will train the later steps again. Nothing finds these folders any more, and only a later call for the same
-  /// step removes them. `latest` then names `step`. Returns the new paths. Throws Error(resource).
+  /// Renames the checkpoints after `step` to step-N.abandoned, for a run that returned to `step` (0: started over) and
+  /// will train the later steps again. Readers ignore these folders; only a later call for the same step removes them.
+  /// Also writes `step` to `latest`. Returns the new paths. Throws Error(resource).
   std::vector<std::string> abandon_after(int64_t step) const;
-  /// 1 + the highest of all good checkpoints.
+  /// Returns 1 + the highest sequence number of all good checkpoints.
   int64_t next_sequence() const;
 
   const std::string& folder() const { return folder_; }
@@ -64,10 +66,10 @@ class CheckpointStore {
 
   struct Scan {
     std::vector<Checkpoint> good;       // newest first: `auto` continues from the first
-    std::vector<std::string> problems;  // one a bad checkpoint, naming file and tensor
+    std::vector<std::string> problems;  // one per bad checkpoint, naming file and tensor
   };
-  /// Opens all there are; one that is removed meanwhile is neither good nor bad. Throws Error(data) when the folder
-  /// cannot be listed.
+  /// Opens all checkpoints. A checkpoint that is removed meanwhile is neither good nor bad. Throws Error(data) if the
+  /// folder cannot be listed.
   Scan scan(Check check) const;
 
  private:
@@ -78,7 +80,7 @@ class CheckpointStore {
   StoreOptions options_;
 };
 
-/// Suffixes of folders that are not checkpoints (yet, or any more).
+/// Suffixes of folders that are not checkpoints: unfinished, replaced and abandoned ones.
 inline constexpr std::string_view unfinished_suffix = ".tmp";
 inline constexpr std::string_view replaced_suffix = ".replaced";
 inline constexpr std::string_view abandoned_suffix = ".abandoned";

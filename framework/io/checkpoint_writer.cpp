@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The name of a piece, which no other piece of the checkpoint has, so that other tools can merge its shards. A piece
-/// that is less than its tensor is named after its place, as Python's slices are: "main:experts.up[0:2,0:6,0:8]".
+/// Returns the name of a piece, unique in the checkpoint, so that other tools can merge its shards. The name of a piece
+/// smaller than its tensor contains its region like a Python slice: "main:experts.up[0:2,0:6,0:8]".
 std::string stored_name(const ShardItem& item) {
   std::string name = item.kind == Kind::parameter ? item.name : cat(name_of(item.kind), ":", item.name);
   if (item.region.size == item.shape) return name;
@@ -53,7 +53,7 @@ void CheckpointWriter::create() {
   if (!error) fs::create_directories(unfinished_, error);
   if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
   sync_folder(
-      fs::absolute(store_.folder()).parent_path().string());  // at the first save the store's folder is new, too
+      fs::absolute(store_.folder()).parent_path().string());  // before the first save, the store's folder is new too
   reach(store_.options().fault, "folder: created");
 }
 
@@ -93,7 +93,7 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
   sync_folder(unfinished_);
   reach(store_.options().fault, "folder: synced");
   replace_folder();
-  if (!survives_power_cut()) return;  // what is older may be all that is left after one
+  if (!survives_power_cut()) return;  // older checkpoints may be all that is left after a power cut
   try {
     std::error_code error;
     remove_folder(replaced_, store_.options().work, error);
@@ -119,9 +119,9 @@ void CheckpointWriter::require_visible(const Manifest& manifest) const {
 }
 
 void CheckpointWriter::replace_folder() const {
-  if (fs::exists(folder_)) {  // the run went back to an earlier step and is here again
+  if (fs::exists(folder_)) {  // the run returned to an earlier step and has reached this step again
     std::error_code error;
-    // Left by a save whose cleanup failed; if this removal fails too, so does the rename.
+    // This folder is left over from a save whose cleanup failed. If this removal fails too, so does the rename.
     remove_folder(replaced_, store_.options().work, error);
     rename_folder(folder_, replaced_);
     reach(store_.options().fault, "folder: old one moved aside");

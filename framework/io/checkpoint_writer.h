@@ -1,10 +1,10 @@
-// Saving a checkpoint: all of it or nothing, by many ranks that this code knows nothing of.
+// Saving of a checkpoint, completely or not at all, by many ranks. This code does not communicate; its callers do:
 //
-//   rank 0        CheckpointWriter w(store, step); w.create();
-//   -- barrier --
-//   every rank    std::string part = w.write_shard(rank, ranks, items);          throws? then tell the others
-//   -- agree whether all succeeded; gather the parts on rank 0 --
-//   rank 0        w.commit(state, parts)   or   w.discard()
+//     rank 0        CheckpointWriter w(store, step); w.create();
+//     -- barrier --
+//     every rank    std::string part = w.write_shard(rank, ranks, items);          if it throws, tell the other ranks
+//     -- agree whether all succeeded; gather the parts on rank 0 --
+//     rank 0        w.commit(state, parts)   or   w.discard()
 #pragma once
 
 #include <span>
@@ -15,38 +15,40 @@
 
 namespace hexad::io {
 
-/// A tensor that this rank writes. Where several ranks hold the same region, the caller picks one of them.
+/// A tensor that this rank writes. If several ranks hold the same region, the caller picks one of them.
 struct ShardItem {
   std::string name;
   Kind kind;
-  Shape shape;    // of the global tensor
-  Region region;  // what of it `tensor` is
-  Tensor tensor;  // of shape region.size; may be strided
+  Shape shape;    // shape of the global tensor
+  Region region;  // region of the global tensor that `tensor` holds
+  Tensor tensor;  // has shape region.size; may be strided
 };
 
 class CheckpointWriter {
  public:
-  /// The store outlives the writer. `step` is the one saved.
+  /// The store must outlive the writer. `step` is the step to save.
   CheckpointWriter(const CheckpointStore& store, int64_t step);
 
-  /// Makes step-N.tmp/, empty. Throws Error(resource).
+  /// Creates step-N.tmp/, empty. Throws Error(resource).
   void create();
-  /// Writes and fsyncs shard `index` of `count`; returns what commit() must know of it, as text. Throws
-  /// Error(resource), such as for a full disk.
+  /// Writes and fsyncs shard `index` of `count`. Returns its description for commit(), as text. Throws Error(resource),
+  /// for example if the disk is full.
   std::string write_shard(int index, int count, std::span<const ShardItem> items) const;
-  /// Makes the checkpoint exist: manifest, one rename, `latest`, retention. `state.step` must be the writer's. Parts in
-  /// any order. Throws Error(resource) when the disk does not take it, std::logic_error when the parts do not make a
-  /// whole (see merge_parts); then call discard(). Once the folder has its name, the checkpoint is there and nothing
-  /// throws: a rename that the disk does not confirm, a hint that cannot be written or a folder that cannot be deleted
-  /// is only warned about; after the first of these nothing older is deleted.
+  /// Completes the checkpoint: writes the manifest, renames the folder, writes `latest` and applies retention.
+  /// `state.step` must be the writer's step. The parts may be in any order.
+  /// Throws Error(resource) if the files cannot be written, and std::logic_error if the parts are not a complete
+  /// checkpoint (see merge_parts()); then call discard().
+  /// Once the folder has its name, the checkpoint exists and nothing throws. Three failures cause only warnings: a
+  /// rename that is not confirmed on disk, a hint that cannot be written, a folder that cannot be deleted. After the
+  /// first of these, nothing older is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
-  /// Removes what was written. Never throws; a folder that cannot be removed is warned about.
+  /// Removes the files written so far. Never throws; warns about a folder that cannot be removed.
   void discard() const noexcept;
 
  private:
   void require_visible(const Manifest& manifest) const;
   void replace_folder() const;
-  /// True if the new name of the folder is on disk; warns otherwise.
+  /// Returns true if the new name of the folder is on disk; otherwise warns.
   bool survives_power_cut() const;
   FaultHook fault(std::string prefix) const;
 

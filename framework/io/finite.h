@@ -1,4 +1,4 @@
-// Finding the value that ruins a training run before it does.
+// Detection of NaN and infinity before they ruin a training run.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace hexad::io {
 
 using tensor::Tensor;
-/// Row-major index of the first NaN or infinity; nothing for integers and for clean tensors.
+/// Returns the row-major index of the first NaN or infinity; nullopt for integers and for finite tensors.
 std::optional<int64_t> first_non_finite(const Tensor& tensor);
 
 /// Throws Error(numeric) naming `where`, `name`, the value and its index unless all elements are finite.

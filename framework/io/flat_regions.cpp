@@ -5,12 +5,12 @@ namespace hexad::io {
 using namespace base;
 namespace {
 
-// Appends elements `range` of `region`, whose dimensions before `dim` have size one: a part of a row of dimension
-// `dim`, then whole rows, then a part of a row.
+// Appends elements `range` of `region`, whose dimensions before `dim` have size 1. These are a part of a row of
+// dimension `dim`, then whole rows, then a part of a row.
 void append(std::vector<Region>& out, const Region& region, int dim, FlatRange range) {
   if (range.empty()) return;
   if (dim == region.size.rank()) return out.push_back(region);
-  int64_t row = 1;  // elements in a row
+  int64_t row = 1;  // elements of a row
   for (int d = dim + 1; d < region.size.rank(); ++d) row *= region.size[d];
   const auto rows = [&](int64_t begin, int64_t end) {
     Region r = region;

@@ -1,4 +1,4 @@
-// Flat ranges as rectangles: what a rank owns under ZeRO is a run of elements, what files hold are rectangles.
+// Flat ranges as rectangles: under ZeRO a rank owns a run of elements, but files contain rectangles.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,9 @@ namespace hexad::io {
 
 using base::FlatRange;
 
-/// The rectangles that elements [range.begin, range.end) of `region` are made of, in order; each is a run of them: its
-/// own elements in row-major order. At most 2 rank - 1. Throws std::logic_error for a range outside the region.
+/// Returns the rectangles that elements [range.begin, range.end) of `region` consist of, in order; at most 2 rank - 1.
+/// The row-major elements of each rectangle are a contiguous part of the range. Throws std::logic_error if the range is
+/// not inside the region.
 std::vector<Region> regions_of_flat_range(const Region& region, FlatRange range);
 
 }  // namespace hexad::io

@@ -1,4 +1,4 @@
-// JSON that came from a file: every access is checked, and a message names the place.
+// JSON from a file: every access is checked, and a message names the place.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ using base::cat;
 
 using Json = nlohmann::json;
 
-/// Strict: a duplicate key, bad UTF-8, deep nesting or trailing text throw Error(data) starting with `where`.
+/// Parses strictly: a duplicate key, bad UTF-8, deep nesting or trailing text throws Error(data) starting with `where`.
 Json parse_json(std::string_view text, const std::string& where);
 
-/// One value of a document. Failures are Error(data) such as "manifest.json: tensors[3].shape is "x", expected an
-/// array".
+/// One value of a document. Throws Error(data) with messages such as "manifest.json: tensors[3].shape is "x", expected
+/// an array".
 class JsonNode {
  public:
-  /// `path`: where `value` is inside the document.
+  /// `path` is the place of `value` in the document.
   JsonNode(const Json& value, std::string where, std::string path = "")
       : value_(value), where_(std::move(where)), path_(std::move(path)) {}
 
-  /// A member of an object; missing is an error.
+  /// Returns a member of an object. Throws Error(data) if it is missing.
   JsonNode operator[](const char* key) const;
   /// Calls use(JsonNode) for each element of an array.
   template <class Use>
@@ -41,11 +41,11 @@ class JsonNode {
       use(key, JsonNode(value, where_, path_.empty() ? key : path_ + "." + key));
   }
 
-  /// An integer of [low, high], written without fraction or exponent.
+  /// Returns an integer in [low, high], which must be written without fraction or exponent.
   int64_t integer(int64_t low = 0, int64_t high = INT64_MAX) const;
   uint64_t unsigned_integer() const;
   const std::string& text() const;
-  /// Sizes or indices that make a legal Shape: at most Shape::max_rank, none negative.
+  /// Returns sizes or indices that make a legal Shape: at most Shape::max_rank, none negative.
   Shape shape() const;
   const Json& value() const { return value_; }
 
@@ -54,8 +54,8 @@ class JsonNode {
 
  private:
   const Json& value_;
-  std::string where_;  // the file
-  std::string path_;   // inside it
+  std::string where_;  // name of the file
+  std::string path_;   // place in the file
 };
 
 }  // namespace hexad::io

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "framework/base/ordinal.h"
 #include "framework/data/digest.h"
 #include "framework/io/json.h"
 #include "framework/io/manifest.h"
@@ -17,7 +18,7 @@ constexpr std::array<std::string_view, 5> kind_names{"parameter", "main", "momen
 
 Json sizes(const Shape& shape) { return std::vector<int64_t>(shape.begin(), shape.end()); }
 
-/// Index of a name in a list of legal ones.
+/// Returns the index of a name in a list of legal names.
 size_t choice(const JsonNode& node, std::span<const std::string_view> names) {
   const auto found = std::ranges::find(names, node.text());
   if (found == names.end()) {
@@ -40,7 +41,7 @@ std::string read_digest(const JsonNode& node) {
   return text;
 }
 
-/// A name that cannot lead out of the folder.
+/// Returns a file name that cannot refer to another folder.
 std::string read_file_name(const JsonNode& node) {
   constexpr std::string_view legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
   const std::string& name = node.text();
@@ -51,7 +52,7 @@ std::string read_file_name(const JsonNode& node) {
 
 }  // namespace
 
-std::string_view name_of(Kind kind) { return kind_names[static_cast<size_t>(kind)]; }
+std::string_view name_of(Kind kind) { return kind_names[base::ordinal(kind)]; }
 
 Json to_json(const ShardRecord& shard) {
   return {{"file", shard.file}, {"bytes", shard.bytes}, {"digest", shard.digest}};
@@ -113,7 +114,7 @@ std::string manifest_to_json(const Manifest& manifest) {
                {"tensors", Json::array()}};
   for (const ShardRecord& shard : manifest.shards) content["shards"].push_back(to_json(shard));
   for (const TensorRecord& tensor : manifest.tensors) content["tensors"].push_back(to_json(tensor));
-  // The digest is of the content's compact text, so that a reader can make it again from what it parsed.
+  // The digest is of the content's compact text, so that a reader can compute it again from the parsed content.
   const std::string digest = data::digest_of(content.dump()).to_string();
   const Json document{
       {"format", format_name}, {"version", manifest_version}, {"digest", digest}, {"content", std::move(content)}};
@@ -126,7 +127,7 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
   root["format"].check(root["format"].value() == format_name, cat("\"", format_name, "\""));
   const int64_t version = root["version"].integer(1);
   if (version > manifest_version) {
-    fail(ExitCode::data, where, ": is of version ", version, ", written by a newer program; this one reads up to ",
+    fail(ExitCode::data, where, ": has version ", version, ", written by a newer program; this one reads up to ",
          manifest_version);
   }
   const JsonNode content = root["content"];
@@ -149,7 +150,7 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
     manifest.tensors.push_back(tensor_from(node, manifest.shards.size()));
     const TensorRecord& t = manifest.tensors.back();
     int64_t elements = 0;
-    bool fits = true;  // hostile pieces may each be as large as the tensor
+    bool fits = true;  // in a hostile file, each piece may be as large as the tensor
     for (const Piece& p : t.pieces) fits = fits && !__builtin_add_overflow(elements, p.region.size.numel(), &elements);
     if (!fits || elements != t.shape.numel()) {
       node.check(false, cat("pieces that add up to the ", t.shape.numel(), " elements of '", t.name, "'"));
@@ -160,12 +161,12 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
 
 void require_readable(std::string_view text, const std::string& where, int64_t limit) {
   if (static_cast<int64_t>(text.size()) > limit)
-    fail(ExitCode::resource, where, ": would have ", text.size(), " bytes, which no reader takes: at most ", limit,
-         "; fewer ranks, or less ZeRO, cut weights into fewer pieces");
+    fail(ExitCode::resource, where, ": would have ", text.size(), " bytes, expected at most ", limit,
+         "; use fewer ranks or a lower parallel.zero, which cut weights into fewer pieces");
   try {
     manifest_from_json(text, where);
   } catch (const Error& error) {
-    fail(ExitCode::resource, error.what(), "; not written, as no reader would take it");
+    fail(ExitCode::resource, error.what(), "; not written, because no reader would accept it");
   }
 }
 

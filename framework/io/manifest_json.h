@@ -1,4 +1,4 @@
-// The JSON of the manifest's parts, shared by the manifest and by what travels between ranks.
+// JSON of the manifest's parts, for the manifest itself and for messages between ranks.
 #pragma once
 
 #include "framework/io/json.h"
@@ -9,7 +9,7 @@ namespace hexad::io {
 Json to_json(const ShardRecord& shard);
 Json to_json(const TensorRecord& tensor);
 ShardRecord shard_from(const JsonNode& node);
-/// `shards`: how many there are to refer to.
+/// `shards` is the number of shards; a tensor may refer only to these.
 TensorRecord tensor_from(const JsonNode& node, size_t shards);
 
 }  // namespace hexad::io

@@ -23,7 +23,7 @@ void require_tiling(const TensorRecord& t) {
   require(elements == t.shape.numel(), "[checkpoint] pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,
           " hold ", elements, " elements in ", t.pieces.size(), " pieces, expected ", t.shape.numel());
   if (t.shape.rank() == 0) return;
-  // Pieces in order of their first dimension: those that start beyond the end of one cannot overlap it.
+  // Sorted by first dimension: a piece that starts beyond the end of another piece cannot overlap it.
   std::ranges::sort(regions, {}, [](const Region& r) { return r.begin[0]; });
   for (size_t i = 0; i < regions.size(); ++i) {
     const int64_t end = regions[i].begin[0] + regions[i].size[0];
@@ -41,8 +41,7 @@ ShardPart part_from_json(const std::string& text) {
                  static_cast<int>(root["count"].integer(1, INT32_MAX)),
                  shard_from(root["shard"]),
                  {}};
-  root["tensors"].each(
-      [&](const JsonNode& node) { part.tensors.push_back(tensor_from(node, static_cast<size_t>(part.count))); });
+  root["tensors"].each([&](const JsonNode& node) { part.tensors.push_back(tensor_from(node, part.count)); });
   return part;
 }
 
@@ -63,7 +62,7 @@ Manifest merge_parts(const RunState& run, std::span<const std::string> parts) {
     ShardPart part = part_from_json(text);
     require(part.count == static_cast<int>(parts.size()) && part.index < part.count, "[checkpoint] shard ", part.index,
             " of ", part.count, " among ", parts.size(), " parts");
-    ShardRecord& shard = manifest.shards[static_cast<size_t>(part.index)];
+    ShardRecord& shard = manifest.shards[part.index];
     require(shard.file.empty(), "[checkpoint] shard ", part.index, " is given twice");
     shard = std::move(part.shard);
     for (TensorRecord& t : part.tensors) {

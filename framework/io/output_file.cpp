@@ -13,7 +13,7 @@ using namespace base;
 
 namespace {
 constexpr size_t buffer_bytes = 1 << 20;
-// Bytes that the system may still hold in memory: a sync at the end must not take minutes without visible progress.
+// Maximum bytes that are not synced yet, so that the sync at the end does not take minutes without visible progress.
 constexpr int64_t unsynced_bytes = 64 << 20;
 }  // namespace
 
@@ -28,7 +28,7 @@ OutputFile::~OutputFile() {
 
 void OutputFile::append(const void* bytes, int64_t count) {
   const auto* from = static_cast<const char*>(bytes);
-  const auto size = static_cast<size_t>(count);
+  const size_t size = count;
   digest_.add(from, size);
   if (buffer_.size() + size > buffer_bytes) flush();
   if (size > buffer_bytes) return write(from, size);
@@ -41,7 +41,7 @@ void OutputFile::flush() {
 }
 
 void OutputFile::write(const char* bytes, size_t count) {
-  constexpr size_t most_at_once = 16 << 20;  // so that it is seen to move
+  constexpr size_t most_at_once = 16 << 20;  // small enough for visible progress
   for (size_t done = 0; done < count;) {
     const ssize_t n = ::write(fd_, bytes + done, std::min(count - done, most_at_once));
     if (n < 0 && errno == EINTR) continue;
@@ -55,7 +55,7 @@ void OutputFile::write(const char* bytes, size_t count) {
 
 void OutputFile::push_out() {
   if (written_ - pushed_ < unsynced_bytes) return;
-  // The last stretch is waited for, the newest one started.
+  // Waits for the previous part and starts to write the newest part to disk.
   sync_range(waited_, pushed_, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
   waited_ = pushed_;
   sync_range(pushed_, written_, SYNC_FILE_RANGE_WRITE);
@@ -64,8 +64,8 @@ void OutputFile::push_out() {
 
 void OutputFile::sync_range(int64_t begin, int64_t end, unsigned how) {
   if (begin == end || ::sync_file_range(fd_, begin, end - begin, how) == 0) return;
-  // File systems that cannot do this sync at the end. A failed write is told to who asks first, fsync would not hear of
-  // it.
+  // File systems without this call sync at the end. A write error must be reported here, because the system reports it
+  // only to the first call that asks; fsync would miss it.
   if (errno != EINVAL && errno != ESPIPE && errno != ENOSYS && errno != EOPNOTSUPP)
     fail_write("cannot be flushed to disk");
 }

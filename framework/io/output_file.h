@@ -1,4 +1,4 @@
-// Writing large files, and saying clearly when the disk does not take them.
+// Writing of large files, with clear errors if the disk fails or is full.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,28 @@
 #include "framework/base/error.h"
 #include "framework/base/file_work.h"
 #include "framework/data/digest.h"
-#include "framework/io/fault.h"
+#include "framework/io/write_fault.h"
 
 namespace hexad::io {
 
 using base::FileWork;
-/// A new file, written front to back through a buffer; knows the digest of what was written. All failures are
+/// A new file, written sequentially through a buffer. Computes the digest of its bytes. All failures are
 /// Error(resource) naming the file, the byte and the system's reason.
 class OutputFile {
  public:
-  /// An existing file is replaced. `work` is told what the disk has taken.
+  /// Replaces an existing file. `work` records progress of the bytes on disk.
   explicit OutputFile(std::string path, FileWork work = {});
-  /// Without finish() the file stays behind incomplete: its owner removes the folder or the file.
+  /// Leaves an incomplete file unless finish() was called; the owner removes the file or its folder.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   void append(const void* bytes, int64_t count);
-  /// Writes what is buffered, waits until the disk has it, closes.
+  /// Writes the buffer, waits until all bytes are on disk, closes the file.
   void finish(const FaultHook& fault = {});
 
   int64_t bytes() const { return written_ + static_cast<int64_t>(buffer_.size()); }
-  /// XXH3-128 of all bytes appended, as 32 hexadecimal digits.
+  /// Returns the XXH3-128 of all bytes appended, as 32 hexadecimal digits.
   std::string digest() const { return digest_.value().to_string(); }
 
  private:
@@ -42,7 +42,7 @@ class OutputFile {
   std::string path_;
   FileWork work_;
   int fd_;
-  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // of these bytes the system has heard, the disk has these
+  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // written to the system, writeback started, on disk
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };

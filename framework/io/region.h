@@ -1,4 +1,4 @@
-// Rectangles of a tensor, and the copying of them between layouts.
+// Rectangles of a tensor, and copying them between layouts.
 #pragma once
 
 #include <array>
@@ -16,26 +16,26 @@ using base::Shape;
 using tensor::Tensor;
 using Region = Placement::Region;
 
-/// All of a tensor.
+/// Returns the region that is the whole tensor.
 Region whole(const Shape& shape);
-/// Returns the overlap of two regions of one tensor; its size is 0 in dimensions where they do not meet.
+/// Returns the overlap of two regions of one tensor; its size is 0 in dimensions without overlap.
 Region intersection(const Region& a, const Region& b);
-/// True if `region` has the rank of `shape` and lies inside it.
+/// True if `region` has the rank of `shape` and is inside it.
 bool inside(const Region& region, const Shape& shape);
-/// `region` of `tensor`; shares storage.
+/// Returns `region` of `tensor`, which shares its storage.
 Tensor slice(const Tensor& tensor, const Region& region);
-/// Bytes of a dense tensor, or nothing when these or its strides do not fit in 63 bits.
+/// Returns the bytes of a dense tensor; nullopt if the bytes or the strides do not fit in 63 bits.
 std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype);
-/// "[2, 0]+[4, 8]": first element and size.
+/// Returns "[2, 0]+[4, 8]": first element and size.
 std::string to_string(const Region& region);
 
-/// Walks, in row-major order, a rectangle of `size` that is stored twice, with strides `a` and with strides `b`: calls
+/// Walks in row-major order over a rectangle of `size` that is stored with strides `a` and with strides `b`. Calls
 /// run(offset in a, offset in b, count), all in elements, for runs that are contiguous in both.
 template <class Run>
 void for_each_run(const Shape& size, const Shape& a, const Shape& b, Run&& run) {
   if (size.numel() == 0) return;
   int64_t count = 1;
-  int outer = size.rank();  // dimensions that are not part of a run
+  int outer = size.rank();  // the first `outer` dimensions are not part of a run
   while (outer > 0 && (size[outer - 1] == 1 || (a[outer - 1] == count && b[outer - 1] == count))) {
     count *= size[--outer];
   }
@@ -44,7 +44,7 @@ void for_each_run(const Shape& size, const Shape& a, const Shape& b, Run&& run) 
   for (int d = outer;;) {
     run(offset_a, offset_b, count);
     for (d = outer - 1; d >= 0; --d) {
-      int64_t& i = index[static_cast<size_t>(d)];
+      int64_t& i = index[d];
       offset_a += a[d], offset_b += b[d];
       if (++i < size[d]) break;
       offset_a -= i * a[d], offset_b -= i * b[d];

@@ -29,8 +29,8 @@ namespace {
 /// Contents of the lock file, in this order, on one line.
 struct Owner {
   std::string host, pid;
-  std::string boot;   // of the machine: containers on it may have other host names, clones of it the same one
-  std::string token;  // of this acquisition: process ids come again
+  std::string boot;   // boot id: host names may differ in containers of one machine and be equal in clones
+  std::string token;  // unique per acquisition, because the system reuses process ids
   uint64_t beat = 0;
 
   bool is(const Owner& o) const { return host == o.host && pid == o.pid && token == o.token; }
@@ -54,7 +54,7 @@ Owner me() {
   return {host_name(), std::to_string(::getpid()), boot_of_machine(), fmt::format("{:08x}{:08x}", random(), random())};
 }
 
-/// Returns the current contents of the file. Opening it again makes a network file system ask its server.
+/// Returns the current contents of the file. Opening it again makes a network file system query its server.
 Owner read_owner(const std::string& path) {
   std::ifstream in(path);
   Owner owner;
@@ -62,7 +62,8 @@ Owner read_owner(const std::string& path) {
   return owner;
 }
 
-/// Keeps the length from beat to beat and never leaves the file empty: others read it at any time.
+/// Writes the owner. The length of the text never changes and the file is never empty, because other jobs may read it
+/// at any time.
 void write_owner(int fd, const std::string& path, const Owner& owner) {
   const std::string text =
       fmt::format("{} {} {} {} {:020}\n", owner.host, owner.pid, owner.boot, owner.token, owner.beat);
@@ -71,7 +72,7 @@ void write_owner(int fd, const std::string& path, const Owner& owner) {
   if (!written) fail(ExitCode::resource, path, ": cannot be written: ", std::strerror(errno));
 }
 
-/// True if the locked file is still the one at `path`: its former owner may just have removed it.
+/// True if the locked file is still the file at `path`. Its former owner may just have removed it.
 bool is_current(int fd, const std::string& path) {
   struct stat mine {
   }, named{};
@@ -93,7 +94,7 @@ bool abandoned(const std::string& path, const Owner& former, const LockTiming& t
 
 }  // namespace
 
-/// Holds the file and renews it.
+/// Holds the lock file and renews it.
 class RunLock::Holder {
  public:
   Holder(std::string path, FileLock lock, Owner owner, std::chrono::milliseconds beat)
@@ -138,14 +139,14 @@ class RunLock::Holder {
       try {
         write_owner(lock_.descriptor(), path_, owner_);
       } catch (const Error&) {
-        // Tried again at the next beat; who takes over meanwhile is found by look().
+        // The next beat tries again. look() finds a job that takes over meanwhile.
       }
     }
   }
 
   const std::string path_;
   FileLock lock_;
-  Owner owner_;  // the beat is the thread's
+  Owner owner_;  // only the thread changes the beat
   mutable std::mutex mutex_;
   std::optional<Owner> successor_;
   std::jthread thread_;
@@ -171,13 +172,13 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
     const bool elsewhere = !former.host.empty() && !former.on_machine_of(mine);
     if (elsewhere) {
       const auto seconds = std::chrono::duration<double>(timing.patience).count();
-      note(cat(path, ": of process ", former.pid, " on host ", former.host, ", which may have ended; watched for ",
+      note(cat(path, ": held by process ", former.pid, " on host ", former.host, ", which may have ended; watched for ",
                seconds, " s"));
       if (!abandoned(path, former, timing, work)) in_use(read_owner(path));
     }
     auto holder = std::make_unique<Holder>(path, std::move(*lock), mine, timing.beat);
     if (elsewhere) {
-      // A third job, elsewhere, may have watched the same file; who wrote last has it.
+      // A third job on another machine may have watched the same file. The last job that wrote it holds the lock.
       std::this_thread::sleep_for(timing.beat / 5);
       if (!holder->look()) in_use(read_owner(path));
       note(cat(path, ": taken over from process ", former.pid, " on host ", former.host, ", which did not renew it"));

@@ -1,4 +1,4 @@
-// One job at a time in a run directory.
+// Lock that admits one job at a time to a run directory.
 #pragma once
 
 #include <chrono>
@@ -10,26 +10,28 @@
 
 namespace hexad::io {
 
-/// Timing of a lock's renewal. Only tests change it; jobs use the values here.
+/// Timing of a lock's renewal. Only tests change it; jobs use these defaults.
 struct LockTiming {
   std::chrono::milliseconds beat{5'000};       // between two renewals
-  std::chrono::milliseconds patience{20'000};  // a lock of elsewhere that is not renewed so long belongs to nobody
+  std::chrono::milliseconds patience{20'000};  // a lock of another machine is abandoned after this time without renewal
 };
 
-/// Held by rank 0 from before the first step to the end.
+/// Lock of a run directory. Rank 0 holds it from before the first step to the end.
 ///
-/// The lock is a flock, which the system drops when the process dies. Some network file systems keep flocks to the
-/// machine that took them, so a free flock proves nothing about a job elsewhere, and nobody can look for its process.
-/// Therefore the file also says who holds it, and a thread of the holder renews it (a counter in it grows) while the
-/// job lives. A job that finds a file of elsewhere with a free flock watches it: if it is renewed the job is refused,
-/// else it takes over. No clocks are compared, so none has to be right. A holder that was suspended for longer, and so
-/// taken over from, finds that out at its next look and must end.
+/// The lock is a flock, which the system releases when the process dies. On some network file systems a flock has no
+/// effect on other machines. A free flock then does not prove that no job of another machine is running. The processes
+/// of another machine cannot be checked either. Therefore the file also names its holder, and a thread of the holder
+/// renews it (increments a counter in it) while the job runs.
+///
+/// A job that finds a file of another machine with a free flock watches the file. If the file is renewed, the job is
+/// refused; otherwise it takes over. No clocks are compared, so clocks need not be right. If a holder was suspended for
+/// longer than the patience and lost the lock, it detects this at its next look and must end.
 class RunLock {
  public:
-  /// Makes the directory if needed and locks it. Takes over the lock of a dead job: at once if it ran on this machine
-  /// (host name and boot), else after `timing.patience`, which `note` is told; looking moves `work`. Throws
-  /// Error(usage) naming host and process id of the job that has it; Error(resource) when the directory cannot be made
-  /// or written.
+  /// Creates the directory if needed and locks it. Takes over the lock of a dead job. If this job ran on the same
+  /// machine (host name and boot), that needs no wait. Otherwise it takes `timing.patience`, which is reported to
+  /// `note`, and progress is reported to `work`. Throws Error(usage) with host and process id of the job that holds the
+  /// lock. Throws Error(resource) if the directory cannot be created or written.
   static RunLock acquire(
       const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
       LockTiming timing = {}, const base::FileWork& work = {});
@@ -39,9 +41,9 @@ class RunLock {
   ~RunLock();
 
   const std::string& path() const;
-  /// Throws Error(usage) when another job has taken over, as of the last renewal.
+  /// Throws Error(usage) if another job had taken over at the last renewal.
   void require_held() const;
-  /// The same as of now: before writing what the other one may have written.
+  /// Like require_held(), but checks now. Call it before writing files that another job may have written.
   void require_held_now();
 
  private:

@@ -91,7 +91,7 @@ std::string make_header(std::span<const TensorInfo> tensors, const std::map<std:
                       {"data_offsets", {t.begin - origin, t.end - origin}}};
   }
   std::string text = header.dump();
-  // Padded with spaces, as the format allows, so that the data are aligned for readers that map the file.
+  // Pads with spaces, as the format allows, so that the data are aligned for readers that map the file.
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
 }
@@ -99,12 +99,11 @@ std::string make_header(std::span<const TensorInfo> tensors, const std::map<std:
 void require_readable_header(std::string_view header, int64_t data_bytes, const std::string& path) {
   const auto bytes = static_cast<int64_t>(header.size());
   if (bytes > max_header_bytes)
-    fail(ExitCode::resource, path, ": would have a header of ", bytes, " bytes, which no reader takes: at most ",
-         max_header_bytes);
+    fail(ExitCode::resource, path, ": would have a header of ", bytes, " bytes, expected at most ", max_header_bytes);
   try {
     parse_header(header, length_bytes + bytes + data_bytes, path);
   } catch (const Error& error) {
-    fail(ExitCode::resource, error.what(), "; not written, as no reader would take it");
+    fail(ExitCode::resource, error.what(), "; not written, because no reader would accept it");
   }
 }
 

@@ -1,4 +1,4 @@
-// Parsing and checking of a safetensors header; apart from the file, so that it can be tested with text alone.
+// Parsing and checking of a safetensors header. It is separate from the file, so that tests need only text.
 #pragma once
 
 #include <map>
@@ -15,15 +15,15 @@ inline constexpr int64_t length_bytes = 8;
 inline constexpr int64_t max_header_bytes = 100'000'000;
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  // by offset, without holes or overlap, filling the file
+  std::vector<TensorInfo> tensors;  // by offset, without gaps or overlap, filling the file
   std::map<std::string, std::string> metadata;
 };
 
-/// `file_bytes` is the length of the whole file. Throws Error(data) naming `path`.
+/// Parses a header. `file_bytes` is the length of the whole file. Throws Error(data) naming `path`.
 SafetensorsHeader parse_header(std::string_view header, int64_t file_bytes, const std::string& path);
 std::string make_header(std::span<const TensorInfo> tensors, const std::map<std::string, std::string>& metadata);
-/// For the writer, before it writes a byte: throws Error(resource) naming `path` when a reader would refuse `header`
-/// before `data_bytes` of tensors.
+/// Checks a header before the writer writes it. Throws Error(resource) naming `path` if a reader would reject `header`
+/// followed by `data_bytes` of tensors.
 void require_readable_header(std::string_view header, int64_t data_bytes, const std::string& path);
 
 }  // namespace hexad::io

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t window_bytes = 1 << 20;
 
-/// Reads ascending ranges of a file. Short ones, such as rows of a column-parallel weight, come from a window: a system
-/// call each would cost more than the bytes between them.
+/// Reads ascending ranges of a file. Short ranges, such as rows of a column-parallel weight, come from a window. A
+/// system call for each would cost more than reading the bytes between them.
 class RunReader {
  public:
   RunReader(const data::ReadFile& file, int64_t end, const FileWork& work) : file_(file), end_(end), work_(work) {}
@@ -24,11 +24,11 @@ class RunReader {
     if (bytes >= window_bytes / 16) return read_directly(offset, static_cast<std::byte*>(out), bytes);
     if (offset < begin_ || offset + bytes > begin_ + static_cast<int64_t>(window_.size())) {
       begin_ = offset;
-      window_.resize(static_cast<size_t>(std::min(window_bytes, end_ - offset)));
+      window_.resize(std::min(window_bytes, end_ - offset));
       file_.read_at(offset, window_.data(), static_cast<int64_t>(window_.size()));
       work_.moved(file_.path(), static_cast<int64_t>(window_.size()));
     }
-    std::memcpy(out, window_.data() + (offset - begin_), static_cast<size_t>(bytes));
+    std::memcpy(out, window_.data() + (offset - begin_), bytes);
   }
 
  private:
@@ -42,7 +42,7 @@ class RunReader {
   }
 
   const data::ReadFile& file_;
-  int64_t end_;  // of the tensor
+  int64_t end_;  // end of the tensor
   const FileWork& work_;
   int64_t begin_ = 0;
   std::vector<char> window_;
@@ -125,11 +125,11 @@ std::string SafetensorsFile::digest(std::string_view name) const {
   const TensorInfo& t = info(name);
   const data::ReadFile file(path_);
   data::StreamingDigest digest;
-  std::vector<char> window(static_cast<size_t>(std::min(window_bytes, t.end - t.begin)));
+  std::vector<char> window(std::min(window_bytes, t.end - t.begin));
   for (int64_t at = t.begin; at < t.end;) {
     const int64_t count = std::min<int64_t>(window_bytes, t.end - at);
     file.read_at(at, window.data(), count);
-    digest.add(window.data(), static_cast<size_t>(count));
+    digest.add(window.data(), count);
     at += count;
     work_.moved(path_, count);
   }

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "tensors are written a
 
 namespace {
 
-/// Returns the order of the tensors in the file: wide elements first, so that all are aligned.
+/// Returns the order of the tensors in the file: wide elements first, so that all tensors are aligned.
 std::vector<size_t> file_order(std::span<const NamedTensor> tensors) {
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -42,7 +42,7 @@ std::string append_tensor(OutputFile& file, const Tensor& given) {
   for_each_run(tensor.shape(), tensor.shape().row_major_strides(), tensor.strides(),
                [&](int64_t, int64_t from, int64_t count) {
                  const auto* bytes = static_cast<const std::byte*>(tensor.raw()) + from * element;
-                 digest.add(bytes, static_cast<size_t>(count * element));
+                 digest.add(bytes, count * element);
                  file.append(bytes, count * element);
                });
   return digest.value().to_string();

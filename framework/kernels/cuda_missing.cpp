@@ -1,4 +1,4 @@
-// Stands for framework/kernels/cuda in a program that is built without it.
+// Replaces framework/kernels/cuda in a program that is built without it.
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels {

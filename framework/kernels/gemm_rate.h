@@ -1,4 +1,4 @@
-// The rate of large matrix products of Hexad's own kernels on this machine.
+// Measures the rate of large matrix products of Hexad's own kernels on this machine.
 #pragma once
 
 #include <functional>
@@ -10,22 +10,22 @@ namespace hexad::kernels {
 using base::Dtype;
 
 struct GemmRate {
-  double flops_per_second = 0;  // of the best shape
+  double flops_per_second = 0;  // of the fastest shape
   int64_t rows = 0, inputs = 0, outputs = 0;
 };
 
-/// Forward products out[rows, outputs] = x[rows, inputs] w^T of a few large shapes, each repeated for about its share
-/// of `seconds`; of each shape the median counts.
+/// Measures forward products out[rows, outputs] = x[rows, inputs] w^T of a few large shapes. Each shape is repeated for
+/// about its share of `seconds`, and its median counts.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds);
 
-/// out = x w^T, which is there when the call returns.
+/// Computes out = x w^T; the result is complete when the call returns.
 using Multiply = std::function<void(const Tensor& out, const Tensor& x, const Tensor& w)>;
-/// The same products by another implementation. Throws std::logic_error when it gets them wrong.
+/// Measures the same products by another implementation. Throws std::logic_error if its results are wrong.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply);
 
-/// A sample that costs a fraction of a second however busy the machine is, for MFU. Square products of size `least`,
-/// and then of twice the size as long as one of these is expected to take less than a tenth of a second; each size is
-/// repeated for some time slices of the system, so that processes that share cores see their share.
+/// Measures a sample for MFU that takes a fraction of a second even on a busy machine. It starts with square products
+/// of size `least`. The size doubles while a product is expected to take less than a tenth of a second. Each size is
+/// repeated for some time slices of the system, so that processes that share cores get their share.
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least);
 
 }  // namespace hexad::kernels

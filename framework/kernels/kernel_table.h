@@ -1,20 +1,24 @@
-// One struct of function pointers per backend. A test walks it for holes and makes the parity cases.
+// One struct of function pointers per backend. A family declares its kernels here, and each backend defines it in one
+// file (`const SwigluKernels SwigluKernels::of_cpu{...}`). entries() and families() list the kernels and families.
+// Tests and tables that wrap other tables iterate over these lists (framework/kernels/entries.h).
 //
-// Legend of shapes: T tokens (rows), D hidden, N output features, V vocabulary, E experts, K slots per token (top-k),
-// R = rows of all experts together, B sequences of S positions, H query heads, G key/value heads, C head size.
-// Floating tensors are f32, bf16 or f64; "acc" means f32, or f64 when the operands are f64. Tensors are contiguous
-// unless "strided rows" is said: then only the last dimension is. Rows whose base and stride are multiples of 16 bytes
-// may take a wider path. Every kernel is ordered on `stream`. Operands overlap only where a contract says "may be":
-// then the two are the same tensor, never parts of each other.
+// Legend of shapes: T tokens (rows), D hidden, N output features, V vocabulary, E experts, K slots per token (top-k), R
+// = rows of all experts together, B sequences of S positions, H query heads, G key/value heads, C head size. Floating
+// tensors are f32, bf16 or f64; "acc" means f32, or f64 if the operands are f64. Tensors are contiguous unless a
+// comment says "strided rows": then only the last dimension is. Rows whose base and stride are multiples of 16 bytes
+// may take a wider path. Every kernel is ordered on `stream`. Operands overlap only if a contract says "may be": then
+// the two are the same tensor, never parts of each other.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "framework/device/stream.h"
+#include "framework/kernels/kernel.h"
 #include "framework/kernels/wire.h"
 #include "framework/tensor/tensor.h"
 
@@ -24,148 +28,244 @@ using device::Device;
 using device::Stream;
 using tensor::Tensor;
 
-/// Matrix [N, D] of expert e of weights or gradients [E, N, D].
+/// Returns matrix [N, D] of expert e of weights or gradients [E, N, D].
 inline Tensor expert_matrix(const Tensor& stack, int64_t e) {
   return stack.slice(0, e, e + 1).reshape({stack.dim(1), stack.dim(2)});
 }
 
-/// Write mode of a result: it replaces what is there or is added to it.
+/// Write mode of a result: the result replaces the old values or is added to them.
 enum class Write : uint8_t { replace, add };
 
 /// Rows of each group: rows [o[e], o[e + 1]) of a tensor belong to group e, for offsets o of groups + 1 entries
-/// (int64). Rows outside [o[0], o[groups]) belong to no group. Offsets are known to the host, to the device, or to
-/// both; a backend may use either copy; if only the device copy exists, it may read it back.
+/// (int64). Rows outside [o[0], o[groups]) belong to no group. The host, the device, or both have the offsets. A
+/// backend may use either copy; if only the device copy exists, the backend may read that copy back.
 struct GroupOffsets {
   int64_t groups = 0;
-  int64_t max_rows = 0;             // no group has more; what a launch is made for where the host does not know
+  int64_t max_rows = 0;             // upper bound for all groups; sizes a launch if the host does not have the offsets
   std::span<const int64_t> host{};  // empty: unknown; read before a kernel's call returns
-  Tensor device{};                  // [groups + 1] i64; undefined: not there
+  Tensor device{};                  // [groups + 1] i64; undefined: not available
 
-  /// Known to the host, in pageable memory, which may be changed or freed when the kernel's call has returned.
+  /// Returns offsets in pageable host memory, which may be changed or freed when the kernel's call has returned.
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
 
-/// Products y = x w^T, in three entries so that schedules can part them. T may be zero: a weight gradient that replaces
-/// is then zero.
+/// Products y = x w^T, in three entries so that schedules can separate them. T may be zero: a weight gradient that
+/// replaces is then zero.
 struct MatmulKernels {
-  /// out[T, N] = or += x[T, D] w[N, D]^T. Strided rows allowed for x and out. out may be acc while x and w are bf16; w
-  /// may be acc, too (the router's), and out then is: the product is one of acc operands.
-  void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Tensor& w, Write write);
-  /// dx[T, D] = or += dy[T, N] w[N, D]. Strided rows allowed for dx and dy. Where w is acc beside bf16 dx, dy is acc.
-  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, Write write);
-  /// dw[N, D] = or += dy[T, N]^T x[T, D]. Strided rows allowed for dy and x. dw is acc, or of the dtype of x; dy may be
-  /// acc beside bf16 x.
-  void (*weight_gradient)(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write);
+  /// out[T, N] = or += x[T, D] w[N, D]^T. Strided rows allowed for x and out. out may be acc while x and w are bf16. w
+  /// may be acc, too (the router's); then out is acc, and the product is one of acc operands.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, Write write)> forward;
+  /// dx[T, D] = or += dy[T, N] w[N, D]. Strided rows allowed for dx and dy. If w is acc and dx is bf16, dy is acc.
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, Write write)> input_gradient;
+  /// dw[N, D] = or += dy[T, N]^T x[T, D]. Strided rows allowed for dy and x. dw is acc, or has the dtype of x; dy may
+  /// be acc if x is bf16.
+  Kernel<void(Stream&, Out<Tensor> dw, const Tensor& dy, const Tensor& x, Write write)> weight_gradient;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &MatmulKernels::forward},
+                      Named{"input_gradient", &MatmulKernels::input_gradient},
+                      Named{"weight_gradient", &MatmulKernels::weight_gradient}};
+  }
+  static const MatmulKernels of_reference, of_cpu, of_cuda;
 };
 
-/// The same for the weights [E, N, D] of E experts at once, each with its group of rows; all operands of one dtype but
-/// dw, which may be acc. Rows of nobody are neither read nor written. An expert without rows gets a zero (replace) or
-/// untouched (add) weight gradient.
+/// Products like MatmulKernels for the weights [E, N, D] of E experts together, each with its group of rows. All
+/// operands have one dtype except dw, which may be acc. Rows without a group are neither read nor written. An expert
+/// without rows gets a zero (replace) or unchanged (add) weight gradient.
 struct GroupedMatmulKernels {
-  void (*forward)(Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets&, Write write);
-  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets&,
-                         Write write);
-  void (*weight_gradient)(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets&,
-                          Write write);
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, const GroupOffsets&, Write write)> forward;
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, const GroupOffsets&, Write write)>
+      input_gradient;
+  Kernel<void(Stream&, Out<Tensor> dw, const Tensor& dy, const Tensor& x, const GroupOffsets&, Write write)>
+      weight_gradient;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &GroupedMatmulKernels::forward},
+                      Named{"input_gradient", &GroupedMatmulKernels::input_gradient},
+                      Named{"weight_gradient", &GroupedMatmulKernels::weight_gradient}};
+  }
+  static const GroupedMatmulKernels of_reference, of_cpu, of_cuda;
 };
 
 struct BiasKernels {
   /// x[T, N] += bias[N].
-  void (*forward)(Stream&, const Tensor& x, const Tensor& bias);
+  Kernel<void(Stream&, Out<Tensor> x, const Tensor& bias)> forward;
   /// dbias[N] (acc) += column sums of dy[T, N].
-  void (*backward)(Stream&, const Tensor& dbias, const Tensor& dy);
+  Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy)> backward;
   /// Row t of x[R, N] += bias[expert of t][N]; bias is [E, N].
-  void (*grouped_forward)(Stream&, const Tensor& x, const Tensor& bias, const GroupOffsets&);
-  void (*grouped_backward)(Stream&, const Tensor& dbias, const Tensor& dy, const GroupOffsets&);
+  Kernel<void(Stream&, Out<Tensor> x, const Tensor& bias, const GroupOffsets&)> grouped_forward;
+  Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy, const GroupOffsets&)> grouped_backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &BiasKernels::forward}, Named{"backward", &BiasKernels::backward},
+                      Named{"grouped_forward", &BiasKernels::grouped_forward},
+                      Named{"grouped_backward", &BiasKernels::grouped_backward}};
+  }
+  static const BiasKernels of_reference, of_cpu, of_cuda;
 };
 
-/// y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), with the residual stream on
-/// both sides.
+/// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), with the residual
+/// stream on both sides.
 struct RmsNormKernels {
-  /// The norm of x + addend (rounded to their dtype), which is kept in `sum`; both undefined: of x. inverse_rms[rows]
-  /// (acc) is kept for backward. sum may be x or addend.
-  void (*forward)(Stream&, const Tensor& out, const Tensor& sum, const Tensor& inverse_rms, const Tensor& x,
-                  const Tensor& addend, const Tensor& gain, double eps);
+  /// Computes the norm of x + addend (rounded to their dtype), which is kept in `sum`. If both are undefined, it is the
+  /// norm of x. inverse_rms[rows] (acc) is kept for backward. sum may be x or addend.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> sum, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& addend,
+              const Tensor& gain, double eps)>
+      forward;
   /// dx = the gradient through the norm of x + dresidual (undefined: none; may be dx). dgain_partials[P, D] (acc):
-  /// addends of the gain's gradient, P = partials(rows); undefined: not wanted. dx undefined: not wanted.
-  void (*backward)(Stream&, const Tensor& dx, const Tensor& dgain_partials, const Tensor& dy, const Tensor& x,
-                   const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual);
+  /// addends of the gain's gradient, P = partials(rows). dx and dgain_partials are not computed if undefined.
+  Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dgain_partials, const Tensor& dy, const Tensor& x,
+              const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual)>
+      backward;
   /// Preferred number of partial sums on this backend, at least one. BiasKernels::backward adds them up.
-  int64_t (*partials)(int64_t rows);
+  Kernel<int64_t(int64_t rows)> partials;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &RmsNormKernels::forward}, Named{"backward", &RmsNormKernels::backward},
+                      Named{"partials", &RmsNormKernels::partials}};
+  }
+  static const RmsNormKernels of_reference, of_cpu, of_cuda;
 };
 
-/// y = (x - mean) / sqrt(variance + eps) * gain + bias (Ba et al. 2016).
+/// Layer norm y = (x - mean) / sqrt(variance + eps) * gain + bias (Ba et al. 2016).
 struct LayerNormKernels {
   /// stats[rows, 2] (acc): mean and inverse standard deviation. `bias` may be undefined.
-  void (*forward)(Stream&, const Tensor& out, const Tensor& stats, const Tensor& x, const Tensor& gain,
-                  const Tensor& bias, double eps);
-  void (*input_gradient)(Stream&, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& gain,
-                         const Tensor& stats);
-  /// dgain[D], dbias[D] (acc) +=; dbias may be undefined.
-  void (*weight_gradient)(Stream&, const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
-                          const Tensor& stats);
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> stats, const Tensor& x, const Tensor& gain, const Tensor& bias,
+              double eps)>
+      forward;
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& stats)>
+      input_gradient;
+  /// Adds to dgain[D], dbias[D] (acc); dbias may be undefined.
+  Kernel<void(Stream&, Out<Tensor> dgain, Out<Tensor> dbias, const Tensor& dy, const Tensor& x, const Tensor& stats)>
+      weight_gradient;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &LayerNormKernels::forward},
+                      Named{"input_gradient", &LayerNormKernels::input_gradient},
+                      Named{"weight_gradient", &LayerNormKernels::weight_gradient}};
+  }
+  static const LayerNormKernels of_reference, of_cpu, of_cuda;
 };
 
 enum class Direction : uint8_t { forward, backward };
 
 /// Rotary position embedding (Su et al. 2021), halves convention: dimension i is paired with i + C/2.
 struct RotaryKernels {
-  /// out[T, H, C] = x rotated by the angles of positions[T] (i32); strided rows allowed for x.
-  /// cosine, sine: [context, C/2] acc. `backward` rotates by the negative angle (the adjoint). out may be x.
-  void (*apply)(Stream&, const Tensor& out, const Tensor& x, const Tensor& positions, const Tensor& cosine,
-                const Tensor& sine, Direction direction);
+  /// out[T, H, C] = x rotated by the angles of positions[T] (i32). Strided rows allowed for x. cosine, sine: [context,
+  /// C/2] acc. `backward` rotates by the negative angle (the adjoint). out may be x.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& positions, const Tensor& cosine,
+              const Tensor& sine, Direction direction)>
+      apply;
+
+  static constexpr auto entries() { return std::tuple{Named{"apply", &RotaryKernels::apply}}; }
+  static const RotaryKernels of_reference, of_cpu, of_cuda;
 };
 
 /// Parameters of an attention call. A query at row i (position i + query_offset) of a sequence sees the keys j with
-/// first[i] <= j < last[i] (its own document; i32 [B, S] each, undefined: the whole sequence), and j <= i +
-/// query_offset when causal.
+/// first[i] <= j < last[i], its own document. first and last are i32 [B, S]; undefined: the whole sequence. If causal,
+/// also j <= i + query_offset.
 struct AttentionShape {
   int64_t sequences, queries, keys;  // B, positions of q and of k, v per sequence
   double scale;                      // usually 1 / sqrt(C)
   bool causal = true;
-  int64_t query_offset = 0;    // keys before the first query: generation with a cache
-  bool deterministic = false;  // backward gives the same bits every time; some backends are faster otherwise
+  int64_t query_offset = 0;    // number of keys before the first query, for generation with a cache
+  bool deterministic = false;  // backward gives the same bits every time; some backends are faster without it
   /// Number of documents in all sequences, if first and last divide each sequence into documents without gaps and all
-  /// rows of a document have its range. 0: not counted, or arbitrary ranges. Some backends are faster if they know.
+  /// rows of a document have its range. 0: not counted, or arbitrary ranges. Some backends are faster if they have the
+  /// number.
   int64_t documents = 0;
+};
+
+/// Gradients of the operands of AttentionKernels::forward.
+struct AttentionGradients {
+  Tensor dq, dk, dv;
+  static constexpr auto tensors() {
+    return std::array{&AttentionGradients::dq, &AttentionGradients::dk, &AttentionGradients::dv};
+  }
+};
+
+/// Results and operands of AttentionKernels::forward that backward needs.
+struct AttentionSaved {
+  Tensor out, log_sum_exp, q, k, v;
+  Tensor first{}, last{};
+  static constexpr auto tensors() {
+    return std::array{&AttentionSaved::out, &AttentionSaved::log_sum_exp, &AttentionSaved::q,   &AttentionSaved::k,
+                      &AttentionSaved::v,   &AttentionSaved::first,       &AttentionSaved::last};
+  }
 };
 
 /// Blockwise softmax(scale q k^T) v (Dao et al. 2022); no S x S matrix is kept. q, out: [B S, H, C]; k, v: [B S, G, C],
 /// H a multiple of G (grouped queries). Strided rows allowed for q, k, v and their gradients.
 struct AttentionKernels {
   /// log_sum_exp [B S, H] (acc) is kept for backward; -inf for a row that sees no key, whose output is zero.
-  void (*forward)(Stream&, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
-                  const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape);
-  void (*backward)(Stream&, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout, const Tensor& out,
-                   const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& first,
-                   const Tensor& last, const AttentionShape& shape);
-  /// sum[T, H, C] and its sum_log_sum_exp[T, H] (acc both), which stand for the keys met so far, take in those of a
-  /// block of further keys, block[T, H, C] and block_log_sum_exp[T, H] (acc): put together by log-sum-exps (Liu et al.
-  /// 2023, section 3). A row that saw no key of the block (-inf) stays as it is, whatever the block has there.
-  void (*merge)(Stream&, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
-                const Tensor& block_log_sum_exp);
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
+              const Tensor& first, const Tensor& last, const AttentionShape& shape)>
+      forward;
+  Kernel<void(Stream&, Out<AttentionGradients> gradients, const Tensor& dout, const AttentionSaved& saved,
+              const AttentionShape& shape)>
+      backward;
+  /// Merges attention to a block of further keys into sum[T, H, C] and sum_log_sum_exp[T, H] (both acc), the results
+  /// for the keys so far. block[T, H, C] and block_log_sum_exp[T, H] (acc) are the block's results. They are merged by
+  /// log-sum-exps (Liu et al. 2023, section 3). A row that saw no key of the block (-inf) does not change, whatever
+  /// values the block has there.
+  Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
+              const Tensor& block_log_sum_exp)>
+      merge;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &AttentionKernels::forward}, Named{"backward", &AttentionKernels::backward},
+                      Named{"merge", &AttentionKernels::merge}};
+  }
+  static const AttentionKernels of_reference, of_cpu, of_cuda;
 };
 
-/// out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight a row [R] (acc; undefined: one). Weighting
-/// here what a linear map follows saves keeping the map's results for the weights' gradients. Strided rows allowed for
-/// gate, up and their gradients.
+/// Gradients of the operands of SwigluKernels::forward, and the product, computed again. product and dweights are not
+/// computed if undefined.
+struct SwigluGradients {
+  Tensor dgate, dup;
+  Tensor product{}, dweights{};
+  static constexpr auto tensors() {
+    return std::array{&SwigluGradients::dgate, &SwigluGradients::dup, &SwigluGradients::product,
+                      &SwigluGradients::dweights};
+  }
+};
+
+/// Operands of SwigluKernels::forward that backward needs.
+struct SwigluSaved {
+  Tensor gate, up;
+  Tensor weights{};
+  static constexpr auto tensors() { return std::array{&SwigluSaved::gate, &SwigluSaved::up, &SwigluSaved::weights}; }
+};
+
+/// out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row [R] (acc; undefined: one). If a
+/// linear map follows, weighting here means that its results need not be kept for the weights' gradients. Strided rows
+/// allowed for gate, up and their gradients.
 struct SwigluKernels {
-  void (*forward)(Stream&, const Tensor& out, const Tensor& gate, const Tensor& up, const Tensor& weights);
-  /// Gradients of the weighted product: dgate, dup, dweights[R] (acc; undefined: not wanted), and once more the product
-  /// itself (undefined: not wanted). dgate may be gate or dout, dup may be up, product may be dout where dgate is not.
-  void (*backward)(Stream&, const Tensor& dgate, const Tensor& dup, const Tensor& product, const Tensor& dweights,
-                   const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& weights);
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;
+  /// Computes the gradients of the weighted product: dgate, dup, dweights[R] (acc), and the product itself again. dgate
+  /// may be gate or dout, dup may be up, product may be dout if dgate is not.
+  Kernel<void(Stream&, Out<SwigluGradients> gradients, const Tensor& dout, const SwigluSaved& saved)> backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &SwigluKernels::forward}, Named{"backward", &SwigluKernels::backward}};
+  }
+  static const SwigluKernels of_reference, of_cpu, of_cuda;
 };
 
-/// out = x/2 (1 + erf(x / sqrt 2)) or its tanh approximation (Hendrycks & Gimpel 2016).
+/// Kind of GELU: out = x/2 (1 + erf(x / sqrt 2)) or its tanh approximation (Hendrycks & Gimpel 2016).
 enum class GeluKind : uint8_t { exact, tanh };
 constexpr auto enum_names(GeluKind) {
   return std::to_array<std::pair<GeluKind, std::string_view>>({{GeluKind::exact, "exact"}, {GeluKind::tanh, "tanh"}});
 }
 struct GeluKernels {
-  void (*forward)(Stream&, const Tensor& out, const Tensor& x, GeluKind kind);
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, GeluKind kind)> forward;
   /// dx may be x or dout.
-  void (*backward)(Stream&, const Tensor& dx, const Tensor& dout, const Tensor& x, GeluKind kind);
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dout, const Tensor& x, GeluKind kind)> backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &GeluKernels::forward}, Named{"backward", &GeluKernels::backward}};
+  }
+  static const GeluKernels of_reference, of_cpu, of_cuda;
 };
 
 enum class RouterScore : uint8_t { softmax, sigmoid };
@@ -179,46 +279,68 @@ struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
   bool normalize = true;   // the chosen weights sum to one
-  double scale = 1.0;      // of the weights, after normalising (DeepSeek's routed scaling factor)
-  int64_t groups = 1;      // group-limited: experts in `groups` equal groups, only those of the best `top_groups`
-  int64_t top_groups = 1;  //   (by the sum of their two best selection scores) may be chosen
+  double scale = 1.0;      // factor of the weights, applied after normalising (DeepSeek's routed scaling factor)
+  int64_t groups = 1;      // group-limited: experts are in `groups` equal groups, and only the best `top_groups` groups
+  int64_t top_groups = 1;  // (by the sum of their two best selection scores) are eligible
 };
 
-/// Scores, selection and weights; all in acc. Selection uses scores + bias (bias [E], may be undefined; it never enters
-/// the weights). Ties go to the lower index; a NaN score is chosen last; ids are always in range.
+/// Scores, selection and weights, all in acc. Selection uses scores + bias (bias [E], may be undefined; it never
+/// affects the weights). For ties the lower index is chosen. A NaN score is chosen last. ids are always in range.
 struct RouterKernels {
-  /// logits [T, E] -> scores [T, E], ids [T, K] (i32, by falling selection score), weights [T, K].
-  void (*forward)(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
-                  const Tensor& bias, const RouterRule& rule);
-  /// weights [T, K] for ids given from outside (overridden routing).
-  void (*weigh)(Stream&, const Tensor& weights, const Tensor& ids, const Tensor& scores, const RouterRule& rule);
+  /// Computes from logits [T, E]: scores [T, E], ids [T, K] (i32, by falling selection score), weights [T, K].
+  Kernel<void(Stream&, Out<Tensor> scores, Out<Tensor> ids, Out<Tensor> weights, const Tensor& logits,
+              const Tensor& bias, const RouterRule& rule)>
+      forward;
+  /// Computes weights [T, K] for given ids (overridden routing).
+  Kernel<void(Stream&, Out<Tensor> weights, const Tensor& ids, const Tensor& scores, const RouterRule& rule)> weigh;
   /// dlogits [T, E] = gradient through weights (dweights [T, K]) and through scores (dscores [T, E], may be undefined).
-  void (*backward)(Stream&, const Tensor& dlogits, const Tensor& dweights, const Tensor& dscores, const Tensor& scores,
-                   const Tensor& ids, const RouterRule& rule);
+  Kernel<void(Stream&, Out<Tensor> dlogits, const Tensor& dweights, const Tensor& dscores, const Tensor& scores,
+              const Tensor& ids, const RouterRule& rule)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &RouterKernels::forward}, Named{"weigh", &RouterKernels::weigh},
+                      Named{"backward", &RouterKernels::backward}};
+  }
+  static const RouterKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Statistics of a router's choices and the losses taken from them. A scope is a set of tokens: segment[T] (i32) gives
-/// each token's, -1: in none (padding); undefined: all tokens are in scope 0.
+/// Statistics of a router's choices and the losses computed from them. A scope is a set of tokens. segment[T] (i32) is
+/// the scope of each token, -1 for none (padding). If undefined, all tokens are in scope 0.
 struct RouterLossKernels {
   /// counts[S, E] (i64) = or += slots of ids [T, K] (i32, -1: none) by scope and expert.
-  void (*count)(Stream&, const Tensor& counts, const Tensor& ids, const Tensor& segment, Write write);
-  /// fractions[S, E] (acc) = counts[S, E] (i64 or acc) over their sum in the scope; 1/E where that is zero.
-  void (*fractions)(Stream&, const Tensor& fractions, const Tensor& counts);
-  /// loss[1] (acc) = sum_t c_s <p_t, f_s> over tokens t of scopes s, with p_t = scores[t, :] over their sum (a row
-  /// whose sum is zero counts nothing), f_s = fractions[s, :] and c_s = coefficients[s] (f64) (Shazeer 2017; Fedus
-  /// 2021, eq. 4). Summed in double in an order that depends on the shape alone.
-  void (*balance)(Stream&, const Tensor& loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
-                  const Tensor& coefficients);
+  Kernel<void(Stream&, Out<Tensor> counts, const Tensor& ids, const Tensor& segment, Write write)> count;
+  /// fractions[S, E] (acc) = counts[S, E] (i64 or acc) over their sum in the scope; 1/E if that sum is zero.
+  Kernel<void(Stream&, Out<Tensor> fractions, const Tensor& counts)> fractions;
+  /// loss[1] (acc) = sum_t c_s <p_t, f_s> over tokens t of scopes s (Shazeer 2017; Fedus 2021, eq. 4). p_t = scores[t,
+  /// :] over their sum; a row whose sum is zero counts nothing. f_s = fractions[s, :] and c_s = coefficients[s] (f64).
+  /// Summed in double in an order that depends only on the shape.
+  Kernel<void(Stream&, Out<Tensor> loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
+              const Tensor& coefficients)>
+      balance;
   /// dscores[T, E] (acc) = dloss[1] times the gradient of `balance`; zero rows for tokens in no scope.
-  void (*balance_backward)(Stream&, const Tensor& dscores, const Tensor& dloss, const Tensor& scores,
-                           const Tensor& segment, const Tensor& fractions, const Tensor& coefficients);
+  Kernel<void(Stream&, Out<Tensor> dscores, const Tensor& dloss, const Tensor& scores, const Tensor& segment,
+              const Tensor& fractions, const Tensor& coefficients)>
+      balance_backward;
   /// loss[1] (acc) = scale times the sum over tokens in a scope of logsumexp(logits[t, :])^2 (Zoph et al. 2022, eq. 5),
   /// summed as above; log_sum_exp[T] (acc, 0 for tokens in no scope) is kept for backward.
-  void (*z)(Stream&, const Tensor& loss, const Tensor& log_sum_exp, const Tensor& logits, const Tensor& segment,
-            double scale);
+  Kernel<void(Stream&, Out<Tensor> loss, Out<Tensor> log_sum_exp, const Tensor& logits, const Tensor& segment,
+              double scale)>
+      z;
   /// dlogits[T, E] (acc) = dloss[1] times the gradient of `z`.
-  void (*z_backward)(Stream&, const Tensor& dlogits, const Tensor& dloss, const Tensor& logits,
-                     const Tensor& log_sum_exp, const Tensor& segment, double scale);
+  Kernel<void(Stream&, Out<Tensor> dlogits, const Tensor& dloss, const Tensor& logits, const Tensor& log_sum_exp,
+              const Tensor& segment, double scale)>
+      z_backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"count", &RouterLossKernels::count},
+                      Named{"fractions", &RouterLossKernels::fractions},
+                      Named{"balance", &RouterLossKernels::balance},
+                      Named{"balance_backward", &RouterLossKernels::balance_backward},
+                      Named{"z", &RouterLossKernels::z},
+                      Named{"z_backward", &RouterLossKernels::z_backward}};
+  }
+  static const RouterLossKernels of_reference, of_cpu, of_cuda;
 };
 
 /// Tokens that an expert over capacity keeps: the most probable, or the first.
@@ -228,8 +350,8 @@ constexpr auto enum_names(DropRule) {
       {{DropRule::probability, "probability"}, {DropRule::position, "position"}});
 }
 
-/// An expert keeps at most min(ceil(factor K n / E), n) slots (GShard) from each scope of `scope_tokens` consecutive
-/// tokens (the last may be shorter), n being the number of the scope's tokens with any slot.
+/// Capacity of experts. An expert keeps at most min(ceil(factor K n / E), n) slots (GShard) from each scope of
+/// `scope_tokens` consecutive tokens (the last may be shorter). n is the number of the scope's tokens with any slot.
 struct Capacity {
   int64_t scope_tokens;  // > 0
   double factor;         // >= 0
@@ -237,147 +359,214 @@ struct Capacity {
 };
 
 struct CapacityKernels {
-  /// ids [T, K] (i32; a token names an expert at most once) = -1 for slots over capacity. Keeps those with the highest
-  /// scores [T, E] (acc; NaN counts as -infinity; ties: the earlier token's), or simply the earliest. Token t is row
-  /// rows[t] (i64 [T]) of both; undefined: row t. Ids that name no expert stay as they are.
-  void (*drop)(Stream&, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity);
+  /// Sets ids [T, K] (i32; a token names an expert at most once) to -1 for slots over capacity. Keeps the slots with
+  /// the highest scores [T, E] (acc; NaN counts as -infinity; ties keep the earlier token), or the earliest slots.
+  /// Token t is row rows[t] (i64 [T]) of ids and scores; undefined: row t. Ids that name no expert do not change.
+  Kernel<void(Stream&, Out<Tensor> ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity)> drop;
+
+  static constexpr auto entries() { return std::tuple{Named{"drop", &CapacityKernels::drop}}; }
+  static const CapacityKernels of_reference, of_cpu, of_cuda;
 };
 
-/// A token's slots in the order of their experts.
+/// Masks slots of tokens and sorts slots by their experts.
 struct SlotKernels {
-  /// ids[t, :] (i32 [T, K]) = -1 where valid[t] (u8) is zero.
-  void (*mask)(Stream&, const Tensor& ids, const Tensor& valid);
+  /// Sets ids[t, :] (i32 [T, K]) to -1 if valid[t] (u8) is zero.
+  Kernel<void(Stream&, Out<Tensor> ids, const Tensor& valid)> mask;
   /// Sorts the kept slots of ids [T, K] (i32, -1: dropped; others in [0, E)) by expert, then token, then slot.
-  /// offsets[E + 1] (i64): rows of each expert; rows[T, K] (i64): the row of each slot, -1: dropped; tokens[T K] (i64):
+  /// offsets[E + 1] (i64): rows of each expert. rows[T, K] (i64): the row of each slot, -1: dropped. tokens[T K] (i64):
   /// the token of each row, -1 for the rows from offsets[E] on, which belong to no expert.
-  void (*sort)(Stream&, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids);
-  /// Keys that sort slots by chunk, then expert: keys[t, k] (i32) = c experts + ids[t, k] for ids [T, K]. Chunk c of
-  /// the slot is chunk_of[ids[t, k]] (i32 [experts]), or t chunks / T, rounded down, if chunk_of is undefined. -1 stays
-  /// -1, and an id that names no expert becomes chunks experts, which must fit i32. keys may be ids.
-  void (*keys)(Stream&, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks);
+  Kernel<void(Stream&, Out<Tensor> tokens, Out<Tensor> rows, Out<Tensor> offsets, const Tensor& ids)> sort;
+  /// Computes keys that sort slots by chunk, then expert: keys[t, k] (i32) = c experts + ids[t, k] for ids [T, K].
+  /// Chunk c of the slot is chunk_of[ids[t, k]] (i32 [experts]), or t chunks / T, rounded down, if chunk_of is
+  /// undefined. -1 stays -1. An id that names no expert becomes chunks experts, which must fit i32. keys may be ids.
+  Kernel<void(Stream&, Out<Tensor> keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks)>
+      keys;
   /// out[i] (i64) = first + i.
-  void (*iota)(Stream&, const Tensor& out, int64_t first);
+  Kernel<void(Stream&, Out<Tensor> out, int64_t first)> iota;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"mask", &SlotKernels::mask}, Named{"sort", &SlotKernels::sort},
+                      Named{"keys", &SlotKernels::keys}, Named{"iota", &SlotKernels::iota}};
+  }
+  static const SlotKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Indices that count from elsewhere. out may be x where their dtypes are the same, unless said otherwise.
+/// Conversion of indices to other origins. out may be x if their dtypes are the same, unless stated otherwise.
 struct IndexKernels {
-  /// out[i] = x[i] + by (both i32 or both i64); a negative x[i], which is no index, stays.
-  void (*shift)(Stream&, const Tensor& out, const Tensor& x, int64_t by);
-  /// out[i] (i32 or i64) = x[i] - first where first <= x[i] < first + count, else -1; x is i32.
-  void (*within)(Stream&, const Tensor& out, const Tensor& x, int64_t first, int64_t count);
-  /// out[i] = x[i] + parts[1, p] with parts [2, P], p being the first part that ends behind x[i]: x[i] < parts[0, p].
-  /// All i64. A negative x[i] stays; the others are below the last part's end.
-  void (*shift_parts)(Stream&, const Tensor& out, const Tensor& x, const Tensor& parts);
+  /// out[i] = x[i] + by (both i32 or both i64). A negative x[i] is no index and does not change.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, int64_t by)> shift;
+  /// out[i] (i32 or i64) = x[i] - first if first <= x[i] < first + count, else -1; x is i32.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, int64_t first, int64_t count)> within;
+  /// out[i] = x[i] + parts[1, p] with parts [2, P]. p is the first part that ends after x[i]: x[i] < parts[0, p]. All
+  /// i64. A negative x[i] does not change; all other x[i] are below the last part's end.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& parts)> shift_parts;
   /// out[i] = x[index[i]], all i64. out may be index.
-  void (*take)(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
-  /// out[x[i]] = i for the x[i] that are not negative, which are distinct; all i64. Elements that no x names are
-  /// untouched. out may not be x.
-  void (*inverse)(Stream&, const Tensor& out, const Tensor& x);
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> take;
+  /// out[x[i]] = i for non-negative x[i], which are distinct; all i64. Elements that no x names do not change. out may
+  /// not be x.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x)> inverse;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"shift", &IndexKernels::shift}, Named{"within", &IndexKernels::within},
+                      Named{"shift_parts", &IndexKernels::shift_parts}, Named{"take", &IndexKernels::take},
+                      Named{"inverse", &IndexKernels::inverse}};
+  }
+  static const IndexKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Rows to experts and back. `rows` [T, K] (i64) says at which row of the permuted tensor slot k of token t lies; -1:
-/// the slot was dropped. `tokens` [R] (i64) is the inverse: which token lies at row r; -1: none.
+/// Moves rows to experts and back. `rows` [T, K] (i64) is the row of the permuted tensor that holds slot k of token t;
+/// -1: the slot was dropped. `tokens` [R] (i64) is the inverse: the token at row r; -1: none.
 struct PermuteKernels {
-  /// out[r, :] = x[tokens[r], :]; rows of no token are untouched. `rows` (may be undefined) is the inverse, by which a
-  /// backend may go instead, reading x once.
-  void (*gather)(Stream&, const Tensor& out, const Tensor& x, const Tensor& tokens, const Tensor& rows);
-  /// out[t, :] = sum over k of weights[t, k] y[rows[t, k], :], in slot order in acc, then the addends [T, D] in theirs;
-  /// weights undefined means one. The adjoint of `gather`, and the MoE layer's combine with what joins it: shared
-  /// experts, the residual. out may be an addend.
-  void (*combine)(Stream&, const Tensor& out, const Tensor& y, const Tensor& rows, const Tensor& weights,
-                  std::span<const Tensor> addends);
+  /// out[r, :] = x[tokens[r], :]; rows without a token do not change. `rows` (may be undefined) is the inverse. A
+  /// backend may use it instead, to read x once.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& tokens, const Tensor& rows)> gather;
+  /// out[t, :] = sum over k of weights[t, k] y[rows[t, k], :], in slot order in acc, then the addends [T, D] in their
+  /// order. Undefined weights are one. This is the adjoint of `gather`, and the MoE layer's combine with its addends:
+  /// shared experts, the residual. out may be an addend.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& y, const Tensor& rows, const Tensor& weights,
+              std::span<const Tensor> addends)>
+      combine;
   /// dy[rows[t, k], :] = weights[t, k] dout[t, :] and dweights[t, k] = <dout[t, :], y[rows[t, k], :]> (0 if dropped).
   /// Rows of dy that no slot names are zero.
-  void (*combine_backward)(Stream&, const Tensor& dy, const Tensor& dweights, const Tensor& dout, const Tensor& y,
-                           const Tensor& rows, const Tensor& weights);
-  /// out[index[r], :] = x[r, :] for distinct rows index[R] (i64; -1: row r goes nowhere); rows of out that no index
-  /// names are untouched. The inverse of `gather` over a part of the rows. Strided rows allowed, here and in the two
-  /// below.
-  void (*scatter)(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
+  Kernel<void(Stream&, Out<Tensor> dy, Out<Tensor> dweights, const Tensor& dout, const Tensor& y, const Tensor& rows,
+              const Tensor& weights)>
+      combine_backward;
+  /// out[index[r], :] = x[r, :] for distinct rows index[R] (i64; -1: row r is not copied). Rows of out that no index
+  /// names do not change. The inverse of `gather` over a part of the rows. Strided rows allowed, here and in the two
+  /// entries below.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> scatter;
   /// out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; undefined: one, a copy). The part of
-  /// `combine_backward` that gives dy, for any part of the rows. out may be x where index[r] = r.
-  void (*gather_weighted)(Stream&, const Tensor& out, const Tensor& x, const Tensor& index, const Tensor& scale);
-  /// out[r] (acc) = <a[r, :], b[r, :]>, summed in an order that depends on the width alone.
-  void (*row_dots)(Stream&, const Tensor& out, const Tensor& a, const Tensor& b);
+  /// `combine_backward` that computes dy, for any part of the rows. out may be x if index[r] = r.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index, const Tensor& scale)> gather_weighted;
+  /// out[r] (acc) = <a[r, :], b[r, :]>, summed in an order that depends only on the width.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> row_dots;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"gather", &PermuteKernels::gather},
+                      Named{"combine", &PermuteKernels::combine},
+                      Named{"combine_backward", &PermuteKernels::combine_backward},
+                      Named{"scatter", &PermuteKernels::scatter},
+                      Named{"gather_weighted", &PermuteKernels::gather_weighted},
+                      Named{"row_dots", &PermuteKernels::row_dots}};
+  }
+  static const PermuteKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Rows of tensors to bytes and back (framework/kernels/wire.h). Strided rows allowed for x and out.
+/// Converts rows of tensors to bytes and back (framework/kernels/wire.h). Strided rows allowed for x and out.
 struct WireKernels {
-  /// bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from the rows of x[R', D] that index[R] (i64; undefined:
-  /// row by row, R = R') names, and from row_weights[R, X] (acc; undefined: X = 0), which go with position r.
-  /// fp8: codes of x / scale in float with scale = max(max |row| / 448, 2^-126), 0 for a row of zeros; f64 goes through
-  /// float. A row with an element that is not finite (in float) becomes NaN throughout, scale too: a poisoned row must
-  /// not look healthy.
-  void (*pack)(Stream&, const Tensor& bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
-               WireFormat format);
-  /// out[index[r], :] = scale * value for distinct rows index[R] (undefined: out[r, :], out has R rows); other rows of
-  /// out are untouched. row_weights_out[R, X] = the row_weights of position r; undefined: they are not read, however
-  /// many follow.
-  void (*unpack)(Stream&, const Tensor& out, const Tensor& row_weights_out, const Tensor& bytes, const Tensor& index,
-                 WireFormat format);
+  /// bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from the rows of x[R', D] that index[R] (i64) names, and
+  /// from row_weights[R, X] (acc), which belong to position r. If index is undefined, row by row, R = R'. If
+  /// row_weights is undefined, X = 0. fp8: codes of x / scale in float with scale = max(max |row| / 448, 2^-126), 0 for
+  /// a row of zeros; f64 is converted through float. In a row with an element that is not finite (in float), all
+  /// elements and the scale become NaN: a poisoned row must not look healthy.
+  Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
+              WireFormat format)>
+      pack;
+  /// out[index[r], :] = scale * value for distinct rows index[R]. If index is undefined, out[r, :], and out has R rows.
+  /// All other rows of out do not change. row_weights_out[R, X] = the row_weights of position r. If undefined, they are
+  /// not read, whatever their number.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> row_weights_out, const Tensor& bytes, const Tensor& index,
+              WireFormat format)>
+      unpack;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"pack", &WireKernels::pack}, Named{"unpack", &WireKernels::unpack}};
+  }
+  static const WireKernels of_reference, of_cpu, of_cuda;
 };
 
 struct EmbeddingKernels {
   /// out[T, D] = table[ids[t], :] (ids i32, checked by the caller).
-  void (*forward)(Stream&, const Tensor& out, const Tensor& table, const Tensor& ids);
-  /// dtable (acc) [V, D] += dout rows, in token order; a token of id -1 is skipped, and its row is not read.
-  void (*backward)(Stream&, const Tensor& dtable, const Tensor& dout, const Tensor& ids);
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& table, const Tensor& ids)> forward;
+  /// dtable (acc) [V, D] += dout rows, in token order. A token of id -1 is skipped, and its row is not read.
+  Kernel<void(Stream&, Out<Tensor> dtable, const Tensor& dout, const Tensor& ids)> backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &EmbeddingKernels::forward}, Named{"backward", &EmbeddingKernels::backward}};
+  }
+  static const EmbeddingKernels of_reference, of_cpu, of_cuda;
 };
 
 /// Softmax cross-entropy over rows of logits [T, V] (acc); targets i32, -1: ignored.
 struct CrossEntropyKernels {
-  /// losses[T] (acc, 0 where ignored). dlogits[T, V] (undefined: not wanted; of any floating dtype) = scale * (softmax
-  /// - onehot), zero rows where ignored or where scale is 0. dlogits may be logits.
-  void (*forward)(Stream&, const Tensor& losses, const Tensor& dlogits, const Tensor& logits, const Tensor& targets,
-                  double scale);
-  /// Preferred number of rows whose logits exist at a time, if logits are never kept whole; at least one.
-  int64_t (*chunk_rows)(int64_t rows, int64_t vocabulary);
+  /// losses[T] (acc, 0 if ignored). dlogits[T, V] (any floating dtype; not computed if undefined) = scale * (softmax -
+  /// onehot), zero rows if ignored or if scale is 0. dlogits may be logits.
+  Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
+              double scale)>
+      forward;
+  /// Preferred number of rows whose logits are in memory at a time, if logits are never kept whole; at least one.
+  Kernel<int64_t(int64_t rows, int64_t vocabulary)> chunk_rows;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &CrossEntropyKernels::forward},
+                      Named{"chunk_rows", &CrossEntropyKernels::chunk_rows}};
+  }
+  static const CrossEntropyKernels of_reference, of_cpu, of_cuda;
 };
 
-/// The same formula over columns that are split over ranks, in two steps with an exchange between them; each rank reads
-/// its logits once. `targets` [T] (i32, -1: ignored) are of the whole vocabulary, of which this rank holds the columns
-/// [first, first + W).
+/// Softmax cross-entropy over columns that are split over ranks, in two steps with an exchange between them. Each rank
+/// reads its logits once. `targets` [T] (i32, -1: ignored) refer to the whole vocabulary, of which this rank holds the
+/// columns [first, first + W).
 struct SplitSoftmaxKernels {
-  /// Statistics that a rank sends the others for each row of its columns: rows of statistics [statistics_count, T].
+  /// Statistics that a rank sends to the other ranks for each row of its columns: rows of statistics [statistics_count,
+  /// T].
   enum Statistic : int64_t {
     largest,    // m = max of the logits
     total,      // the sum of e^(logit - m)
     at_target,  // the target's logit; 0 on ranks that do not hold it
     statistics_count,
   };
-  /// statistics [3, T] from logits[T, W] (acc both); the logits become e^(logit - m).
-  void (*start)(Stream&, const Tensor& statistics, const Tensor& logits, const Tensor& targets, int64_t first);
-  /// losses[T] (acc, 0 where ignored) from the statistics of all ranks [ranks, 3, T], of which this one is `rank`. What
-  /// `start` left in `logits` becomes scale * (softmax - onehot); zero where ignored or where scale is 0.
-  void (*finish)(Stream&, const Tensor& losses, const Tensor& logits, const Tensor& statistics, int64_t rank,
-                 const Tensor& targets, int64_t first, double scale);
+  /// Computes statistics [3, T] from logits[T, W] (both acc); the logits become e^(logit - m).
+  Kernel<void(Stream&, Out<Tensor> statistics, Out<Tensor> logits, const Tensor& targets, int64_t first)> start;
+  /// losses[T] (acc, 0 if ignored) from the statistics of all ranks [ranks, 3, T], of which this one is `rank`. The
+  /// values that `start` left in `logits` become scale * (softmax - onehot); zero if ignored or if scale is 0.
+  Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> logits, const Tensor& statistics, int64_t rank,
+              const Tensor& targets, int64_t first, double scale)>
+      finish;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"start", &SplitSoftmaxKernels::start}, Named{"finish", &SplitSoftmaxKernels::finish}};
+  }
+  static const SplitSoftmaxKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Elementwise and reductions.
+/// Elementwise kernels and reductions.
 struct PointwiseKernels {
-  void (*fill)(Stream&, const Tensor& out, double value);
+  Kernel<void(Stream&, Out<Tensor> out, double value)> fill;
   /// out = x with another dtype or strides (strided rows).
-  void (*copy)(Stream&, const Tensor& out, const Tensor& x);
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x)> copy;
   /// out = a + b. out may be a or b.
-  void (*add)(Stream&, const Tensor& out, const Tensor& a, const Tensor& b);
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> add;
   /// out += alpha * x; out may be acc while x is bf16.
-  void (*axpy)(Stream&, const Tensor& out, double alpha, const Tensor& x);
-  void (*scale)(Stream&, const Tensor& out, double alpha);
+  Kernel<void(Stream&, Out<Tensor> out, double alpha, const Tensor& x)> axpy;
+  Kernel<void(Stream&, Out<Tensor> out, double alpha)> scale;
   /// out = min(max(x, -limit), limit); backward passes dout where |x| <= limit.
-  void (*clamp)(Stream&, const Tensor& out, const Tensor& x, double limit);
-  void (*clamp_backward)(Stream&, const Tensor& dx, const Tensor& dout, const Tensor& x, double limit);
-  /// out[1] (acc or f64) = or += the sum of all elements, taken in double in an order that depends on their number
-  /// alone.
-  void (*sum)(Stream&, const Tensor& out, const Tensor& x, Write write);
-  /// out = addends[0] + addends[1] + ..., in this order in acc, as comm::reduce adds ranks' contributions: the same
-  /// bits. One addend at least, on CUDA 64 at most; all of one dtype. out may be an addend.
-  void (*sum_of)(Stream&, const Tensor& out, std::span<const Tensor> addends);
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, double limit)> clamp;
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dout, const Tensor& x, double limit)> clamp_backward;
+  /// out[1] (acc or f64) = or += the sum of all elements, in double, in an order that depends only on their number.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, Write write)> sum;
+  /// out = addends[0] + addends[1] + ..., in this order in acc, bitwise identical to the sum over ranks of
+  /// comm::reduce. At least one addend, on CUDA at most 64; all have one dtype. out may be an addend.
+  Kernel<void(Stream&, Out<Tensor> out, std::span<const Tensor> addends)> sum_of;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"fill", &PointwiseKernels::fill},
+                      Named{"copy", &PointwiseKernels::copy},
+                      Named{"add", &PointwiseKernels::add},
+                      Named{"axpy", &PointwiseKernels::axpy},
+                      Named{"scale", &PointwiseKernels::scale},
+                      Named{"clamp", &PointwiseKernels::clamp},
+                      Named{"clamp_backward", &PointwiseKernels::clamp_backward},
+                      Named{"sum", &PointwiseKernels::sum},
+                      Named{"sum_of", &PointwiseKernels::sum_of}};
+  }
+  static const PointwiseKernels of_reference, of_cpu, of_cuda;
 };
 
 /// AdamW (Loshchilov & Hutter 2019), decoupled decay: w -= lr (m^ / (sqrt(v^) + eps) + decay w).
 struct AdamwStep {
   double lr, beta1, beta2, eps;
-  int64_t step;  // 1 for the first
+  int64_t step;  // the first step is 1
 };
 
 /// Part of one parameter that one launch updates, flat and of equal length. main, m, v are acc; the gradient is acc or
@@ -387,18 +576,24 @@ struct AdamwSlice {
   double weight_decay;
 };
 
-/// `factor` [1] (f64; undefined: one) is multiplied into the gradients while they are read. A negative one says that
-/// the step is skipped: nothing is written.
+/// Optimizer updates. `factor` [1] (f64; undefined: one) is multiplied into the gradients as they are read. A negative
+/// factor skips the step: nothing is written.
 struct OptimizerKernels {
-  void (*adamw)(Stream&, std::span<const AdamwSlice> slices, const AdamwStep& step, const Tensor& factor);
-  /// main -= lr * factor * gradient; weights = main.
-  void (*sgd)(Stream&, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr,
-              const Tensor& factor);
-  /// out[1] (f64) = or += the sum of squares, in an order that depends on the number of elements alone.
-  void (*squared_norm)(Stream&, const Tensor& out, const Tensor& x, Write write);
-  /// factor[1] (f64) = min(1, limit / sqrt(sums[0])), or 1 where limit is 0; -1 when any of sums[n] (f64) is not
-  /// finite: the squared norm of all gradients and whatever else must be finite for a step to count.
-  void (*clip)(Stream&, const Tensor& factor, const Tensor& sums, double limit);
+  Kernel<void(Stream&, Out<std::span<const AdamwSlice>> slices, const AdamwStep& step, const Tensor& factor)> adamw;
+  /// Plain SGD: main -= lr * factor * gradient; weights = main.
+  Kernel<void(Stream&, Out<Tensor> main, Out<Tensor> weights, const Tensor& gradient, double lr, const Tensor& factor)>
+      sgd;
+  /// out[1] (f64) = or += the sum of squares, in an order that depends only on the number of elements.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, Write write)> squared_norm;
+  /// factor[1] (f64) = min(1, limit / sqrt(sums[0])), or 1 if limit is 0; -1 if any of sums[n] (f64) is not finite.
+  /// sums holds the squared norm of all gradients, then any other values that must be finite for a step to count.
+  Kernel<void(Stream&, Out<Tensor> factor, const Tensor& sums, double limit)> clip;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"adamw", &OptimizerKernels::adamw}, Named{"sgd", &OptimizerKernels::sgd},
+                      Named{"squared_norm", &OptimizerKernels::squared_norm}, Named{"clip", &OptimizerKernels::clip}};
+  }
+  static const OptimizerKernels of_reference, of_cpu, of_cuda;
 };
 
 struct KernelTable {
@@ -423,14 +618,39 @@ struct KernelTable {
   SplitSoftmaxKernels split_softmax;
   PointwiseKernels pointwise;
   OptimizerKernels optimizer;
+
+  static constexpr auto families() {
+    return std::tuple{Named{"matmul", &KernelTable::matmul},
+                      Named{"grouped_matmul", &KernelTable::grouped_matmul},
+                      Named{"bias", &KernelTable::bias},
+                      Named{"rms_norm", &KernelTable::rms_norm},
+                      Named{"layer_norm", &KernelTable::layer_norm},
+                      Named{"rotary", &KernelTable::rotary},
+                      Named{"attention", &KernelTable::attention},
+                      Named{"swiglu", &KernelTable::swiglu},
+                      Named{"gelu", &KernelTable::gelu},
+                      Named{"router", &KernelTable::router},
+                      Named{"router_loss", &KernelTable::router_loss},
+                      Named{"capacity", &KernelTable::capacity},
+                      Named{"slots", &KernelTable::slots},
+                      Named{"index", &KernelTable::index},
+                      Named{"permute", &KernelTable::permute},
+                      Named{"wire", &KernelTable::wire},
+                      Named{"embedding", &KernelTable::embedding},
+                      Named{"cross_entropy", &KernelTable::cross_entropy},
+                      Named{"split_softmax", &KernelTable::split_softmax},
+                      Named{"pointwise", &KernelTable::pointwise},
+                      Named{"optimizer", &KernelTable::optimizer}};
+  }
 };
 
-extern const KernelTable reference_table;  // naive loops in double
-extern const KernelTable cpu_table;        // fast, on threads
-extern const KernelTable emulated_table;   // the CPU's, queued on the emulated device
-/// Throws Error(usage) in a program that was built without CUDA.
+extern const KernelTable reference_table;  // naive loops in double, the definition of each kernel
+/// Fast kernels on threads. Results depend neither on the number of threads nor, for a row, on other rows.
+extern const KernelTable cpu_table;
+extern const KernelTable emulated_table;  // the CPU's kernels, queued on the emulated device
+/// Returns the CUDA table. Throws Error(usage) in a program that was built without CUDA.
 const KernelTable& cuda_kernels();
-/// The table of the device's backend.
+/// Returns the table of the device's backend.
 const KernelTable& kernels(const Device& device);
 
 }  // namespace hexad::kernels

@@ -1,4 +1,4 @@
-// Layout of a tensor's row in the bytes that ranks exchange.
+// Byte layout of a tensor's row for exchanges between ranks.
 #pragma once
 
 #include <array>
@@ -10,23 +10,23 @@
 
 namespace hexad::kernels {
 
-/// `model` keeps the dtype of the rows, bit for bit; `fp8` rounds them to e4m3 with one f32 scale a row
-/// (framework/base/fp8.h has the format and its error).
+/// Format of rows. `model` keeps the dtype of the rows, bit for bit; `fp8` rounds them to e4m3 with one f32 scale per
+/// row (framework/base/fp8.h has the format and its error).
 enum class WireFormat : uint8_t { model, fp8 };
 constexpr auto enum_names(WireFormat) {
   return std::to_array<std::pair<WireFormat, std::string_view>>(
       {{WireFormat::model, "model"}, {WireFormat::fp8, "fp8"}});
 }
 
-/// One row of `width` elements of `dtype` and `row_weights` numbers beside them (a router weight, a gradient of one),
-/// which are never rounded: f32, or f64 where the elements are f64. In this order, in the machine's byte order, each
-/// part aligned to the size of its elements, the gaps zero:
+/// Layout of one row of `width` elements of `dtype` and `row_weights` numbers (a router weight, a gradient of one).
+/// These numbers are never rounded: they are f32, or f64 if the elements are f64. The parts are in this order and in
+/// the machine's byte order. Each part is aligned to the size of its elements, and gaps are zero:
 ///
 ///     values | scale (fp8 only) | row_weights | up to a multiple of 8 bytes
 struct WireLayout {
   int64_t values;       // bytes of the values, which come first
-  int64_t scale;        // offset of the f32 scale; where the values end if there is none
-  int64_t row_weights;  // offset of the first of them
+  int64_t scale;        // offset of the f32 scale; the end of the values if there is none
+  int64_t row_weights;  // offset of the first row weight
   int64_t bytes;        // of the row
 };
 inline WireLayout wire_layout(WireFormat format, base::Dtype dtype, int64_t width, int64_t row_weights) {

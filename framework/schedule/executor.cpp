@@ -10,6 +10,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "framework/base/philox.h"
 #include "framework/device/named_range.h"
 
@@ -18,34 +19,34 @@ namespace {
 
 using base::now;
 
-// A task that was issued: done when both its lane has passed it and its asynchronous part is over.
+// An issued task. It is done when its lane has passed it and its asynchronous part is over.
 struct Issued {
   Event passed, asynchronous;
   bool done() const { return passed.done() && asynchronous.done(); }
 };
 
-// Tasks refer to data of the caller, so nothing may still run when an exception leaves execute().
+// Waits for all issued tasks: they refer to data of the caller, so none may run after an exception leaves execute().
 void settle(device::DeviceContext& context, const std::vector<Issued>& issued) noexcept {
   const auto wait_quietly = [](const Event& event) {
     try {
       event.wait();
-    } catch (...) {  // the first error is already on its way
+    } catch (...) {  // the first error is already propagating
     }
   };
   for (const Issued& task : issued) wait_quietly(task.asynchronous);
   for (int lane = 0; lane < device::lane_count; ++lane) wait_quietly(context.stream(static_cast<Lane>(lane)).record());
 }
 
-// Makes a device's other lanes wait for the inputs of the graph, which the compute lane makes. On the host these have
-// been computed already.
+// Makes a device's other lanes wait for the inputs of the graph, which the compute lane makes. On the host the inputs
+// have been computed already.
 void begin(device::DeviceContext& context) {
   if (context.on_host()) return;
   const Event made = context.compute().record();
   for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy}) context.stream(lane).wait(made);
 }
 
-// Ends the graph for the next user of the compute lane: the host waits for all tasks; on a device the compute lane
-// waits for them.
+// Ends the graph for the next user of the compute lane. On the host, the calling thread waits for all tasks; on a
+// device, the compute lane waits for them.
 void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
   std::optional<device::Span> span;
   if (context.spans().recording() && context.on_host() && !std::ranges::all_of(issued, &Issued::done))
@@ -58,18 +59,18 @@ void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
         context.compute().wait(event);
 }
 
-// Written by the threads of lanes and by those that complete asynchronous parts; shared with these threads, because
-// they may write after an error ended execute().
+// Measured times. Lane threads and completing threads write them and share ownership, because they may write after an
+// error ended execute().
 struct Stopwatch {
   explicit Stopwatch(size_t tasks) : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)) {}
   std::vector<TaskTime> on_lane;
   std::vector<double> arrived;              // ends of asynchronous parts
   std::latch running;                       // asynchronous parts
-  std::vector<std::array<Event, 2>> marks;  // of tasks on a device's lanes, where they begin and end
+  std::vector<std::array<Event, 2>> marks;  // of tasks on a device's lanes: their begin and end
 };
 
-// The asynchronous part of a task that its lane will issue. A lane that has failed skips what is left for it: then the
-// part fails, too, with the last copy of the work, so that nobody waits for it for ever.
+// The asynchronous part of a task that its lane will issue. A failed lane skips its remaining tasks. The part then
+// fails when the last copy of the work is destroyed, so that no thread waits for it forever.
 class LatePart {
  public:
   LatePart() = default;
@@ -99,7 +100,7 @@ class LatePart {
 Event issue(const Task& task, Stream& lane) {
   std::optional<device::NamedRange> range;
   if (lane.on_device()) range.emplace(task.spec.name);
-  // A device's queue reuses memory in the order of issue, which then is early enough.
+  // A device's queue reuses memory in the order of issue, so issuing early costs no memory there.
   if (!task.spec.issued_late || lane.runs_at_once() || lane.on_device()) return task.work(lane);
   const auto part = std::make_shared<LatePart>();
   const Event asynchronous = part->event();
@@ -123,7 +124,7 @@ void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream&
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
-  const bool over = asynchronous.done();  // asked before the lane's mark, which then comes later
+  const bool over = asynchronous.done();  // queried before the lane's mark, which is therefore later
   if (stream.on_device())
     watch->marks.back()[1] = stream.record_timed();
   else
@@ -140,7 +141,7 @@ double passed_at(const Event& marked) {
   return marked.launched()->passed_at();
 }
 
-// When all is over.
+// Reads the marks. Called after all tasks are over.
 void read_marks(Stopwatch& watch) {
   for (size_t i = 0; i < watch.marks.size(); ++i)
     watch.on_lane[i] = {passed_at(watch.marks[i][0]), passed_at(watch.marks[i][1])};
@@ -152,22 +153,23 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
   // The completing thread may record the end time long after waiters have resumed, if threads share a core.
   for (size_t i = 0; i < tasks.size(); ++i)
     for (TaskId id : tasks[i].after) {
-      double& end = times[static_cast<size_t>(id)].end;
+      double& end = times[id].end;
       end = std::min(end, times[i].begin);
     }
   std::array<double, device::lane_count> lane_end{};
   for (size_t i = 0; i < tasks.size(); ++i) {
-    double& end = lane_end[static_cast<size_t>(tasks[i].spec.lane)];
+    double& end = lane_end[base::ordinal(tasks[i].spec.lane)];
     times[i].begin = std::min(std::max(times[i].begin, end), times[i].end);
     end = std::max(end, times[i].end);
   }
   return times;
 }
 
-// A worker's lane waits by itself; a device's does so for the device's part of an event, and its issuer for the host's.
+// True if the issuer waits for all of an event. A worker's lane waits by itself. A device's lane waits for the device's
+// part of an event; its issuer waits for the host's part.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
-// Yields the caller's thread where it is about to wait. A task that it has waited for once is done.
+// Yields the caller's thread before it waits. A task waited for once counts as done.
 class Yields {
  public:
   Yields(std::span<const Task> tasks, device::DeviceContext& context, Fibers* fibers) : fibers_(fibers) {
@@ -177,7 +179,7 @@ class Yields {
   void before(const Task& task, const Stream& stream) {
     if (!issuer_waits(stream)) return;
     bool waits = false;
-    for (TaskId id : task.after) waits |= std::exchange(away_[static_cast<size_t>(id)], char{0}) != 0;
+    for (TaskId id : task.after) waits |= std::exchange(away_[id], char{0}) != 0;
     if (waits && fibers_) fibers_->yield();
   }
   void at_the_end() {
@@ -204,7 +206,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
       Stream& stream = context.stream(task.spec.lane);
       yields.before(task, stream);
       for (TaskId id : task.after) {
-        wait_for(issued[static_cast<size_t>(id)], tasks[static_cast<size_t>(id)].spec.name, stream, context.spans());
+        wait_for(issued[id], tasks[id].spec.name, stream, context.spans());
       }
       if (watch) measure_begin(watch, i, stream);
       Event asynchronous = issue(task, stream);
@@ -226,25 +228,25 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
 std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
   const auto tasks = graph.tasks();
   const base::Philox random(seed, base::Purpose::shuffle, "schedule");
-  std::vector<std::vector<TaskId>> lanes(device::lane_count);  // what is left of each, last first
+  std::vector<std::vector<TaskId>> lanes(device::lane_count);  // remaining tasks of each lane, last first
   for (TaskId id = static_cast<TaskId>(tasks.size()); id-- > 0;)
-    lanes[static_cast<size_t>(tasks[static_cast<size_t>(id)].spec.lane)].push_back(id);
+    lanes[base::ordinal(tasks[id].spec.lane)].push_back(id);
 
   std::vector<TaskId> order;
   std::vector<bool> done(tasks.size());
   const auto may_run = [&](TaskId id) {
-    for (TaskId before : tasks[static_cast<size_t>(id)].after)
-      if (!done[static_cast<size_t>(before)]) return false;
+    for (TaskId before : tasks[id].after)
+      if (!done[before]) return false;
     return true;
   };
   while (order.size() < tasks.size()) {
-    // Never empty: of the heads of the lanes, the one inserted first has nothing left to come after.
+    // Never empty: among the heads of the lanes, the earliest inserted task has no unfinished predecessor.
     std::vector<std::vector<TaskId>*> candidates;
     for (auto& lane : lanes)
       if (!lane.empty() && may_run(lane.back())) candidates.push_back(&lane);
     auto& lane = *candidates[random.below(order.size(), candidates.size())];
     order.push_back(lane.back());
-    done[static_cast<size_t>(lane.back())] = true;
+    done[lane.back()] = true;
     lane.pop_back();
   }
   return order;
@@ -253,7 +255,7 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
 void execute_shuffled(const TaskGraph& graph, device::DeviceContext& context, uint64_t seed) {
   begin(context);
   for (TaskId id : shuffled_order(graph, seed)) {
-    const Task& task = graph.tasks()[static_cast<size_t>(id)];
+    const Task& task = graph.tasks()[id];
     Stream& stream = context.stream(task.spec.lane);
     const Event asynchronous = task.work(stream);
     stream.synchronize();

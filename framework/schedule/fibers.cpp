@@ -15,7 +15,7 @@ using boost::context::fiber;
 // Size of a thread's stack. Pages that are never touched take no memory.
 constexpr size_t stack_bytes = size_t{8} << 20;
 
-// Leaves the stack of a piece of work that is given up. No std::exception: nobody shall take it for an error.
+// Unwinds the stack of an abandoned piece of work. Not a std::exception, so that no handler mistakes it for an error.
 struct GivenUp {};
 
 std::exception_ptr error_of(const Fibers::Work& work) {
@@ -30,9 +30,9 @@ std::exception_ptr error_of(const Fibers::Work& work) {
 }  // namespace
 
 struct Fibers::Pair {
-  fiber paused{};              // the piece that does not run; none: it is over
-  std::exception_ptr error{};  // of the second
-  bool given_up = false;       // the second, because the first has failed
+  fiber paused{};              // the piece that is paused; none: it is over
+  std::exception_ptr error{};  // of the second piece
+  bool given_up = false;       // the second piece, because the first has failed
 
   void change_over() { paused = std::move(paused).resume(); }
 };

@@ -1,14 +1,14 @@
-// Looks at the graphs of passes without running them.
+// Collects the graphs of passes without running them.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "framework/schedule/runner.h"
+#include "framework/schedule/graph_runner.h"
 
 namespace hexad::schedule {
 
-/// Keeps the graphs that it is shown, in their order.
+/// Keeps the graphs passed to run(), in their order.
 class GraphCollector final : public GraphRunner {
  public:
   void run(const std::string&, const TaskGraph& graph, device::DeviceContext&) override {

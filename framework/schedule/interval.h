@@ -1,9 +1,9 @@
-// A stretch of time.
+// An interval of time.
 #pragma once
 
 namespace hexad::schedule {
 
-/// Seconds.
+/// Begin and end, in seconds.
 struct Interval {
   double begin = 0, end = 0;
   double length() const { return end - begin; }

@@ -11,17 +11,17 @@ namespace {
 class Run {
  public:
   Run(std::span<const Job> jobs, const QueueSets& sets)
-      : jobs_(jobs), sets_(sets), states_(jobs.size()), queues_(static_cast<size_t>(sets.sets * sets.beside)) {
+      : jobs_(jobs), sets_(sets), states_(jobs.size()), queues_(sets.sets * sets.beside) {
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Job& job = jobs[i];
       base::require(job.queue >= 0 && job.queue < static_cast<int>(queues_.size()), "[schedule] job ", i,
                     " is in queue ", job.queue, " of ", queues_.size());
-      queues_[static_cast<size_t>(job.queue)].jobs.push_back(i);
+      queues_[job.queue].jobs.push_back(i);
       states_[i].waits_for = job.after.size();
-      for (int before : job.after) states_[static_cast<size_t>(before)].waiting.push_back(i);
+      for (int before : job.after) states_[before].waiting.push_back(i);
       if (job.collective == Job::alone) continue;
       collectives_.resize(std::max(collectives_.size(), static_cast<size_t>(job.collective) + 1));
-      collectives_[static_cast<size_t>(job.collective)].push_back(i);
+      collectives_[job.collective].push_back(i);
     }
     for (const auto& members : collectives_) unmoved_.push_back(members.size());
     times_.jobs.resize(jobs.size());
@@ -41,11 +41,11 @@ class Run {
 
  private:
   struct State {
-    size_t waits_for = 0;         // jobs it comes after that are not done
-    std::vector<size_t> waiting;  // jobs that come after it
+    size_t waits_for = 0;         // predecessors that are not done
+    std::vector<size_t> waiting;  // successors
     bool working = false;
-    double left = 0, speed = 0, since = 0;  // seconds of work at full speed, of which `speed` a second since then
-    size_t version = 0;                     // events of earlier speeds are no longer true
+    double left = 0, speed = 0, since = 0;  // seconds of work left at full speed at time `since`; current speed
+    size_t version = 0;                     // events with an older version are void
   };
   struct Queue {
     std::vector<size_t> jobs;
@@ -75,7 +75,7 @@ class Run {
       moved_.push_back(*job);
   }
 
-  // Everything that happens now: jobs end and others begin; then those at work have new speeds.
+  // Processes everything that happens now: jobs end and others begin; then running jobs get new speeds.
   void settle() {
     while (!moved_.empty()) {
       const size_t job = moved_.back();
@@ -83,8 +83,8 @@ class Run {
       const int c = jobs_[job].collective;
       if (c == Job::alone)
         end(job);
-      else if (--unmoved_[static_cast<size_t>(c)] == 0)
-        for (size_t member : collectives_[static_cast<size_t>(c)]) end(member);
+      else if (--unmoved_[c] == 0)
+        for (size_t member : collectives_[c]) end(member);
     }
     for (size_t set : changed_) set_speeds(set);
     changed_.clear();
@@ -92,12 +92,11 @@ class Run {
 
   void end(size_t job) {
     times_.jobs[job].end = now_;
-    const auto queue = static_cast<size_t>(jobs_[job].queue);
+    const size_t queue = jobs_[job].queue;
     ++queues_[queue].at;
     begin_head(queue);
     for (size_t next : states_[job].waiting)
-      if (--states_[next].waits_for == 0 && *queues_[static_cast<size_t>(jobs_[next].queue)].head() == next)
-        begin_head(static_cast<size_t>(jobs_[next].queue));
+      if (--states_[next].waits_for == 0 && *queues_[jobs_[next].queue].head() == next) begin_head(jobs_[next].queue);
   }
 
   bool at_work(size_t queue) const {
@@ -106,7 +105,7 @@ class Run {
   }
 
   void set_speeds(size_t set) {
-    const auto lanes = static_cast<size_t>(sets_.beside);
+    const size_t lanes = sets_.beside;
     size_t active = 0;
     for (size_t lane = 0; lane < lanes; ++lane)
       if (at_work(set * lanes + lane)) active |= size_t{1} << lane;
@@ -123,7 +122,7 @@ class Run {
     }
   }
 
-  // Until the next job has done its work. What differs by rounding ends together.
+  // Advances the time until the next job has done its work. Jobs whose end differs by rounding only end together.
   void pass_time() {
     const auto old = [&](const Event& e) { return e.version != states_[e.job].version; };
     while (!events_.empty() && old(events_.top())) events_.pop();
@@ -138,7 +137,7 @@ class Run {
       s.left = 0;
       ++s.version;
       moved_.push_back(e.job);
-      changed_.push_back(set_of(static_cast<size_t>(jobs_[e.job].queue)));
+      changed_.push_back(set_of(jobs_[e.job].queue));
     }
   }
 
@@ -149,7 +148,7 @@ class Run {
   std::vector<std::vector<size_t>> collectives_;  // jobs
   std::vector<size_t> unmoved_;                   // by collective: jobs that have not done their work
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::vector<size_t> moved_;    // jobs that have done their work now
+  std::vector<size_t> moved_;    // jobs that have just done their work
   std::vector<size_t> changed_;  // sets whose active queues have changed
   double now_ = 0;
   JobTimes times_;

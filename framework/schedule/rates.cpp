@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 
 namespace hexad::schedule {
 namespace {
@@ -122,7 +123,7 @@ double Rates::seconds(const TaskSpec& task) const {
 
 void Rates::check() const {
   for (const auto& [pass, name] : enum_names(GemmPass{}))
-    check_curve(compute[static_cast<size_t>(pass)], base::cat(name, " products"));
+    check_curve(compute[base::ordinal(pass)], base::cat(name, " products"));
   check_curve(copy, "copy");
   const auto check_link = [](const TimeCurve& curve, const std::string& name) {
     check_curve(curve, name);
@@ -140,10 +141,10 @@ void Rates::check() const {
 }
 
 Rates Rates::defaults() {
-  // Measured on two cores of a shared server (this project's benchmark pages): f32 products at 100 to 145 GFLOP/s a
-  // core, copies at 10 to 30 GB/s, all-to-all of two ranks through shared memory at 0.2 to 1.5, 1.5 to 5.4 and 0.7 to
-  // 2.4 GB/s for 64 KiB, 1 MiB and 16 MiB: small ones take 0.05 to 0.35 ms. Gigabit Ethernet carries 119 MB/s of data.
-  // The times of tasks of size zero, on the core and on the network, are estimates.
+  // Default rates, measured on two cores of a shared server (this project's benchmark pages). f32 products ran at 100
+  // to 145 GFLOP/s per core, copies at 10 to 30 GB/s. All-to-all of two ranks through shared memory ran at 0.2 to 1.5,
+  // 1.5 to 5.4 and 0.7 to 2.4 GB/s for 64 KiB, 1 MiB and 16 MiB; small ones took 0.05 to 0.35 ms. Gigabit Ethernet
+  // carries 119 MB/s of data. The times of tasks of size zero, on the core and on the network, are estimates.
   constexpr double kib = 1024, mib = 1024 * kib;
   Rates r;
   r.compute.fill(TimeCurve::linear(20e-6, 100e9));

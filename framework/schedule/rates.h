@@ -10,21 +10,21 @@
 
 namespace hexad::schedule {
 
-/// Seconds over size (bytes or FLOPs). Between measured points: linear. Beyond the last: along the last segment, never
-/// falling (through the origin when there is one point). Below the first: as long as the first, its latency. Size 0
-/// takes no time.
+/// Seconds over size (bytes or FLOPs). Linear between measured points. Beyond the last point it follows the last
+/// segment and never falls; with one point, it follows the line through the origin. Below the first point it is the
+/// time of the first point, the latency. Size 0 takes no time.
 struct TimeCurve {
   struct Point {
     double size, seconds;
   };
   std::vector<Point> points{};  // ascending sizes
 
-  /// `latency` seconds and then `per_second` bytes or FLOPs a second.
+  /// Returns a curve of `latency` seconds plus `per_second` bytes or FLOPs a second.
   static TimeCurve linear(double latency, double per_second);
   double seconds(double size) const;
 };
 
-/// Lanes that run at one time.
+/// A set of lanes that run at the same time.
 class LaneSet {
  public:
   LaneSet() = default;
@@ -35,7 +35,7 @@ class LaneSet {
   bool contains(Lane lane) const { return bits_ & bit(lane); }
   LaneSet without(Lane lane) const;
   bool empty() const { return bits_ == 0; }
-  /// 0 to 15: a key.
+  /// Returns a key, 0 to 15.
   size_t index() const { return bits_; }
   std::string to_string() const;  // "inter, copy"
   bool operator==(const LaneSet&) const = default;
@@ -49,7 +49,7 @@ struct Rates {
   ByGemmPass<TimeCurve> compute{};  // of one matrix product, over its FLOPs
   TimeCurve copy{};                 // over bytes
 
-  /// A collective, or a send, of one group of ranks, alone on the machine.
+  /// A collective, or a send, of one group of ranks, with no other load on the machine.
   struct Link {
     TaskKind kind;
     std::string group;  // "ep", "tp", ...: Cost::group
@@ -59,42 +59,45 @@ struct Rates {
   };
   std::vector<Link> links{};
 
-  /// Prices the links that are not listed, whatever their kind, group and size. Whoever sets it tells the user.
+  /// Curves for all links that are not listed, whatever their kind, group and size. Code that sets them must tell the
+  /// user.
   struct OtherLinks {
     TimeCurve within_node, between_nodes;
   };
   std::optional<OtherLinks> other_links{};
 
-  /// MPMoE's alpha(y, x), Fig. 3: the speed of lane y while the lanes x run too, as a share of its speed alone.
+  /// Slowdown alpha(y, x) of MPMoE, Fig. 3: the speed of lane y while the lanes x run too, relative to its speed
+  /// without other lanes.
   struct Slowdown {
     Lane lane;       // y
-    LaneSet beside;  // x: one lane, or several at once
+    LaneSet beside;  // x: one or several lanes
     double alpha;    // above 0, at most 1
   };
   std::vector<Slowdown> slowdowns{};
 
-  /// The measured value of this very set of lanes, if there is one. Otherwise the delays 1/alpha - 1 of its single
-  /// lanes add up (none for a lane that was not measured). That is exact when all lanes share one resource in equal
-  /// parts. It lies between the smallest single alpha (each lane uses a resource of its own) and the product of all of
-  /// them (each lane slows what the others leave).
+  /// Returns the measured value of exactly this set of lanes, if there is one. Otherwise the delays 1/alpha - 1 of its
+  /// single lanes add up (zero for a lane that was not measured). The sum is exact if all lanes share one resource in
+  /// equal parts. It is between the smallest single alpha (each lane uses its own resource) and the product of all of
+  /// them (each lane slows the remainder).
   double alpha(Lane lane, LaneSet beside) const;
 
-  /// The listed link, else nothing.
+  /// Returns the listed link, or null.
   const Link* find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const;
-  /// Seconds of a task that has the machine for itself: the sum for its matrix products (which share its FLOPs evenly),
-  /// its copied bytes and its wire bytes. Throws base::Error(usage) naming what was not measured, and what was.
+  /// Returns the seconds of a task that has the machine for itself: the sum for its matrix products (which share its
+  /// FLOPs evenly), its copied bytes and its wire bytes. Throws base::Error(usage) that names the missing and the
+  /// available measurements.
   double seconds(const TaskSpec& task) const;
 
-  /// Throws base::Error(usage) when a curve has sizes that do not ascend or times that are no times, or an alpha is not
-  /// in (0, 1].
+  /// Throws base::Error(usage) if the sizes of a curve do not ascend, a time is invalid, or an alpha is not in (0, 1].
   void check() const;
 
-  /// A plain machine, for when nothing was measured: one core of a server processor, ranks on one node over shared
-  /// memory, nodes over gigabit Ethernet. Good for comparing schedules, not for predicting seconds.
+  /// Returns rates of a plain machine, for use without measurements: one core of a server processor, ranks on one node
+  /// over shared memory, nodes over gigabit Ethernet. Good for comparing schedules, not for predicting seconds.
   static Rates defaults();
 };
 
-/// "all_to_all of ep, 8 ranks, between nodes": each link, once, that tasks of `graph` use and `rates` does not list.
+/// Returns the links that tasks of `graph` use and `rates` does not list, each once: "all_to_all of ep, 8 ranks,
+/// between nodes".
 std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates);
 
 }  // namespace hexad::schedule

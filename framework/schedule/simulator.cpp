@@ -9,7 +9,7 @@
 namespace hexad::schedule {
 namespace {
 
-// By rank and task: which collective it is part of, or Job::alone.
+// Collective of each task, by rank and task, or Job::alone.
 using Parts = std::vector<std::vector<int>>;
 
 LaneSet lane_set(size_t bits) {
@@ -19,7 +19,7 @@ LaneSet lane_set(size_t bits) {
   return set;
 }
 
-// By lane and the bits of those beside it.
+// Speeds by lane and the bits of the other active lanes.
 using Speeds = std::array<std::array<double, 1 << device::lane_count>, device::lane_count>;
 
 Speeds speeds_of(const Rates& rates) {
@@ -30,11 +30,11 @@ Speeds speeds_of(const Rates& rates) {
   return speeds;
 }
 
-// The tasks of a rank as jobs, whose numbers begin at `first`.
+// Adds the tasks of a rank as jobs. Their numbers begin at `first`.
 void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
               Drive drive) {
   const int first = static_cast<int>(jobs.size());
-  std::vector<int> issued_after;  // Drive::caller: what its thread has waited for since the last task it did itself
+  std::vector<int> issued_after;  // Drive::caller: predecessors that the thread has waited for since its own last task
   for (size_t i = 0; i < graph.tasks().size(); ++i) {
     const Task& task = graph.tasks()[i];
     const int number = first + static_cast<int>(i),
@@ -57,11 +57,10 @@ std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates&
   rates.check();
   std::vector<Job> jobs;
   for (size_t r = 0; r < graphs.size(); ++r) add_jobs(jobs, *graphs[r], rates, static_cast<int>(r), parts[r], drive);
-  const JobTimes times = run_jobs(jobs, {.sets = static_cast<int>(graphs.size()),
-                                         .beside = device::lane_count,
-                                         .speed = [speeds = speeds_of(rates)](int lane, size_t others) {
-                                           return speeds[static_cast<size_t>(lane)][others];
-                                         }});
+  const JobTimes times =
+      run_jobs(jobs, {.sets = static_cast<int>(graphs.size()),
+                      .beside = device::lane_count,
+                      .speed = [speeds = speeds_of(rates)](int lane, size_t others) { return speeds[lane][others]; }});
   std::string stuck;
   for (int job : times.stuck) {
     size_t rank = 0, task = static_cast<size_t>(job);
@@ -69,7 +68,7 @@ std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates&
     const TaskSpec& spec = graphs[rank]->tasks()[task].spec;
     stuck += base::cat(stuck.empty() ? "" : ", ", "rank ", rank, " at '", spec.name, "' (", name_of(spec.lane), ")");
   }
-  base::require(stuck.empty(), "[schedule] ranks wait for each other for ever: ", stuck);
+  base::require(stuck.empty(), "[schedule] ranks wait for each other forever: ", stuck);
   std::vector<Timeline> timelines(graphs.size());
   size_t job = 0;
   for (size_t r = 0; r < graphs.size(); ++r)
@@ -80,7 +79,7 @@ std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates&
   return timelines;
 }
 
-// One rank's view of a group: its collectives in order.
+// A group as one rank sees it: its collectives in order.
 struct Member {
   size_t rank;
   std::vector<size_t> tasks;

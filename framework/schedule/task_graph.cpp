@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 
 namespace hexad::schedule {
 
@@ -10,7 +11,7 @@ std::string_view name_of(TaskKind kind) {
   constexpr std::string_view names[] = {"all_to_all", "all_gather", "reduce_scatter", "all_reduce", "send",
                                         "compute",    "copy"};
   static_assert(std::size(names) == kind_count);
-  return names[static_cast<size_t>(kind)];
+  return names[base::ordinal(kind)];
 }
 
 bool is_communication(TaskKind kind) { return kind != TaskKind::compute && kind != TaskKind::copy; }
@@ -33,8 +34,7 @@ std::string TaskGraph::to_string() const {
     for (const Task& task : tasks_) {
       if (task.spec.lane != lane) continue;
       line += ' ' + task.spec.name;
-      for (size_t i = 0; i < task.after.size(); ++i)
-        line += (i ? "," : "(") + tasks_[static_cast<size_t>(task.after[i])].spec.name;
+      for (size_t i = 0; i < task.after.size(); ++i) line += (i ? "," : "(") + tasks_[task.after[i]].spec.name;
       if (!task.after.empty()) line += ')';
     }
     if (!line.empty()) text += base::cat(text.empty() ? "" : " | ", name_of(lane), ":", line);

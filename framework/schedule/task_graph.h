@@ -1,5 +1,5 @@
-// A schedule as data: tasks with a lane, a cost and dependencies. Built by pure functions; run by the executor, priced
-// by the simulator, drawn by the tracer, tested by the shuffled executor.
+// Task graph: a schedule as data, tasks with a lane, a cost and dependencies. Pure functions build it, the executor
+// runs it, the simulator prices it, the tracer draws it, and the shuffled executor tests it.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@ using TaskId = int32_t;
 enum class TaskKind : uint8_t { all_to_all, all_gather, reduce_scatter, all_reduce, send, compute, copy };
 inline constexpr int kind_count = 7;
 std::string_view name_of(TaskKind kind);
-/// All kinds but compute and copy.
+/// True for all kinds but compute and copy.
 bool is_communication(TaskKind kind);
 
-/// Pass of a matrix product: y = x W, the gradient of x or that of W.
+/// Pass of a matrix product: y = x W, the gradient of x, or the gradient of W.
 enum class GemmPass : uint8_t { forward, input_gradient, weight_gradient };
 constexpr auto enum_names(GemmPass) {
   return std::to_array<std::pair<GemmPass, std::string_view>>({{GemmPass::forward, "forward"},
@@ -38,14 +38,14 @@ constexpr auto enum_names(GemmPass) {
 template <class T>
 using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 
-/// Data that a task moves and operations that it computes: priced by the simulator, shown in the trace.
+/// Data that a task moves and operations that it computes. The simulator prices them and the trace shows them.
 struct Cost {
   double flops = 0;
-  ByGemmPass<int64_t> products{};  // with weights of one size, which share the FLOPs evenly; all zero: one, forward
-  int64_t wire_bytes = 0;          // sent by this rank to others
-  int64_t received_bytes = 0;      // from others, where routing makes it differ; the larger one is priced (full duplex)
-  int64_t copy_bytes = 0;          // within the device, or between it and the host
-  std::string group{};             // kind of process group the bytes travel in: "ep", "etp", "tp", "experts"; or none
+  ByGemmPass<int64_t> products{};  // with weights of one size, sharing the FLOPs evenly; all zero: one, forward
+  int64_t wire_bytes = 0;          // sent by this rank to other ranks
+  int64_t received_bytes = 0;  // from other ranks, if routing makes it differ; the larger one is priced (full duplex)
+  int64_t copy_bytes = 0;      // within the device, or between it and the host
+  std::string group{};         // kind of process group that moves the bytes: "ep", "etp", "tp", "experts"; or none
   int group_size = 1;
   bool crosses_nodes = false;  // the group's ranks are on several nodes
   bool operator==(const Cost&) const = default;
@@ -53,16 +53,16 @@ struct Cost {
 
 struct TaskSpec {
   Lane lane = Lane::compute;
-  std::string name;  // a number at its end counts chunks: a2a[0], a2a[1] are parts of the collective a2a
+  std::string name;  // a number at the end counts chunks: a2a[0], a2a[1] are parts of the collective a2a
   Cost cost{};
   TaskKind kind = TaskKind::compute;
-  /// Issued by its lane, when that gets to it, and not ahead of time by the issuing thread. A task allocates its
-  /// tensors when it is issued: late, they can take the memory that the tasks before have freed.
+  /// True if the lane issues the task when the lane reaches it; false if the issuing thread issues it ahead of time. A
+  /// task allocates its tensors when it is issued. A late task can reuse memory that earlier tasks have freed.
   bool issued_late = false;
 };
 
-/// Work of a task, started on its lane's stream. The returned event (default: none) says when the part that does not
-/// run on the stream, such as a collective, is done; the task is done when both are.
+/// Work of a task, started on its lane's stream. The returned event (default: none) marks the end of the part that does
+/// not run on the stream, such as a collective. The task is done when both parts are.
 using TaskWork = std::function<Event(Stream&)>;
 
 struct Task {
@@ -71,21 +71,23 @@ struct Task {
   TaskWork work;
 };
 
-/// Insertion order is issue order and must be the same on all ranks. Two tasks of one lane run in insertion order.
+/// Tasks and their dependencies. Insertion order is issue order and must be the same on all ranks. Two tasks of one
+/// lane run in insertion order.
 class TaskGraph {
  public:
-  /// Throws when `after` names a task that is not yet in the graph: the order of insertion is an order of execution.
+  /// Adds a task. Throws if `after` names a task that is not yet in the graph, so the order of insertion is an order of
+  /// execution.
   TaskId add(TaskSpec spec, std::vector<TaskId> after, TaskWork work);
   std::span<const Task> tasks() const { return tasks_; }
-  /// "inter: a2a[0] a2a[1] back[0](mlp[0]) | compute: mlp[0](a2a[0])": lanes in the order of the enum, what a task
-  /// comes after in brackets.
+  /// Returns "inter: a2a[0] a2a[1] back[0](mlp[0]) | compute: mlp[0](a2a[0])": lanes in the order of the enum,
+  /// predecessors in brackets.
   std::string to_string() const;
 
  private:
   std::vector<Task> tasks_;
 };
 
-/// Returns the same tasks without their work, which may hold on to tensors; such a graph may be kept.
+/// Returns the same tasks without their work. The work may keep tensors alive, so only such a graph may be stored.
 TaskGraph without_work(const TaskGraph& graph);
 
 }  // namespace hexad::schedule

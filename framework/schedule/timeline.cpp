@@ -9,9 +9,9 @@ namespace hexad::schedule {
 namespace {
 
 using Span = Timeline::Span;
-using Intervals = std::vector<Interval>;  // ascending and disjoint, where not said otherwise
+using Intervals = std::vector<Interval>;  // ascending and disjoint, unless stated otherwise
 
-// `parts` in any order.
+// Returns the union of `parts`, which may be in any order.
 Intervals united(Intervals parts) {
   std::sort(parts.begin(), parts.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   Intervals whole;
@@ -83,7 +83,7 @@ double Timeline::exposed(Lane lane) const {
 }
 
 std::vector<Interval> Timeline::exposed_parts(TaskId task) const {
-  const Span& span = spans.at(static_cast<size_t>(task));
+  const Span& span = spans.at(task);
   return without({{span.begin, span.end}}, on_lane(*this, Lane::compute));
 }
 

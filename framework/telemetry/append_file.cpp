@@ -21,8 +21,8 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// Holds SIGPIPE back in this thread and swallows the one that its own writes caused, leaving the process's disposition
-/// of the signal as it was.
+/// Blocks SIGPIPE in this thread and discards a SIGPIPE that its own writes caused. The process's handling of the
+/// signal stays unchanged.
 class NoSigpipe {
  public:
   NoSigpipe() {
@@ -63,7 +63,7 @@ int write_all(int fd, std::string_view bytes, size_t* written, int patience_ms) 
       done += static_cast<size_t>(n);
     } else if (n == 0) {
       error = EIO;
-    } else if (errno == EAGAIN) {  // launchers hand out non-blocking pipes
+    } else if (errno == EAGAIN) {  // some launchers provide non-blocking pipes
       pollfd p{fd, POLLOUT, 0};
       const int ready = ::poll(&p, 1, patience_ms);
       if (ready == 0 || (ready < 0 && patience_ms >= 0)) error = EAGAIN;
@@ -76,7 +76,7 @@ int write_all(int fd, std::string_view bytes, size_t* written, int patience_ms) 
 }
 
 AppendFile::AppendFile(const fs::path& path) : path_(path) {
-  std::error_code ignored;  // open() below says what is wrong
+  std::error_code ignored;  // open() below reports the error
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd_ < 0) base::fail(base::ExitCode::resource, "cannot open ", path.string(), " for writing: ", reason(errno));

@@ -1,4 +1,4 @@
-// Writing bytes that must not kill the job: a full disk, a closed pipe.
+// Writing of bytes with errors that must not end the job: a full disk, a closed pipe.
 #pragma once
 
 #include <filesystem>
@@ -6,24 +6,24 @@
 
 namespace hexad::telemetry {
 
-/// Writes all of `bytes` to the file descriptor; returns 0 or errno. A closed pipe gives EPIPE and never SIGPIPE,
-/// whatever the process has set for that signal. `written`, if given, receives how many bytes went out. A non-blocking
-/// descriptor that takes nothing for `patience_ms` gives EAGAIN, also when a signal arrives in that time; -1 waits
-/// however long.
+/// Writes all of `bytes` to the file descriptor. Returns 0 or errno. A closed pipe gives EPIPE and never SIGPIPE, for
+/// any handler of that signal. `written`, if given, receives the number of bytes written. If a non-blocking descriptor
+/// accepts nothing for `patience_ms`, or a signal arrives in that time, returns EAGAIN. A `patience_ms` of -1 waits
+/// without limit.
 int write_all(int fd, std::string_view bytes, size_t* written = nullptr, int patience_ms = -1);
 
-/// A file that grows by whole records. A record that fails half way (full disk) is taken back, so the next one, if
-/// there is room again, follows a complete one.
+/// A file to which whole records are appended. If a record fails midway (full disk), the written part is removed, so
+/// that the next record follows a complete one.
 class AppendFile {
  public:
   AppendFile() = default;
-  /// Opens for appending, creating folders and file. Throws base::Error(resource) naming path and reason.
+  /// Opens the file for appending; creates folders and file. Throws base::Error(resource) naming path and reason.
   explicit AppendFile(const std::filesystem::path& path);
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&& other) noexcept;
   ~AppendFile();
 
-  /// Appends `record` whole; throws base::Error(resource).
+  /// Appends all of `record`. Throws base::Error(resource).
   void append(std::string_view record);
   const std::filesystem::path& path() const { return path_; }
 

@@ -18,17 +18,18 @@
 namespace hexad::telemetry {
 namespace {
 
-constexpr size_t most_settings = 6;  // that get their own column
+constexpr size_t most_settings = 6;  // maximum number of settings with their own column
 
 std::string known(double value, std::string (*text)(double)) { return std::isfinite(value) ? text(value) : "–"; }
 
-/// Three digits, so that runs can be told apart.
+/// Formats a duration with three digits, so that runs can be told apart.
 std::string duration(double seconds) {
   if (seconds >= 10) return human_duration(seconds);
   return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", 1e3 * seconds);
 }
 
-/// "2 ranks: dp 2, ep 2" of a mesh in words (mesh::Layout::to_string): sizes of one are left out.
+/// Returns a short form such as "2 ranks: dp 2, ep 2" of a mesh's text (mesh::Layout::to_string()), without sizes of
+/// one.
 std::string short_layout(const std::string& layout) {
   static const std::regex mesh("(\\S+) (\\d+)(?= x | \\| | \\()");
   const size_t colon = layout.find(": "), end = layout.find(')');
@@ -48,7 +49,7 @@ std::string head(const std::vector<std::string>& columns) {
   return out + "</tr></thead>\n";
 }
 
-/// A row whose first cell is the run's colour and name.
+/// Returns a row whose first cell has the run's colour and name.
 std::string row(const Sweep& sweep, size_t run, const std::vector<std::string>& cells) {
   std::string out = fmt::format("<tr><th scope=\"row\"><i class=\"swatch\" data-run=\"{}\"></i>{}</th>", run,
                                 escaped(sweep.runs[run].name));
@@ -107,23 +108,23 @@ std::string speed_table(const Sweep& sweep) {
   return head(columns) + "<tbody>\n" + body + "</tbody>";
 }
 
-/// Explains an MFU above 100% and an efficiency clearly above it, where there are any.
+/// Returns an explanation for an MFU above 100% and for an efficiency clearly above 100%, if a run has one.
 std::string notes(const Sweep& sweep) {
   std::string text;
   if (std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; }))
     text +=
-        " An MFU above 100% says that the peak of that run (train.peak_flops, or what was measured at its start) is "
-        "below what its machine does.";
+        " An MFU above 100% means that the peak of that run (train.peak_flops, or the rate measured at its start) is "
+        "below what its machine reaches.";
   for (size_t i = 0; i < sweep.runs.size(); ++i)
     if (efficiency(sweep, i) > 1.05)
       return text + fmt::format(
-                        " An efficiency above 100% says that a rank of that run does more FLOP/s than one of {}: "
+                        " An efficiency above 100% means that a rank of that run does more FLOP/s than a rank of {}: "
                         "other settings, another machine, or less load beside it.",
                         sweep.runs.front().name);
   return text;
 }
 
-/// Names the runs where the title does not.
+/// Returns the names of the runs, for a title that does not contain them.
 std::string subtitle(const Sweep& sweep) {
   constexpr size_t most = 4;
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// Several runs beside each other, in one file that needs no network and no server.
+// Comparison of several runs in one file that needs no network and no server.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 namespace hexad::telemetry {
 
-/// Writes the page: a table of the runs, one of their speed, charts with one legend for all, and what differs. Throws
-/// base::Error as write_report() does.
+/// Writes the page: a table of the runs, a table of their speed, charts with one legend for all, and the differences of
+/// settings. Throws base::Error like write_report().
 void write_comparison(const Sweep& sweep, const std::filesystem::path& output,
                       std::string_view charts = chart_library());
 

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli, reflected polynomial 0x82f63b78), as RFC 3720 and TensorBoard's record files use it.
+// CRC-32C (Castagnoli, reflected polynomial 0x82f63b78), as in RFC 3720 and TensorBoard's record files.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace hexad::telemetry {
 
 uint32_t crc32c(std::string_view bytes);
 
-/// The rotated and offset form stored in record files, where a checksum may itself be checksummed.
+/// Returns the rotated and offset checksum stored in record files, whose data may contain checksums.
 inline uint32_t masked_crc32c(std::string_view bytes) {
   const uint32_t crc = crc32c(bytes);
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;

@@ -1,4 +1,4 @@
-// metrics.jsonl, the record of a run that everything else (the report, other programs) is made from.
+// metrics.jsonl: the record of a run, from which the report and other programs are made.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,12 @@
 
 namespace hexad::telemetry {
 
-/// Appends one line a record, each with one write and nothing kept back, so a killed run loses no finished line.
-/// on_start cuts the file where the run resumes: the first record of a step after `first_step`, and everything behind
-/// it, belongs to a future that is about to be computed again. A new run (first_step 0) thus starts an empty file. A
-/// torn last line goes too. An evaluation of `first_step` itself takes the place of the one that is there: a run that
-/// had taken its last step is evaluated again.
+/// Appends one line per record, each with one unbuffered write, so a killed run loses no complete line.
+///
+/// on_start() truncates the file at the point where the run resumes. It removes the first record of a step after
+/// `first_step` and everything after it, because these steps are computed again. A new run (first_step 0) thus starts
+/// an empty file. A torn last line is removed too. An evaluation of `first_step` replaces the existing one, because a
+/// run that had finished its last step evaluates it again.
 class JsonlSink : public MetricsSink {
  public:
   explicit JsonlSink(std::filesystem::path path) : path_(std::move(path)) {}
@@ -28,7 +29,7 @@ class JsonlSink : public MetricsSink {
   std::filesystem::path path_;
   AppendFile file_;
   int64_t first_step_ = 0;
-  std::optional<uintmax_t> eval_;  // where the evaluation of first_step begins
+  std::optional<uintmax_t> eval_;  // offset of the evaluation of first_step
 };
 
 }  // namespace hexad::telemetry

@@ -22,7 +22,7 @@ Json number(double value) {
 }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 
-/// Six decimals: a share needs no more, and 60 layers of 256 experts fill a line.
+/// Rounds a share to six decimals, which is precise enough and keeps lines of 60 layers with 256 experts short.
 double share(double value) { return std::round(value * 1e6) / 1e6; }
 
 void read(const Json& json, double& out) {
@@ -138,7 +138,7 @@ void read(const Json& object, EvalMetrics& e) {
   read(object, "eval_seconds", e.seconds);
   read_comm(object, e.comm);
   read(object, "time", e.time);
-  // Older programs wrote 0 where there was nothing to divide by.
+  // Older programs wrote 0 if there were no targets or no text.
   if (e.tokens == 0) e.loss.reset();
   if (e.bits_per_byte == 0.0) e.bits_per_byte.reset();
 }
@@ -151,7 +151,7 @@ void read(const Json& object, SaveMetrics& s) {
   read(object, "time", s.time);
 }
 
-/// Kind of a line. Lines of older programs do not name it, but have a key that only their kind has.
+/// Returns the kind of a line. Lines of older programs have no kind, but each kind has a unique key.
 std::string kind_of(const Json& line) {
   if (const auto kind = line.find("kind"); kind != line.end()) return kind->get<std::string>();
   return line.contains("eval_loss") ? "evaluation" : line.contains("checkpoint_bytes") ? "save" : "step";
@@ -167,7 +167,7 @@ void correct_mfu(std::vector<StepMetrics>& steps) {
   }
 }
 
-/// [least, median, most].
+/// Returns [least, median, most].
 Json to_json(const Spread& s) { return {number(s.least), number(s.median), number(s.most)}; }
 
 Json to_json(const RankTimes& times) {
@@ -275,8 +275,8 @@ MetricsRecord parse_json_line(std::string_view line) try {
 }
 
 MetricsHistory read_metrics(const std::filesystem::path& path) {
-  // A pipe or device, which the sink may write to, has nothing to read, or no end.
-  if (const std::string problem = base::why_no_file(path.string()); problem == "no such file")
+  // A pipe or device, to which the sink may write, has no contents to read, or no end.
+  if (const std::string problem = base::file_problem(path.string()); problem == "no such file")
     base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no metrics were written there");
   else if (!problem.empty())
     base::fail(base::ExitCode::data, path.string(), ": ", problem, ": there are no metrics to read");

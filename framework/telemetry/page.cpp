@@ -26,7 +26,7 @@ std::string escaped(std::string_view text) {
         break;
       case '\0':
         out += "\xef\xbf\xbd";
-        break;  // U+FFFD, as HTML parsers do
+        break;  // writes U+FFFD, like HTML parsers
       default:
         out += c;
     }

@@ -10,17 +10,18 @@
 
 namespace hexad::telemetry {
 
-/// Returns `text` as text of HTML or of an attribute, with U+FFFD where it is no UTF-8.
+/// Returns `text` escaped for HTML text or an attribute, with U+FFFD in place of invalid UTF-8.
 std::string escaped(std::string_view text);
 
-/// Replaces {{name}} in one pass: what is put in is never searched again.
+/// Replaces {{name}} in one pass: the inserted text is not searched again.
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts);
 
-/// Robust against slow first steps and the pauses of a shared machine. NaN when nothing was measured.
+/// Returns the median, which is robust against slow first steps and pauses of a shared machine. NaN if there are no
+/// values.
 double median(std::vector<double> values);
 double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member);
 
-/// Throws Error(usage) when the program was built without the chart library, so that `output` cannot be written.
+/// Throws Error(usage) if the program was built without the chart library, so that `output` cannot be written.
 void require_charts(std::string_view charts, const std::string& output);
 
 }  // namespace hexad::telemetry

@@ -19,9 +19,9 @@ std::string join(const std::vector<std::string>& fields, size_t count) {
 
 std::string loss_field(const StepMetrics& s) { return (s.loss ? "loss " : "") + human_loss(s.loss); }
 
-/// Most important first.
+/// Returns the fields of the line, the most important first.
 std::vector<std::string> short_fields(const RunInfo& run, const StepMetrics& s, double seconds_left) {
-  // The count keeps its width from step to step, or the line would jitter.
+  // The count has a constant width; otherwise the line would move from step to step.
   const std::string total = grouped(run.total_steps);
   std::vector<std::string> fields{fmt::format("step {:>{}}/{}", grouped(s.step), total.size(), total), loss_field(s),
                                   fmt::format("{} tokens/s", human_count(s.tokens_per_second))};
@@ -40,7 +40,7 @@ std::string bar(double share, size_t columns) {
 }  // namespace
 
 std::string progress_line(const RunInfo& run, const StepMetrics& s, double seconds_left, int width) {
-  const auto columns = static_cast<size_t>(std::max(width, 1));
+  const size_t columns = std::max(width, 1);
   const std::vector<std::string> fields = short_fields(run, s, seconds_left);
   size_t count = fields.size();
   while (count > 1 && join(fields, count).size() > columns) --count;
@@ -73,8 +73,8 @@ void ProgressSink::on_step(const StepMetrics& s) {
   trained_seconds_ += s.step_seconds;
   last_ = s;
   if (output_.is_terminal()) {
-    // One column short of the edge: a full line would wrap on some terminals. The cursor rests at the left, so that
-    // whatever is printed next does not begin in mid-line.
+    // Leaves one column free, because a full line would wrap on some terminals. The cursor returns to the left edge, so
+    // that other output does not begin in the middle of the line.
     const std::string line = progress_line(run_, s, seconds_left(s), output_.width() - 1);
     output_.write(fmt::format("{}{}\r", clear_line, line));
     line_stands_ = true;
@@ -110,7 +110,7 @@ void ProgressSink::on_end() {
                                  : "no step was run");
   }
   const auto trained = static_cast<double>(last_.step - run_.first_step);
-  // The last step's line may stand right above.
+  // The line of the last step may be right above this one.
   const std::string loss = printed_ == last_.step ? "" : loss_field(last_) + " after ";
   lasting_line(fmt::format("step {}: {}{} tokens; {} step{} in {}, {} a step on average", grouped(last_.step), loss,
                            human_count(static_cast<double>(last_.tokens)), grouped(last_.step - run_.first_step),

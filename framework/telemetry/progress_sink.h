@@ -1,4 +1,4 @@
-// Progress display of a run: one line that renews itself on a terminal, plain lines elsewhere.
+// Progress display of a run: one updated line on a terminal, plain lines elsewhere.
 #pragma once
 
 #include "framework/telemetry/metrics.h"
@@ -6,12 +6,13 @@
 
 namespace hexad::telemetry {
 
-/// On a terminal: a carriage return and a line fitted to the width, each step. Elsewhere: no control codes, a plain
-/// line for the first step, each multiple of `every`, and the last. Evaluations get separate lines on both.
+/// On a terminal, writes a carriage return and a line fitted to the width in each step. Elsewhere, writes no control
+/// codes, and a plain line for the first step, each multiple of `every`, and the last step. Evaluations get separate
+/// lines in both cases.
 class ProgressSink : public MetricsSink {
  public:
   explicit ProgressSink(TextOutput output, int64_t every = 10);
-  /// A run that fails leaves its progress line standing: what is said of it begins below.
+  /// Leaves the progress line of a failed run in place, so that the error message begins below it.
   ~ProgressSink() override;
   void on_start(const RunInfo& run) override;
   void on_step(const StepMetrics& step) override;
@@ -28,16 +29,16 @@ class ProgressSink : public MetricsSink {
   double seconds_per_step_ = 0;  // smoothed over about ten steps
   StepMetrics last_;
   double trained_seconds_ = 0;
-  int64_t printed_ = 0;       // elsewhere: the last step that has a line
-  bool line_stands_ = false;  // on a terminal, to be written over
+  int64_t printed_ = 0;       // the last step with a plain line, if not on a terminal
+  bool line_stands_ = false;  // on a terminal: the progress line must be overwritten
 };
 
-/// "held-out loss 2.5000 nats per token, 1.2500 bits per byte (64 of 512 sequences, 5.00 k tokens)"; of the whole set
-/// only the tokens are named.
+/// Returns "held-out loss 2.5000 nats per token, 1.2500 bits per byte (64 of 512 sequences, 5.00 k tokens)". If the
+/// whole set was evaluated, only the tokens are in the parentheses.
 std::string heldout_text(const EvalMetrics& eval);
 
-/// The renewed line without control codes, at most `width` columns: whole fields are left out from the right until it
-/// fits, a bar fills what is left over.
+/// Returns the progress line without control codes, at most `width` columns wide. If it does not fit, fields are
+/// omitted from the right. If there is room left, a bar fills it.
 std::string progress_line(const RunInfo& run, const StepMetrics& step, double seconds_left, int width);
 
 }  // namespace hexad::telemetry

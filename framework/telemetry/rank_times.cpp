@@ -35,10 +35,10 @@ RankTimes rank_times(std::span<const RankTime> ranks) {
                   .slowest = {}};
   std::vector<int> order(ranks.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto own = [&](int r) { return ranks[static_cast<size_t>(r)].own_seconds(); };
+  const auto own = [&](int r) { return ranks[r].own_seconds(); };
   std::ranges::stable_sort(order, std::greater{}, own);
   order.resize(std::min(order.size(), listed));
-  for (int r : order) times.slowest.push_back({r, own(r), ranks[static_cast<size_t>(r)].waited_seconds});
+  for (int r : order) times.slowest.push_back({r, own(r), ranks[r].waited_seconds});
   return times;
 }
 
@@ -55,7 +55,7 @@ std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
 }
 
 std::vector<SlowRanks::Slow> SlowRanks::look() {
-  std::vector<double> usual;  // one slow step of a rank is no slow rank
+  std::vector<double> usual;  // a median, because one slow step does not make a slow rank
   for (const auto& steps : own_) usual.push_back(lower_median(steps));
   std::map<int, std::vector<double>> of_kind;
   for (size_t r = 0; r < usual.size(); ++r) of_kind[kinds_[r]].push_back(usual[r]);

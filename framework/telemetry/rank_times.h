@@ -1,4 +1,4 @@
-// Time that the ranks of a job worked in a step and waited for each other: a few numbers, however many ranks there are.
+// Time for which the ranks of a job worked in a step and waited for each other: a few numbers for any number of ranks.
 #pragma once
 
 #include <span>
@@ -7,14 +7,14 @@
 
 namespace hexad::telemetry {
 
-/// Times of one rank in one step, seconds. The time not waited is its own work: computation, data, file work.
+/// Times of one rank in one step, seconds. The time not spent waiting is its own work: computation, data, file work.
 struct RankTime {
   double step_seconds = 0;
-  double waited_seconds = 0;  // in which it was blocked in communication
+  double waited_seconds = 0;  // time blocked in communication
   double own_seconds() const { return step_seconds > waited_seconds ? step_seconds - waited_seconds : 0; }
 };
 
-/// Over the ranks.
+/// Distribution of a time over the ranks.
 struct Spread {
   double least = 0, median = 0, most = 0;
   bool operator==(const Spread&) const = default;
@@ -31,28 +31,30 @@ struct RankTimes {
   bool operator==(const RankTimes&) const = default;
 };
 
-/// The middle value; of an even number the smaller of the two, so that one of two ranks can be slow.
+/// Returns the median. For an even number of values it is the smaller of the middle two, so that one of two ranks can
+/// be slow.
 double lower_median(std::vector<double> values);
 
 /// Summarizes the times of ranks 0, 1, ...
 RankTimes rank_times(std::span<const RankTime> ranks);
 
-/// Finds ranks that are slow by themselves: those whose own work in a step, the median of a window of steps, is more
-/// than 1.2 times (and two milliseconds above) the median of the ranks that do the same work.
+/// Finds ranks whose own work is slow. Compares the median of a rank's own work over a window of steps with the median
+/// of the ranks that do the same work. A slow rank is more than 1.2 times, and more than two milliseconds, above this
+/// median.
 class SlowRanks {
  public:
   static constexpr int window = 16;  // steps
   static constexpr double limit = 1.2, least_excess_seconds = 2e-3;
 
-  /// `kind_of_rank`: ranks of the same number do the same work (a pipeline stage).
+  /// `kind_of_rank` gives a number for each rank. Ranks with equal numbers do the same work (a pipeline stage).
   explicit SlowRanks(std::vector<int> kind_of_rank);
 
   struct Slow {
     int rank;
-    double own_seconds, median_seconds;  // of the rank, of its kind
+    double own_seconds, median_seconds;  // medians of the rank and of the ranks of its kind
   };
-  /// The times of all ranks in the next step. At the end of a window: the slow ones, the slowest first; one that stays
-  /// slow is named after 1, 2, 4, ... more windows.
+  /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first.
+  /// Repeats a rank that stays slow after 1, 2, 4, ... more windows.
   std::vector<Slow> add(std::span<const RankTime> ranks);
 
  private:
@@ -62,7 +64,7 @@ class SlowRanks {
   std::vector<Slow> look();
 
   std::vector<int> kinds_;
-  std::vector<std::vector<double>> own_;  // of each rank, in the steps of the window
+  std::vector<std::vector<double>> own_;  // times of each rank in the steps of the window
   std::vector<Named> named_;
 };
 

@@ -36,7 +36,7 @@ std::string checkpoint_tile(const std::vector<SaveMetrics>& saves, double traine
 }
 
 std::string heldout_tiles(const EvalMetrics& e) {
-  const std::string part = e.of_sequences == 0 ? ""  // of an older program
+  const std::string part = e.of_sequences == 0 ? ""  // lines of an older program lack it
                            : e.whole_set()
                                ? ", whole set"
                                : fmt::format(", {} of {} sequences", grouped(e.sequences), grouped(e.of_sequences));
@@ -58,7 +58,7 @@ std::string loss_tile(const std::vector<StepMetrics>& steps) {
               fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
 }
 
-/// Figures of the newest start's steps, as in comparisons.
+/// Returns the summary of the steps since the newest program start, computed as in comparisons.
 RunSummary newest_summary(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   const int64_t last = history.steps.back().step;
   const auto newest = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& part) { return part.after < last; });
@@ -156,14 +156,14 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
   return out + "</section>\n";
 }
 
-/// Returns the table of which steps ran how; empty if all ran alike.
+/// Returns the table of parts of the run with equal conditions; empty if there is only one part.
 std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
   if (parts.size() < 2) return "";
   std::string out =
       "<section class=\"card wide\"><h2>How the steps ran</h2>\n<p class=\"muted\">The run was started several times; "
       "each start's recipe is kept as recipe-STEP.yaml in the run directory.</p>\n<table class=\"facts "
-      "parts\"><thead><tr><th>Steps</th><th>Started</th><th>Layout</th><th>Changed since the part "
-      "before</th></tr></thead>"
+      "parts\"><thead><tr><th>Steps</th><th>Started</th><th>Layout</th><th>Changed since the previous "
+      "part</th></tr></thead>"
       "<tbody>\n";
   for (size_t i = 0; i < parts.size(); ++i) {
     const ReportInputs::Part& p = parts[i];
@@ -180,7 +180,7 @@ std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t la
   return out + "</tbody></table></section>\n";
 }
 
-/// The sentence below the title.
+/// Returns the sentence below the title.
 std::string subtitle(const MetricsHistory& history, const RunInfo& run, const std::vector<ReportInputs::Part>& parts) {
   const int64_t steps = history.steps.back().step;
   std::string out = fmt::format("{} step{}", grouped(steps), steps == 1 ? "" : "s");

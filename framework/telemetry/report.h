@@ -1,4 +1,4 @@
-// report.html: what a run did, in one file that needs no network and no server.
+// report.html: the report of a run, in one file that needs no network and no server.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,12 @@
 
 namespace hexad::telemetry {
 
-/// Chart.js as it was found when this program was built (Debian: libjs-chart.js); empty when it was not.
+/// Returns Chart.js as found when this program was built (Debian: libjs-chart.js); empty if it was not found.
 std::string_view chart_library();
 
 struct ReportInputs {
   std::filesystem::path metrics;  // metrics.jsonl
-  std::filesystem::path output;   // report.html; replaced in one step
+  std::filesystem::path output;   // report.html; replaced atomically
   RunInfo run;                    // its name is the title
   std::string recipe;             // resolved, YAML
 
@@ -24,28 +24,28 @@ struct ReportInputs {
   };
   std::vector<Fact> environment;
 
-  /// Steps that ran alike: those after `after`, up to the next part's.
+  /// A range of steps under equal conditions: the steps after `after`, up to the start of the next part.
   struct Part {
     int64_t after = 0;
     std::string date, layout;
-    std::vector<std::string> changes;  // since the part before
+    std::vector<std::string> changes;  // differences from the previous part
   };
-  std::vector<Part> parts{};  // shown when there are several
-  std::string trouble{};      // why the run ended early; empty: it did not
+  std::vector<Part> parts{};  // shown if there are several
+  std::string trouble{};      // reason why the run ended early; empty if it did not
 
   struct Sample {
     std::string prompt, text;
   };
   std::vector<Sample> samples;  // may be empty
-  /// SVG elements of timeline_svg(), put in as they are beside the recorded step's numbers; may be empty.
+  /// SVG elements from timeline_svg(), inserted unchanged next to the numbers of the recorded step; may be empty.
   std::vector<std::string> timelines{};
 
   std::string_view charts = chart_library();
 };
 
-/// Writes the report. All text is escaped; long runs are thinned so that no spike of the loss is lost.
-/// Throws base::Error: data when there are no metrics, usage when the program was built without Chart.js, resource when
-/// the file cannot be written.
+/// Writes the report. All text is escaped. Long runs are thinned in a way that keeps every spike of the loss. Throws
+/// base::Error: data if there are no metrics, usage if the program was built without Chart.js, resource if the file
+/// cannot be written.
 void write_report(const ReportInputs& inputs);
 
 }  // namespace hexad::telemetry

@@ -1,13 +1,13 @@
-// The text files of assets/, embedded when the program is built (see embed_text.cmake), so that it stays one file.
+// The text files of assets/, embedded in the program at build time (see embed_text.cmake), so that it is a single file.
 #pragma once
 
 #include <string_view>
 
 namespace hexad::telemetry {
 
-extern const std::string_view report_page;        // assets/report.html, with {{parts}} to fill in
+extern const std::string_view report_page;        // assets/report.html, with {{parts}} to replace
 extern const std::string_view report_style;       // assets/report.css
-extern const std::string_view report_toolbar;     // assets/toolbar.html: what the charts of both pages are drawn by
+extern const std::string_view report_toolbar;     // assets/toolbar.html: chart settings of both pages
 extern const std::string_view report_script;      // assets/heatmap.js, charts.js and report.js
 extern const std::string_view comparison_page;    // assets/comparison.html
 extern const std::string_view comparison_script;  // assets/charts.js and comparison.js

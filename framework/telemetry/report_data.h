@@ -8,19 +8,19 @@
 
 namespace hexad::telemetry {
 
-/// Indices of at most about `limit` of the steps, ascending, first and last among them. Keeps the lowest and the
-/// highest loss of every stretch, so no spike disappears; a loss that is not finite counts as the highest.
+/// Returns ascending indices of about `limit` steps at most, including the first and the last. Keeps the lowest and the
+/// highest loss of every interval, so that no spike disappears. A loss that is not finite counts as the highest.
 std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit);
 
-/// Indices of at most `count` steps that carry expert loads, evenly spread, the first and last such among them.
+/// Returns indices of at most `count` steps with expert loads, evenly spread, including the first and the last of them.
 std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps, size_t count);
 
-/// Columns named as in metrics.jsonl, values that are not finite, or not there, as null; of held-out loss a curve for
-/// each text. '<' is written \u003c, so the text can stand inside a <script> element. `steps` of the history must be
-/// ascending.
+/// Returns columns with the names of metrics.jsonl; missing and non-finite values are null. The held-out loss has a
+/// curve for each text. '<' is written \u003c, so that the text can be put into a <script> element. The steps of
+/// `history` must be ascending.
 std::string report_data(const MetricsHistory& history);
 
-/// `text` as JSON that can stand there, too.
+/// Returns `text` as JSON that can be put into a <script> element.
 std::string json_text(const std::string& text);
 
 }  // namespace hexad::telemetry

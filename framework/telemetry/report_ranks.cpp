@@ -14,7 +14,7 @@ constexpr size_t rows = 8;
 /// Times of one rank over the steps that list it among the slowest.
 struct Record {
   int rank = 0;
-  size_t slowest = 0;  // steps in which nobody was slower
+  size_t slowest = 0;  // number of steps in which no rank was slower
   std::vector<double> own, waited, over_median;
 };
 
@@ -53,7 +53,7 @@ std::string ranks_block(const MetricsHistory& history) {
       "<section class=\"card wide\"><h2>Slowest ranks</h2>\n<p>A rank's own work is the part of a step in which it did "
       "not wait in communication; medians over the steps in which it was among the slowest.</p>\n"
       "<table class=\"facts\"><thead><tr><th>Rank</th><th>Slowest in</th><th>Own work a step</th>"
-      "<th>Of the ranks' median</th><th>Waited a step</th></tr></thead><tbody>\n";
+      "<th>Relative to the ranks' median</th><th>Waited a step</th></tr></thead><tbody>\n";
   for (const Record& r : list)
     out += fmt::format("<tr><td>{}</td><td>{} of {} steps</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", r.rank,
                        r.slowest, steps, milliseconds(r.own),

@@ -7,7 +7,7 @@
 
 namespace hexad::telemetry {
 
-/// A section with a table of the ranks that were slowest by their own work; empty for a run of one rank.
+/// Returns a section with a table of the ranks whose own work was slowest; empty for a run of one rank.
 std::string ranks_block(const MetricsHistory& history);
 
 }  // namespace hexad::telemetry

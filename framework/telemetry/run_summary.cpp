@@ -15,7 +15,7 @@ constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 double quantile(const std::vector<double>& sorted, double part) {
   if (sorted.empty()) return unknown;
-  return sorted[static_cast<size_t>(std::llround(part * static_cast<double>(sorted.size() - 1)))];
+  return sorted[std::llround(part * static_cast<double>(sorted.size() - 1))];
 }
 
 RunSummary::Quantiles quantiles_of(std::span<const StepMetrics> steps) {

@@ -1,4 +1,4 @@
-// A run in a few figures, for tables that compare runs.
+// Summary of a run in a few numbers, for tables that compare runs.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,26 @@
 
 namespace hexad::telemetry {
 
-/// Summary of the steps after a given one. NaN: not measured.
+/// Summary of the steps after a given step. NaN: not measured.
 struct RunSummary {
   int64_t last_step = 0, tokens = 0;
-  double loss = 0, heldout_loss = 0;  // the last ones
-  int64_t peak_memory_bytes = 0;      // the most of a step, on the rank where it is highest
+  double loss = 0, heldout_loss = 0;  // the last values
+  int64_t peak_memory_bytes = 0;      // maximum over the steps, on the rank where it is highest
 
-  // The first step finds its memory: it is left out where there are others.
+  // Timed steps omit the first step if there are others, because it allocates its memory.
   int64_t first_timed_step = 0, timed_steps = 0;
   struct Quantiles {
     double tenth = 0, median = 0, ninetieth = 0;
   };
   Quantiles step_seconds;
   double tokens_per_second = 0, model_flops_per_second = 0, mfu = 0;  // medians; all ranks
-  /// Share of the steps' time in which computation waited, by class of traffic; those that sent nothing are left out.
+  /// Share of the steps' time for which computation waited, by class of traffic. Classes that sent nothing are omitted.
   std::map<std::string, double> exposed_share;
-  /// At most 1, though two threads of a rank may wait at once.
+  /// Returns the sum of exposed_share, limited to 1, because two threads of a rank may wait at the same time.
   double exposed_share_of_all() const;
 };
 
-/// `history` has a step after `after`.
+/// Summarizes the steps after `after`. `history` must have such a step.
 RunSummary summary_of(const MetricsHistory& history, int64_t after);
 
 }  // namespace hexad::telemetry

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Each once, in the order of the runs.
+// Returns each value once, in the order of the runs.
 std::vector<std::string> values_of(const Sweep& sweep, const std::string& key) {
   std::vector<std::string> values;
   for (const SweepRun& run : sweep.runs) {
@@ -32,10 +32,10 @@ std::string numbers_of_ranks(const Sweep& sweep) {
   return ranks.size() > 1 ? fmt::format(" on {} ranks", fmt::join(ranks, ", ")) : "";
 }
 
-// JSON has no NaN.
+// Returns null for NaN and infinity, which JSON lacks.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-// A value as the recipe's type has it, as far as its text says.
+// Returns a value of a recipe as a number or boolean if its text is one, otherwise as text.
 Json typed(const std::string& text) {
   Json value = Json::parse(text, nullptr, false);
   return value.is_number() || value.is_boolean() ? value : Json(text);

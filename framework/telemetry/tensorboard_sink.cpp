@@ -21,7 +21,7 @@ void put(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// The protobuf wire format, as far as Event needs it (protobuf.dev/programming-guides/encoding).
+/// Encodes the parts of the protobuf wire format that Event needs (protobuf.dev/programming-guides/encoding).
 class Message {
  public:
   Message& varint(int field, uint64_t value) { return tag(field, 0), raw_varint(value), *this; }
@@ -52,7 +52,7 @@ constexpr int wall_time = 1, step = 2, file_version = 3, summary = 5, session_lo
 }
 namespace session_field {
 constexpr int status = 1;
-constexpr uint64_t start = 1;  // enum SessionStatus
+constexpr uint64_t start = 1;  // value of enum SessionStatus
 }  // namespace session_field
 namespace summary_field {
 constexpr int value = 1, tag = 1, simple_value = 2;
@@ -102,7 +102,7 @@ void TensorboardSink::on_start(const RunInfo& run) {
   file_ = AppendFile(folder_ / fmt::format("events.out.tfevents.{:010}.{}.{}", seconds, host_name(), ::getpid()));
   file_.append(tensorboard_record(new_event(0).bytes(event_field::file_version, "brain.Event:2").str()));
   const std::string session = Message().varint(session_field::status, session_field::start).str();
-  // A START event purges, in TensorBoard, all points at its step and later.
+  // In TensorBoard, a START event removes all points at its step and later.
   file_.append(tensorboard_record(new_event(run.first_step + 1).bytes(event_field::session_log, session).str()));
 }
 
@@ -116,7 +116,7 @@ void TensorboardSink::on_step(const StepMetrics& s) {
   scalars.add("speed/step_seconds", s.step_seconds);
   scalars.add("speed/tokens_per_second", s.tokens_per_second);
   scalars.add("speed/model_flops_per_second", s.model_flops_per_second);
-  scalars.add("speed/mfu", std::min(s.mfu, 1.0));  // more says that the peak beside it is too low
+  scalars.add("speed/mfu", std::min(s.mfu, 1.0));  // a larger value means that the peak is too low
   scalars.add("speed/peak_flops_per_second", s.peak_flops_per_second);
   scalars.add("moe/aux_loss", s.aux_loss);
   scalars.add("moe/z_loss", s.z_loss);
@@ -145,7 +145,7 @@ void TensorboardSink::on_step(const StepMetrics& s) {
 
 void TensorboardSink::on_eval(const EvalMetrics& e) {
   if (!e.loss) return;
-  // The sample on the way and the whole set are different texts: each has a curve.
+  // Evaluations during training use a sample, not the whole set. The texts differ, so each has its own curve.
   const std::string group = e.whole_set() ? "eval/" : "eval_sample/";
   Scalars scalars;
   scalars.add(group + "loss", *e.loss);

@@ -1,4 +1,4 @@
-// TensorBoard event files, written without TensorFlow or a protobuf library: scalars need four message types.
+// TensorBoard event files, written without TensorFlow or a protobuf library; scalars need only four message types.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace hexad::telemetry {
 
-/// Writes `folder`/events.out.tfevents.SECONDS.HOST.PID, one Event a record. A resumed run opens a further file whose
-/// first events tell TensorBoard to forget what earlier files say about the steps that follow.
+/// Writes `folder`/events.out.tfevents.SECONDS.HOST.PID, one Event per record. A resumed run opens another file. Its
+/// first events tell TensorBoard to discard the later steps of earlier files.
 class TensorboardSink : public MetricsSink {
  public:
   explicit TensorboardSink(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -22,7 +22,8 @@ class TensorboardSink : public MetricsSink {
   AppendFile file_;
 };
 
-/// One framed record: u64 length, its masked crc32c, the bytes, their masked crc32c; integers little-endian.
+/// Returns one framed record: u64 length, its masked crc32c, the bytes, their masked crc32c; integers are
+/// little-endian.
 std::string tensorboard_record(std::string_view bytes);
 
 }  // namespace hexad::telemetry

@@ -16,9 +16,10 @@ namespace hexad::telemetry {
 
 namespace {
 
-/// Open MPI gives its first rank a pseudo-terminal, even when mpirun's own output goes to a file: then what mpirun, our
-/// parent, writes to decides. A rank that was started by anything else (a shell in between, a daemon) gets plain lines.
-/// A second descriptor, standard error, it makes a pipe, which ends on mpirun's terminal as well.
+/// True if the output of mpirun, the parent process, is a terminal. Open MPI gives its first rank a pseudo-terminal
+/// even if mpirun's own output goes to a file, so only the output of mpirun counts. If another process started the rank
+/// (a shell in between, a daemon), returns false, and the rank writes plain lines. Open MPI makes standard error a
+/// pipe, which also ends on mpirun's terminal.
 bool launcher_shows_a_terminal(int fd) {
   const std::string path = base::cat("/proc/", ::getppid(), "/fd/", fd);
   struct stat mine {
@@ -41,8 +42,8 @@ bool understands_control_codes(int fd) {
   return (pipe || ::isatty(fd) == 1) && launcher_shows_a_terminal(fd);
 }
 
-/// The same pipe or terminal opened a second time, so that O_NONBLOCK reaches nobody who shares the descriptor; the
-/// descriptor itself where that is impossible or pointless (a file has a position and never blocks).
+/// Opens the same pipe or terminal a second time, so that O_NONBLOCK does not affect other users of the descriptor.
+/// Uses the descriptor itself if that is impossible or pointless (a file has a position and never blocks).
 class NonBlocking {
  public:
   explicit NonBlocking(int fd) : shared_(fd) {
@@ -80,7 +81,7 @@ void TextOutput::write(std::string_view text) {
 
 void TextOutput::write_or_drop(std::string_view text) {
   const NonBlocking out(fd_);
-  // A reader that did not come back is not waited for again.
+  // If the reader did not read the last text, does not wait again.
   const int patience_ms = refused_ ? 0 : 1000;
   size_t written = 0;
   const int error = write_all(out.fd(), torn_ ? base::cat("\n", text) : std::string(text), &written, patience_ms);

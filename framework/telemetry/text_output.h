@@ -1,4 +1,4 @@
-// Standard output or error as it really is: perhaps a terminal, perhaps a pipe whose reader has left.
+// Output to standard output or error, which may be a terminal, or a pipe whose reader is gone.
 #pragma once
 
 #include <cstdint>
@@ -6,22 +6,22 @@
 
 namespace hexad::telemetry {
 
-/// Behaviour when the reader is there but does not read: a terminal stopped with Ctrl-S, a pager, a launcher that is
-/// ending the job and no longer passes output on.
+/// Behaviour if the reader exists but does not read. Examples: a terminal stopped with Ctrl-S, a pager, a launcher that
+/// is ending the job and no longer forwards output.
 enum class Stuck : uint8_t {
-  wait,  // as long as it takes
-  drop,  // after a second, or when a signal arrives: a training run goes on, and sees the signal that asks it to save
+  wait,  // waits without limit
+  drop,  // drops output after a second or at a signal, so that a training run continues and handles the signal
 };
 
-/// Writes text to a file descriptor it does not own. Once the reader is gone or the device is full, output is dropped
-/// silently: a run must not end because of `| head`.
+/// Writes text to a file descriptor that it does not own. If the reader is gone or the device is full, output is
+/// dropped silently, because a run must not end because of `| head`.
 class TextOutput {
  public:
-  /// `fd` is 1 or 2 outside of tests. It counts as a terminal when it is one and TERM is not "dumb"; under mpirun, when
-  /// mpirun's is one, too.
+  /// `fd` is 1 or 2 except in tests. It counts as a terminal if it is one and TERM is not "dumb"; under mpirun,
+  /// mpirun's own output must also be a terminal.
   explicit TextOutput(int fd, Stuck stuck = Stuck::wait);
   bool is_terminal() const { return terminal_; }
-  /// Columns of the terminal now (it may be resized); 80 when unknown.
+  /// Returns the current columns of the terminal (it may be resized); 80 if unknown.
   int width() const;
   void write(std::string_view text);
 
@@ -32,8 +32,8 @@ class TextOutput {
   Stuck stuck_;
   bool terminal_;
   bool closed_ = false;
-  bool refused_ = false;  // the last text found no reader
-  bool torn_ = false;     // and only a part of it went out
+  bool refused_ = false;  // the last text was not read
+  bool torn_ = false;     // only a part of that text was written
 };
 
 }  // namespace hexad::telemetry

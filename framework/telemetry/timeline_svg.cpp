@@ -20,7 +20,7 @@ using schedule::Timeline;
 constexpr int width = 1120, margin = 20, lane_label = 116, source_label = 66;
 constexpr int plot_left = margin + lane_label + source_label, plot_width = width - plot_left - margin;
 constexpr int heading = 56, legend_height = 26, bar_height = 22, bar_gap = 3, lane_gap = 12, axis_height = 40;
-constexpr double letter = 6.7;  // width of one, in names on bars
+constexpr double letter = 6.7;  // width of a letter in names on bars
 
 constexpr std::string_view style = R"svg(<style>
   .timeline text { font: 12px sans-serif; fill: #24292f; }
@@ -53,7 +53,7 @@ std::string escaped(std::string_view text) {
     else if (c == '"')
       out += "&quot;";
     else if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t')
-      out += "\xef\xbf\xbd";  // XML has no way to write it
+      out += "\xef\xbf\xbd";  // writes U+FFFD, because XML cannot represent the character
     else
       out += c;
   }
@@ -69,7 +69,7 @@ struct TimeUnit {
   double per_second;
   std::string operator()(double seconds) const { return fmt::format("{} {}", number(seconds), name); }
   std::string number(double seconds) const {
-    const double value = seconds * per_second + 0.0;  // no "-0"
+    const double value = seconds * per_second + 0.0;  // avoids "-0"
     return std::abs(value) < 999.5 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
   }
 };
@@ -79,7 +79,7 @@ TimeUnit unit_for(double seconds) {
   return seconds >= 1e-3 ? TimeUnit{"ms", 1e3} : TimeUnit{"µs", 1e6};
 }
 
-/// 1, 2 or 5 times a power of ten: at most eight steps make `length`.
+/// Returns 1, 2 or 5 times a power of ten, so that `length` has at most eight steps.
 double tick_step(double length) {
   const double power = std::pow(10, std::floor(std::log10(length / 8)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -126,7 +126,7 @@ class Drawing {
     std::string_view name;
     const Timeline* timeline;
   };
-  using Row = std::pair<Lane, std::string>;  // and its name
+  using Row = std::pair<Lane, std::string>;  // lane and name of the row
 
   static Row row_of(const Timeline::Span& span) { return {span.task.lane, row_name(span.task)}; }
   int lane_height() const { return static_cast<int>(sources_.size()) * (bar_height + bar_gap) - bar_gap; }
@@ -141,7 +141,7 @@ class Drawing {
   std::string summary() const {
     std::string out;
     for (const auto& [name, timeline] : sources_)
-      out += fmt::format("{}{} {}, of it {} exposed communication", out.empty() ? "" : "; ", name,
+      out += fmt::format("{}{} {}, of which {} exposed communication", out.empty() ? "" : "; ", name,
                          unit_(timeline->total()), unit_(timeline->exposed()));
     if (sources_.size() < 2 || sources_[0].timeline->spans.empty() || sources_[1].timeline->spans.empty()) return out;
     return out + fmt::format("; the prediction is off by {:+.1f}%",
@@ -157,12 +157,12 @@ class Drawing {
       x += 19 + letter * static_cast<double>(letters(name)) + 20;
     };
     for (const TaskKind kind : kinds_) entry(name_of(kind), name_of(kind));
-    entry("exposed", "exposed: no computation meanwhile");
+    entry("exposed", "exposed: no computation at the same time");
   }
 
   void axis(int top, int bottom) {
     const double step = last_ > first_ ? tick_step(last_ - first_) : 1;
-    // Counted in steps, so that rounding neither loses the last tick nor writes 0.30000000000000004.
+    // Counts steps, so that rounding neither drops the last tick nor prints 0.30000000000000004.
     for (double n = std::ceil(first_ / step - 1e-9); n * step <= last_ + 1e-9 * step; ++n) {
       const double x = x_of(n * step);
       out_ += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/>\n", x, top - 4,

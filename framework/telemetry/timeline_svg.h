@@ -8,12 +8,12 @@
 
 namespace hexad::telemetry {
 
-/// A row (row_name) for each lane that has tasks, in it what was measured above what was predicted, on one time axis;
-/// colours tell the kinds of tasks, and communication is hatched while no computation runs beside it. Above them
-/// `title`, both totals with their exposed communication, and the error of the prediction. Pointed at, a task shows its
-/// name, kind, times and bytes. Either timeline may be null or empty. The text is a whole SVG document that needs no
-/// other file, adapts to dark pages and paints its own background; its styles reach nothing else on a page it is put
-/// in.
+/// Returns a picture of both timelines. Each lane with tasks has a row (row_name()), with the measured tasks above the
+/// predicted ones, on one time axis. Colours show the kinds of tasks; communication without simultaneous computation is
+/// hatched. Above the rows are `title`, both totals with their exposed communication, and the error of the prediction.
+/// A task under the pointer shows its name, kind, times and bytes. Either timeline may be null or empty.
+/// The text is a complete SVG document. It needs no other file, adapts to dark pages and paints its own background. Its
+/// styles do not affect other elements of a page.
 std::string timeline_svg(std::string_view title, const TimelinePair& timelines);
 
 }  // namespace hexad::telemetry

@@ -1,4 +1,4 @@
-// Timelines for ui.perfetto.dev or chrome://tracing.
+// Traces for ui.perfetto.dev or chrome://tracing.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace hexad::telemetry {
 
-/// Something that took a while on one lane of one rank.
+/// A time span on one lane of one rank.
 struct TraceEvent {
   std::string name;
-  std::string lane = {};  // "compute", "inter", ...: one row a rank and lane
+  std::string lane = {};  // "compute", "inter", ...: one row per rank and lane
   int rank = 0;
   double start_us = 0;  // on a clock common to the ranks
   double duration_us = 0;
   std::map<std::string, std::variant<int64_t, double, std::string>> args = {};  // shown when the event is selected
 };
 
-/// Amounts at one time, drawn as layers on top of each other.
+/// Amounts at one time, drawn as stacked layers.
 struct TraceCounter {
-  std::string name;  // "memory": one row a rank and name
+  std::string name;  // "memory": one row per rank and name
   int rank = 0;
   double time_us = 0;
   std::map<std::string, int64_t> values = {};
@@ -34,12 +34,13 @@ struct TraceRecords {
   std::vector<TraceCounter> counters;
 };
 
-/// Rows show an event inside another one, but not two that only overlap: of these the later one gets a lane of its own,
-/// called as the lane and `mark`, then, where there are more, a number.
+/// Moves overlapping events to separate lanes, because a row can show an event inside another one, but not two that
+/// partly overlap. The later event gets another lane, named after the lane and `mark`, followed by a number if there
+/// are several.
 void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark);
 
-/// Writes Chrome's JSON trace format, gzip-compressed, to `path` (".json.gz"); ranks become processes, lanes threads in
-/// the order of their first event. Throws base::Error(resource).
+/// Writes Chrome's JSON trace format, gzip-compressed, to `path` (".json.gz"). Ranks become processes, and lanes become
+/// threads in the order of their first event. Throws base::Error(resource).
 void write_trace(const std::filesystem::path& path, const TraceRecords& records);
 
 }  // namespace hexad::telemetry

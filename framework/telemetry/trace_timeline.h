@@ -1,4 +1,4 @@
-// Timelines of task graphs as rows of a trace: predicted beside measured.
+// Timelines of task graphs as rows of a trace, predicted next to measured.
 #pragma once
 
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace hexad::telemetry {
 
-/// One run of a graph on one rank. Either timeline may be null.
+/// Measured and predicted timeline of one run of a graph on one rank. Either may be null.
 struct TimelinePair {
   const schedule::Timeline* measured = nullptr;
   const schedule::Timeline* predicted = nullptr;
 };
 
-/// The row that shows a task, by what its bytes pass: "inter" between nodes, "intra" between ranks of a node. Where a
-/// lane's groups are not as its name says, the row names the lane's work, too: "intra (all-to-all)", "inter (sharing)".
+/// Returns the row of a task, by the path of its bytes: "inter" between nodes, "intra" between ranks of a node. If a
+/// lane's traffic does not match its name, the row also names the lane's work: "intra (all-to-all)", "inter (sharing)".
 std::string row_name(const schedule::TaskSpec& task);
 
-/// Events for write_trace(): a measured task is in its row, "compute", and right below it comes what was predicted,
-/// "compute (predicted)". `start_us`: where zero of both timelines lies on the trace's clock. Selected, a task shows
-/// its kind and what it moves and computes.
+/// Returns events for write_trace(). Measured tasks are in a row such as "compute"; predicted tasks are in the row
+/// below, "compute (predicted)". `start_us` is the time of both timelines' zero on the trace's clock. A selected task
+/// shows its kind, its bytes and its computation.
 std::vector<TraceEvent> trace_events(const TimelinePair& timelines, int rank, double start_us = 0);
 
 }  // namespace hexad::telemetry

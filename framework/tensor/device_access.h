@@ -1,5 +1,5 @@
-// First elements of tensors wherever these lie: for kernels and backends, whose targets define HEXAD_DEVICE_CODE. All
-// other code goes through kernels, copies and named reads (docs/architecture.md, Devices).
+// Access to the first elements of tensors on any device: for kernels and backends, whose targets define
+// HEXAD_DEVICE_CODE. All other code uses kernels, copies and named reads (docs/architecture.md, Devices).
 #pragma once
 
 #ifndef HEXAD_DEVICE_CODE
@@ -17,7 +17,7 @@ class DeviceAccess {
 };
 
 inline void* device_raw(const Tensor& t) { return DeviceAccess::raw(t); }
-/// Checks the dtype.
+/// Returns the first element's address. Checks the dtype.
 template <class T>
 T* device_data(const Tensor& t) {
   require(dtype_of<T> == t.dtype(), "[tensor] data of ", t.dtype(), " read as ", dtype_of<T>);

@@ -1,4 +1,4 @@
-// Reads of device memory by the host: explicit, named and counted, since each may hold up the device.
+// Reads of device memory by the host: explicit, named and counted, because each may block the device.
 #pragma once
 
 #include <span>
@@ -8,17 +8,17 @@
 
 namespace hexad::tensor {
 
-/// Elements of a tensor on their way to the host.
+/// Elements of a tensor that are being copied to the host.
 class HostRead {
  public:
   HostRead() = default;
-  /// Blocks until they are there. The values live as long as this object.
+  /// Blocks until the elements have arrived. The values live as long as this object.
   template <class T>
   std::span<const T> wait() const {
     arrived_.wait();
     return {values_.data<T>(), static_cast<size_t>(values_.numel())};
   }
-  /// A single floating element.
+  /// Returns a single floating element.
   double scalar() const {
     return values_.dtype() == Dtype::f64 ? wait<double>()[0] : static_cast<double>(wait<float>()[0]);
   }
@@ -29,16 +29,16 @@ class HostRead {
   device::Event arrived_;
 };
 
-/// Copies a contiguous tensor in the order of `stream`. Counted under `name` in the context (DeviceContext::host_reads)
-/// where memory is not the host's own.
+/// Copies a contiguous tensor in the order of `stream`. The read is counted under `name` in the context
+/// (DeviceContext::host_reads) if the memory is not the host's own.
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 
-/// The tensor itself where it is the host's already, else a copy on `tensor.device().host()` that has arrived: a read
-/// that is counted under `name`. Where the values are changed, `upload_from` brings them back.
+/// Returns the tensor itself if it is in host memory, else a finished copy on `tensor.device().host()`. The copy is a
+/// read that is counted under `name`. `upload_from` copies changed values back.
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
-/// `host` is what copy_to_host(tensor) gave.
+/// Copies `host`, a result of copy_to_host(tensor), back to `tensor`.
 void upload_from(const Tensor& host, const Tensor& tensor);
-/// The values of a host tensor on `device`: itself where that is on the host.
+/// Returns the values of a host tensor on `device`: `host` itself if `device` is the host.
 Tensor on_device(const Tensor& host, Device device, Category category);
 
 }  // namespace hexad::tensor

@@ -94,7 +94,7 @@ Tensor Tensor::borrowed_at(std::byte* storage_begin, Device device) const {
 void Tensor::upload(const void* from) const {
   require(contiguous(), "[tensor] upload to a strided ", shape_);
   if (bytes() == 0) return;
-  if (storage_->on_host()) return void(std::memcpy(raw(), from, static_cast<size_t>(bytes())));
+  if (storage_->on_host()) return void(std::memcpy(raw(), from, bytes()));
   device::DeviceContext& context = device_.context();
   context.copy(context.compute(), device_raw(), from, bytes());
 }
@@ -102,7 +102,7 @@ void Tensor::upload(const void* from) const {
 void Tensor::download(void* to) const {
   require(contiguous(), "[tensor] download of a strided ", shape_);
   if (bytes() == 0) return;
-  if (storage_->on_host()) return void(std::memcpy(to, raw(), static_cast<size_t>(bytes())));
+  if (storage_->on_host()) return void(std::memcpy(to, raw(), bytes()));
   device::DeviceContext& context = device_.context();
   context.copy(context.compute(), to, device_raw(), bytes());
   context.compute().synchronize();
@@ -136,7 +136,7 @@ Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
           dim, " of ", shape_);
   Tensor t = *this;
   t.shape_[dim] = end - begin;
-  if (t.numel() > 0) t.offset_ += begin * strides_[dim];  // an empty tensor may have no block to point into
+  if (t.numel() > 0) t.offset_ += begin * strides_[dim];  // an empty tensor may have no block to point to
   return t;
 }
 

@@ -1,4 +1,4 @@
-// Tensor: a cheap value handle on shared storage. No maths and no autograd in it.
+// Tensor: a cheap value handle on shared storage. It has no maths and no autograd.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +25,20 @@ using device::Category;
 using device::Device;
 using device::Stream;
 
-/// One block of memory with its account. Shared by all tensors that look at it.
+/// One block of memory with its memory category. All tensors that view the block share it.
 class Storage {
  public:
   Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Category category);
-  /// Memory of somebody else, which outlives this and is the host's to read and write.
+  /// Wraps memory of another owner, which outlives this storage. The host can read and write it.
   Storage(std::byte* borrowed, int64_t bytes);
-  /// Host memory that `owner` holds.
+  /// Wraps host memory that `owner` holds.
   Storage(std::shared_ptr<std::byte> owner, int64_t bytes);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   int64_t bytes() const { return bytes_; }
-  /// Whether the host may read and write it. Known also when the context is gone.
+  /// True if the host may read and write the memory. Valid even after the context is gone.
   bool on_host() const { return on_host_; }
   Category category() const { return category_; }
   void set_category(Category category);
@@ -58,21 +58,22 @@ class Storage {
 
 class Tensor {
  public:
-  /// No storage; defined() is false.
+  /// Makes a tensor without storage; defined() is false.
   Tensor() = default;
-  /// Uninitialised, row-major.
+  /// Returns an uninitialised, row-major tensor.
   static Tensor empty(Shape shape, Dtype dtype, Device device, Category category = Category::temporary);
   static Tensor zeros(Shape shape, Dtype dtype, Device device, Category category = Category::temporary);
-  /// Uninitialised, with the shape, dtype and device of `other`.
+  /// Returns an uninitialised tensor with the shape, dtype and device of `other`.
   static Tensor like(const Tensor& other, Category category = Category::temporary);
-  /// In file-backed offload memory of `device`.
+  /// Returns a tensor in file-backed offload memory of `device`.
   static Tensor offloaded(Shape shape, Dtype dtype, Device device);
-  /// On the host of `device`, in memory to which that copies by itself (DeviceContext::host_buffer).
+  /// Returns a tensor on the host of `device`, in memory to which `device` copies asynchronously
+  /// (DeviceContext::host_buffer).
   static Tensor pinned(Shape shape, Dtype dtype, Device device);
-  /// The elements of this tensor as they lie in a storage that begins at `storage_begin`, which outlives the result. Of
-  /// `device` are temporaries that are made like it.
+  /// Returns the elements of this tensor in a storage with the same layout that begins at `storage_begin` and outlives
+  /// the result. Temporaries made like the result belong to `device`.
   Tensor borrowed_at(std::byte* storage_begin, Device device) const;
-  /// A copy of host values; sizes must agree. In the order of the device's compute stream.
+  /// Returns a copy of host values; sizes must agree. Ordered on the device's compute stream.
   template <class T>
   static Tensor from(std::span<const T> values, Shape shape, Device device, Category category = Category::temporary);
 
@@ -86,16 +87,17 @@ class Tensor {
   Dtype dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool contiguous() const;
-  /// True when nobody else looks at the storage, so that it may be overwritten in place.
+  /// True if no other tensor shares the storage, so that it may be overwritten in place.
   bool sole_owner() const { return storage_.use_count() == 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
-  /// Rows [begin, end) of dimension `dim`; shares storage, so chunking is free.
+  /// Returns rows [begin, end) of dimension `dim`. The result shares storage, so chunking is free.
   Tensor slice(int dim, int64_t begin, int64_t end) const;
-  /// Another shape of the same elements; needs contiguous(). One size may be -1.
+  /// Returns the same elements in another shape. Needs contiguous(). One size may be -1.
   Tensor reshape(Shape shape) const;
 
-  /// First element, for the host: throws std::logic_error where it may not read the memory. Checks the dtype.
+  /// Returns the first element's address, for the host. Throws std::logic_error if the host may not read the memory.
+  /// Checks the dtype.
   template <class T>
   T* data() const {
     require(dtype_of<T> == dtype_, "[tensor] data of ", dtype_, " read as ", dtype_of<T>);
@@ -106,24 +108,24 @@ class Tensor {
       fail_invariant(cat("[tensor] the host touches memory of the device: ", shape_, " ", dtype_));
     return device_raw();
   }
-  /// Where the first element is, as a number: tells what lies at the same place, and is of no other use.
+  /// Returns the address of the first element as a number, only to compare places.
   std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(device_raw()); }
-  /// Checks dtype and rank. For the host.
+  /// Returns a view for the host. Checks dtype and rank.
   template <class T, int Rank>
   View<T, Rank> view() const;
-  /// Host copy of the elements in row-major order, for tests and small results; waits for the compute stream. Elsewhere
-  /// the host reads by read_to_host, which has a name.
+  /// Returns a host copy of the elements in row-major order, for tests and small results; waits for the compute stream.
+  /// All other host reads use read_to_host, which has a name.
   template <class T>
   std::vector<T> to_vector() const;
 
-  /// All bytes of a contiguous tensor from host memory, which may be used again on return, and to it, where the caller
-  /// waits; in the order of the compute stream.
+  /// Copy all bytes of a contiguous tensor from and to host memory, in the order of the compute stream. The source may
+  /// be reused on return. The caller waits for a copy to the host.
   void upload(const void* from) const;
   void download(void* to) const;
-  /// All bytes of a contiguous tensor from another one of as many, on either side of the host's border, in the order of
-  /// the device's `stream`.
+  /// Copies all bytes from a contiguous tensor of the same number of bytes. Either tensor may be on the host or on the
+  /// device. The copy is in the order of the device's `stream`.
   void copy_from(const Tensor& other, Stream& stream) const;
-  /// Every byte of a contiguous tensor, in the order of `stream`.
+  /// Sets every byte of a contiguous tensor, in the order of `stream`.
   void fill_bytes(uint8_t byte, Stream& stream) const;
 
  private:
@@ -142,8 +144,8 @@ View<T, Rank> Tensor::view() const {
   require(rank() == Rank, "[tensor] ", shape_, " viewed with rank ", Rank);
   View<T, Rank> v{data<T>(), {}, {}};
   for (int d = 0; d < Rank; ++d) {
-    v.size[static_cast<size_t>(d)] = shape_[d];
-    v.stride[static_cast<size_t>(d)] = strides_[d];
+    v.size[d] = shape_[d];
+    v.stride[d] = strides_[d];
   }
   return v;
 }
@@ -160,7 +162,7 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   require(dtype_of<T> == dtype_, "[tensor] data of ", dtype_, " read as ", dtype_of<T>);
   require(contiguous(), "[tensor] to_vector of a strided ", shape_);
-  std::vector<T> values(static_cast<size_t>(numel()));
+  std::vector<T> values(numel());
   download(values.data());
   return values;
 }

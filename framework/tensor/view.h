@@ -1,4 +1,4 @@
-// A typed, non-owning look at a tensor: what kernels take.
+// A typed, non-owning view of a tensor: the operand type of kernels.
 #pragma once
 
 #include <array>
@@ -6,7 +6,8 @@
 
 namespace hexad::tensor {
 
-/// Element (i, j, ...) lies at data[i * stride[0] + j * stride[1] + ...]. No bounds checks: kernels loop over size.
+/// View in which element (i, j, ...) is data[i * stride[0] + j * stride[1] + ...]. No bounds checks: kernels loop over
+/// size.
 template <class T, int Rank>
 struct View {
   T* data = nullptr;
@@ -17,7 +18,7 @@ struct View {
     static_assert(sizeof...(Index) == Rank);
     int64_t offset = 0;
     int d = 0;
-    ((offset += static_cast<int64_t>(index) * stride[static_cast<size_t>(d++)]), ...);
+    ((offset += static_cast<int64_t>(index) * stride[d++]), ...);
     return data[offset];
   }
 };

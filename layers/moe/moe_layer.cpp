@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "framework/base/philox.h"
-#include "framework/kernels/meta/routing_model.h"
+#include "framework/kernels/meta/meta_routing.h"
 #include "layers/moe/router/capacity.h"
-#include "layers/moe/router/router_logits.h"
+#include "layers/moe/router/router_statistics.h"
 #include "layers/moe/router/routing_log.h"
 #include "parallel/tp/regions.h"
 
@@ -40,31 +40,31 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   for (int rank = 0; rank < mesh.layout().world(); ++rank) {
     const std::vector<int> ranks = direct ? mesh.layout().expert_sharers(rank) : mesh.layout().members(Axis::ep, rank);
     std::vector<int> nodes;
-    for (int r : ranks) nodes.push_back(node_of_rank[static_cast<size_t>(r)]);
+    for (int r : ranks) nodes.push_back(node_of_rank[r]);
     const comm::NodeGrid grid(nodes);
     // Ranks issue alike many tasks, in whatever groups they are.
     if (two_levels.value_or(grid.two_levels()) != grid.two_levels())
       base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
-                 direct ? "ep x etp" : "ep", " ranks on nodes alike, but the one of rank ", rank, " has ",
-                 grid.two_levels() ? "two levels and others have not" : "one level and others have two",
+                 direct ? "ep x etp" : "ep", " ranks to be placed on nodes alike, but the group of rank ", rank,
+                 " has ", grid.two_levels() ? "two levels and others have one" : "one level and others have two",
                  "; legal here: direct");
     two_levels = grid.two_levels();
     if (grid.places() > 0) continue;
     std::string counts;
     for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
-    base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs as many ranks of an ",
-               "all-to-all on each of its nodes, but the one of rank ", rank, ", of ", ranks.size(), " ranks, has ",
-               counts, " on its ", grid.nodes(), " nodes; legal here: direct");
+    base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
+               "ranks of an all-to-all on each of its nodes, but that of rank ", rank, ", of ", ranks.size(),
+               " ranks, has ", counts, " on its ", grid.nodes(), " nodes; legal here: direct");
   }
 }
 
-PassSettings pass_settings(int64_t experts, const Builder& b) {
+PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
   const comm::ProcessGroup &tensor = b.mesh()[Axis::tp], &ep = b.mesh()[Axis::ep];
-  check_nodes(b.moe_schedule(), b.mesh());
+  check_nodes(s.schedule, b.mesh());
   PassSettings settings{
-      .schedule = b.moe_schedule(),
-      .order = b.moe_order(),
-      .experts = experts,
+      .schedule = s.schedule,
+      .order = s.order,
+      .experts = s.model.moe.experts,
       .groups = {&ep, &b.mesh()[Axis::etp], &b.mesh().experts(), b.mesh().ep_nodes(), b.mesh().experts_nodes()},
       .tensor = &tensor,
       .tensor_ep_ranks = {},
@@ -80,7 +80,7 @@ int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hi
 // share out all experts, each time in another order, so that the experts of a token are on as many ranks as by chance.
 Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device device) {
   constexpr int64_t shuffles = 64;  // then the same ones again
-  std::vector<int32_t> order(static_cast<size_t>(experts)), all;
+  std::vector<int32_t> order(experts), all;
   const base::Philox random(1, base::Purpose::route);
   uint64_t draws = 0;
   for (int64_t s = 0; s < shuffles; ++s) {
@@ -88,24 +88,12 @@ Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device d
     for (size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[random.below(draws++, n)]);
     all.insert(all.end(), order.begin(), order.begin() + experts / top_k * top_k);
   }
-  std::vector<int32_t> ids(static_cast<size_t>(tokens * top_k));
+  std::vector<int32_t> ids(tokens * top_k);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = all[i % all.size()];
   return Tensor::from<int32_t>(ids, {tokens, top_k}, device);
 }
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
-
-std::unique_ptr<Router> make_router(const ModelConfig& c, int64_t layer, const Registry& registry, const Builder& b) {
-  const RouterFactory* factory = registry.router(c.moe.router);
-  require(factory, "[moe] no router is named '", c.moe.router, "'");
-  const RouterSpec spec{c, layer};
-  auto router = (*factory)(spec, b);
-  spec.require_all_asked();
-  if (c.moe.bias_rate > 0 && !router->selects_by_bias())
-    fail(ExitCode::usage, "model.moe.bias_rate (", c.moe.bias_rate, ") must be 0 for the router ", c.moe.router,
-         ", whose selection has no bias");
-  return router;
-}
 
 // Reports errors of a user's router here, where its name is known. In a device's memory, ids that name no expert are
 // found by the plan.
@@ -120,7 +108,18 @@ void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) 
             " of ", c.experts);
 }
 
-// A loss that the recipe wants needs what the router did not give.
+// Returns a loss [1] that `ranks` ranks compute alike as this rank's addend to a sum over them: its value is a share,
+// its gradient is whole.
+Value share_value(Tape& tape, const Value& loss, int ranks) {
+  const Tensor out = Tensor::like(loss.data);
+  const auto& k = table(loss.data).pointwise;
+  k.copy(tape.stream, out, loss.data);
+  k.scale(tape.stream, out, 1.0 / ranks);
+  return tape.record("share_value", out, {loss}, {},
+                     [](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, dout); });
+}
+
+// Throws Error(usage) if the recipe wants a loss whose input the router does not return.
 void require_for(double coefficient, std::string_view key, const Value& what, std::string_view name,
                  const MoeConfig& c) {
   if (coefficient > 0 && !what.data.defined())
@@ -130,50 +129,39 @@ void require_for(double coefficient, std::string_view key, const Value& what, st
 
 }  // namespace
 
-MoeLayer::MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Registry& registry, const Builder& b)
-    : config_(c.moe),
-      index_(index),
-      moe_layers_(c.moe_layers()),
+MoeLayer::MoeLayer(const Spec& s, const Builder& b)
+    : config_(s.model.moe),
+      index_(s.index),
+      moe_layers_(s.model.moe_layers()),
       tensor_(b.tensor_parallel()),
       tokens_(&b.mesh().tokens()),
-      settings_(pass_settings(c.moe.experts, b)),
+      settings_(pass_settings(s, b)),
       router_name_(b.prefix() + ".router"),
       acc_(accumulator_dtype(b.dtype())),
-      router_(make_router(c, layer, registry, b / "router")),
-      experts_(experts_config(c), b / "experts"),
-      override_(make_routing_override(c.moe, layer)) {
-  if (c.moe.shared_experts > 0) {
-    const int64_t width = shared_width(c.moe);
-    if (c.moe.expert == ExpertKind::swiglu)
-      shared_ = std::make_unique<SwigluMlp>(SwigluMlp::Config{c, width}, b / "shared");
+      router_(s.router.make(RouterSpec{s.model, s.layer, s.router}, b / "router")),
+      experts_(experts_config(s.model), b / "experts"),
+      override_(make_routing_override(config_, s.layer)) {
+  if (config_.shared_experts > 0) {
+    const int64_t width = shared_width(config_);
+    if (config_.expert == ExpertKind::swiglu)
+      shared_ = std::make_unique<SwigluMlp>(SwigluMlp::Config{s.model, width}, b / "shared");
     else
-      shared_ = std::make_unique<GeluMlp>(GeluMlp::Config{c, width}, b / "shared");
+      shared_ = std::make_unique<GeluMlp>(GeluMlp::Config{s.model, width}, b / "shared");
   }
-  if (c.moe.bias_rate > 0) bias_ = b.state("router.bias", {c.moe.experts});
-  if (c.moe.aux_loss.coefficient > 0 && c.moe.aux_loss.scope == AuxScope::global_batch)
-    previous_counts_ = b.state("router.previous_counts", {c.moe.experts});
-}
-
-MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
-  const int ranks = tensor_.group->size(), rank = tensor_.group->rank();
-  if (tensor_.sequence || ranks == 1 || !settings_.schedule.gates_all()) return {false, rank * rows, 0, rows};
-  const int64_t share = tp::rows_per_rank("moe", rows, *tensor_.group);
-  return {true, 0, rank * share, (rank + 1) * share};
-}
-
-Held MoeLayer::held(bool whole, const Routed& r) const {
-  return !whole ? Held::share : r.alike ? Held::alike : Held::apart;
+  if (config_.bias_rate > 0) bias_ = b.state("router.bias", {config_.experts});
+  if (config_.aux_loss.coefficient > 0 && config_.aux_loss.scope == AuxScope::global_batch)
+    previous_counts_ = b.state("router.previous_counts", {config_.experts});
 }
 
 // `ids` has rows of r.first and the following tokens' rows.
-void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const Pass& pass, Stream& stream) const {
+void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& pass, Stream& stream) const {
   if (!pass.batch.valid.defined()) return;
   table(ids).slots.mask(stream, ids, pass.batch.valid.slice(0, r.first, r.first + ids.dim(0)));
 }
 
 // i32 [T]: the scope of each row's token, -1 for padding; undefined: all are of the only one.
-Tensor MoeLayer::segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
-                          Stream& stream) const {
+Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens,
+                          Device device, Stream& stream) const {
   if (scope_tokens == pass.batch.tokens() && !pass.batch.valid.defined()) return {};
   std::vector<int32_t> scopes;
   for (int64_t i = 0; i < rows; ++i)
@@ -199,12 +187,14 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
 }
 
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
-                           const Pass& pass) const {
+                           const ForwardContext& pass) const {
   // If the tp ranks route rows alike, each of them has the whole gradient, and its share of the value.
-  const auto addend = [&](const Value& loss) { return r.alike ? share_value(t, loss, tensor_.group->size()) : loss; };
+  const auto addend = [&](const Value& loss) {
+    return r.held == Held::alike ? share_value(t, loss, tensor_.group->size()) : loss;
+  };
   const int64_t rows = ids.dim(0);
   RouterStatistics* statistics =
-      pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[static_cast<size_t>(index_)] : nullptr;
+      pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[index_] : nullptr;
   // The recipe's coefficients weigh the mean over the model's MoE layers.
   const double share = 1.0 / static_cast<double>(moe_layers_);
   Value sum;
@@ -233,17 +223,25 @@ Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, co
   return sum;
 }
 
-void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const {
+void MoeLayer::drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& pass,
+                    Stream& stream) const {
   const int64_t scope = config_.capacity_scope == CapacityScope::sequence ? pass.batch.length : pass.batch.tokens();
   drop_over_capacity(ids, r.own_begin, r.own(scores), pass.batch, *tokens_,
                      {scope, *config_.capacity_factor, config_.drop}, stream);
 }
 
-MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& pass) const {
-  const bool whole = routed(input.data.dim(0)).alike || tensor_.sequence;
-  const Value x = whole ? input : take_share(t, input, settings_);
+MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
+  const int ranks = tensor_.group->size(), rank = tensor_.group->rank();
+  if (ranks == 1 || tensor_.sequence) return {Held::apart, rank * rows, 0, rows};
+  const int64_t share = tp::rows_per_rank("moe", rows, *tensor_.group);
+  if (settings_.schedule.gates_all()) return {Held::alike, 0, rank * share, (rank + 1) * share};
+  return {Held::share, rank * share, 0, share};
+}
+
+MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& pass) const {
+  const Routed r = routed(input.data.dim(0));
+  const Value x = r.held == Held::share ? take_share(t, input, settings_) : input;
   const int64_t rows = x.data.dim(0);
-  const Routed r = routed(rows);
   const Tensor forced = pass.routing_from ? pass.routing_from->choose(pass, index_, r.first, rows, x.device())
                         : override_       ? override_->choose(pass, r.first, rows, x.device())
                                           : Tensor{};
@@ -257,23 +255,25 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Pass& p
   // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
   Tensor ids = Tensor::like(choice.ids);
   ids.copy_from(choice.ids, t.stream);
-  kernels::ask_routing_model(ids, config_.rule(), config_.experts, forced.defined());
+  kernels::apply_routing_model(ids, config_.rule(), config_.experts, forced.defined());
   mask_padding(ids, r, pass, t.stream);
   const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
-  if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_choices(r.own(ids), t.stream);
+  if (counting) (*pass.statistics)[index_].add_choices(r.own(ids), t.stream);
   // An evaluation has neither a gradient to take nor statistics to report.
   const bool training = t.recording() || pass.statistics;
   const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass) : Value{};
   if (config_.capacity_factor) {
     drop(ids, choice.scores.data, r, pass, t.stream);
-    if (counting) (*pass.statistics)[static_cast<size_t>(index_)].add_kept(r.own(ids), t.stream);
+    if (counting) (*pass.statistics)[index_].add_kept(r.own(ids), t.stream);
   }
   scope.reset();
 
   Value shared;
   const auto compute_shared = [&] { shared = (*shared_)(t, input, pass); };
   SharedWork beside = shares_passes() ? shared_work(input.data.dim(0), compute_shared) : SharedWork{};
-  Value y = moe_pass(t, x, choice.weights, ids, held(whole, r), experts_, settings_, std::move(beside));
+  // In backward x gets two gradients, which the tape adds up: the pass's, and the gate's, to which the gradient of
+  // choice.weights comes through the pullbacks of choose_experts and Gate.
+  Value y = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, std::move(beside));
   if (shared_ && !shares_passes()) compute_shared();
   if (shared_) y = add(t, y, shared);
   return {y, losses};
@@ -288,18 +288,18 @@ SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) co
 }
 
 void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const {
-  const bool whole = routed(rows).alike || tensor_.sequence;
+  const Routed r = routed(rows);
   PassSettings settings = settings_;
   settings.runner = &runner;
   const auto policy = keep_policy();
   Tape tape(device.context().compute(), *policy);
   const Value input = tape.leaf(Tensor::zeros({rows, experts_.shape().hidden}, dtype, device));
-  const Value x = whole ? input : take_share(tape, input, settings);
+  const Value x = r.held == Held::share ? take_share(tape, input, settings) : input;
   const int64_t taken = x.data.dim(0);
   const Tensor ids = choice_by_chance(taken, config_.top_k, config_.experts, device);
   const Value weights = tape.leaf(Tensor::zeros({taken, config_.top_k}, acc_, device));
   SharedWork beside = shares_passes() ? shared_work(rows, [] {}) : SharedWork{};
-  const Value y = moe_pass(tape, x, weights, ids, held(whole, routed(taken)), experts_, settings, std::move(beside));
+  const Value y = moe_pass(tape, x, weights, ids, r.held, experts_, settings, std::move(beside));
   backward(tape, y, Tensor::zeros(y.shape(), dtype, device));
 }
 

@@ -4,21 +4,29 @@
 #include <memory>
 #include <optional>
 
-#include "layers/linear.h"
-#include "layers/mlp.h"
-#include "layers/moe/experts.h"
+#include "layers/dense/linear.h"
+#include "layers/dense/mlp.h"
+#include "layers/moe/experts/experts.h"
 #include "layers/moe/pass/moe_pass.h"
+#include "layers/moe/router/router.h"
 #include "layers/moe/router/routing_override.h"
 
 namespace hexad::moe {
 
 using layers::FeedForward;
-using layers::Registry;
 
 class MoeLayer {
  public:
-  /// `index` counts the MoE layers of the model, `layer` its blocks.
-  MoeLayer(const ModelConfig& c, int64_t layer, int64_t index, const Registry& registry, const Builder& b);
+  /// Arguments of the constructor, which copies what the layer keeps.
+  struct Spec {
+    const ModelConfig& model;
+    int64_t layer;                    // number of the block
+    int64_t index;                    // number among the MoE layers of the model
+    const RouterDeclaration& router;  // of the router that model.moe.router names
+    const MoeSchedule& schedule;
+    const IssueOrder& order;  // the order that schedule.order names
+  };
+  MoeLayer(const Spec& s, const Builder& b);
 
   struct Output {
     Value y;           // as x
@@ -27,7 +35,7 @@ class MoeLayer {
   /// x[rows, D]: all rows of the micro-batch on this rank, or with sequence parallelism this tp rank's share of them.
   /// The schedule decides if each tp rank routes its own share or all rows; the result is the same. Collective over the
   /// ep, etp, tp and cp groups.
-  Output operator()(Tape& t, const Value& x, const Pass& pass) const;
+  Output operator()(Tape& t, const Value& x, const ForwardContext& pass) const;
 
   /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1) and remembers the counts for
   /// the scope global_batch. Call it once a global batch, with the counts of all its tokens.
@@ -37,7 +45,7 @@ class MoeLayer {
   void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
   /// Kernels that bring rows into the format in which they are sent; null: the device's.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
-  /// Call it between steps; the same on all ranks. `order` is the one that s.order names.
+  /// Replaces the schedule. `order` is the order that s.order names. Call it between steps, alike on all ranks.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { settings_.schedule = s, settings_.order = order; }
   /// Hands `runner` the graphs of forward and backward of a micro-batch with `rows` rows on this rank (as operator()
   /// takes them), under the current schedule and with tokens that load all experts evenly, each any top_k of them. The
@@ -45,36 +53,38 @@ class MoeLayer {
   void show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const;
 
  private:
-  /// The micro-batch's rows that this rank routes, from `first` on; [own_begin, own_end) of them are its own share.
-  /// `alike`: they are all rows, and the other tp ranks route them, too.
+  /// The rows that this rank routes and hands to the pass. `held` says how the tp ranks divide them:
+  ///   apart   all rows that operator() gets, which no other tp rank has
+  ///   alike   all rows that operator() gets, which the other tp ranks route, too
+  ///   share   this rank's share of them (take_share)
   struct Routed {
-    bool alike;
-    int64_t first, own_begin, own_end;
+    Held held;
+    int64_t first;               // the first one's number in the micro-batch
+    int64_t own_begin, own_end;  // this rank's own share of them: all, unless they are held alike
     Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
   };
+  /// `rows`: that operator() gets.
   Routed routed(int64_t rows) const;
-  /// `whole`: the pass gets all rows that operator() gets.
-  Held held(bool whole, const Routed& r) const;
   /// True if the shared experts are computed within the routed experts' passes.
   bool shares_passes() const { return shared_ && settings_.schedule.shared == SharedExperts::beside; }
   /// Describes the shared experts' work on `rows` rows as operator() takes them.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
-  Tensor segments(const Pass& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
+  Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
   Value aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
-                   const Pass& pass) const;
+                   const ForwardContext& pass) const;
   Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const;
-  void mask_padding(const Tensor& ids, const Routed& r, const Pass& pass, Stream& stream) const;
-  void drop(const Tensor& ids, const Tensor& scores, const Routed& r, const Pass& pass, Stream& stream) const;
+  void mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& pass, Stream& stream) const;
+  void drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& pass, Stream& stream) const;
 
   const MoeConfig config_;
   int64_t index_, moe_layers_;
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* tokens_;
   PassSettings settings_;
-  const std::string router_name_;  // in traces
-  Dtype acc_;                      // of weights, scores and counts of the router
-  std::unique_ptr<Router> router_;
+  const std::string router_name_;   // in traces
+  Dtype acc_;                       // of weights, scores and counts of the router
+  std::unique_ptr<Router> router_;  // as the recipe names it: top_k is TopKRouter in router/router.cpp
   Experts experts_;
   std::unique_ptr<FeedForward> shared_;
   std::unique_ptr<RoutingOverride> override_;

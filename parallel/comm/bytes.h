@@ -1,4 +1,4 @@
-// Tensors as bytes: what transports and copies see.
+// Access to tensors as bytes, for transports and copies.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,10 @@ namespace hexad::comm {
 
 inline std::byte* byte_at(const tensor::Tensor& t, int64_t offset) { return static_cast<std::byte*>(t.raw()) + offset; }
 
-/// Copies nothing when there are no bytes (pointers may then be null) or when source and destination are the same.
+/// Copies `bytes` bytes. Copies nothing if there are none (pointers may then be null) or if source and destination are
+/// the same.
 inline void copy_bytes(void* to, const void* from, int64_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<size_t>(bytes));
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
 }  // namespace hexad::comm

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/plain_memory.h"
 #include "framework/tensor/device_access.h"
@@ -20,15 +20,16 @@ bool only_moves(Kind kind) {
          kind == Kind::receive;
 }
 
-// The elements of `t` in a buffer. To those who move them it is as memory of the host: nobody here reads it.
+// Returns a tensor like `t` whose elements are in `buffer`. The transport treats it as host memory: no code here reads
+// it.
 Tensor in_buffer(const Tensor& t, std::byte* buffer) {
   const auto offset = static_cast<std::byte*>(tensor::device_raw(t)) - tensor::DeviceAccess::begin(*t.storage());
   return t.borrowed_at(buffer - offset, t.device());
 }
 
-// Copies what the rank sends itself, from its place on the card to where it is to arrive.
+// Copies the rank's message to itself on the card, from `op.in` to its place in `arriving`.
 void copy_own(const Operation& op, const Tensor& arriving, int rank, Stream& stream) {
-  const auto me = static_cast<size_t>(rank);
+  const size_t me = rank;
   if (op.kind == Kind::all_gather) {
     const int64_t n = op.in.numel();
     arriving.reshape({-1}).slice(0, rank * n, (rank + 1) * n).copy_from(op.in, stream);
@@ -86,7 +87,8 @@ std::unique_ptr<ProcessGroup> make_card_messages(const ProcessGroup& world, devi
   if (!engines || !engines->engine().topology().takes_cards) return nullptr;
   const device::cuda::CudaStream& compute = cuda_stream(context.compute());
   const int ordinal = compute.card().ordinal();
-  // The transport's calls need a card, too. (Without a check: it is the one that this thread has.)
+  // The engine's thread calls the transport, so it needs a card, too. The result is not checked: this thread already
+  // uses that card.
   engines->engine().on_thread([ordinal] { static_cast<void>(cudaSetDevice(ordinal)); });
   auto buffers = std::make_shared<device::cuda::ReusedBuffers>(compute.blocks(),
                                                                std::make_shared<device::cuda::PlainMemory>(ordinal));

@@ -1,4 +1,4 @@
-// Groups whose messages lie in memory of the card.
+// Groups whose messages are in the card's memory.
 #pragma once
 
 #include "framework/device/cuda/reused_buffers.h"
@@ -6,13 +6,14 @@
 
 namespace hexad::comm {
 
-/// For a transport that takes pointers to memory of a card (Topology::takes_cards). What only moves bytes goes through
-/// buffers on the card, since tensors lie in mapped pages, which transports cannot share with other processes, or of
-/// which they share the first alone. Sums, which the host adds, and all else go the way of the other group.
+/// Group over a transport that accepts pointers to a card's memory (Topology::takes_cards). Operations that only move
+/// bytes use buffers on the card. The tensors themselves are in mapped pages: transports cannot share these with other
+/// processes, or share only the first page. The group given to the constructor executes everything else, including
+/// sums, which the host adds.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;
-  /// The ranks of `other`, which outlives this group unless it is `owned`.
+  /// Makes a group of the ranks of `other`. `other` outlives this group unless it is `owned`.
   CardMessageGroup(Buffers buffers, const ProcessGroup& other, std::unique_ptr<ProcessGroup> owned = nullptr);
   int rank() const override { return other_.rank(); }
   int size() const override { return other_.size(); }
@@ -21,7 +22,7 @@ class CardMessageGroup final : public ProcessGroup {
 
  protected:
   Event start(Operation op, Stream& stream) const override;
-  void end_others(ExitCode code) const override { other_.abort_job(code); }
+  void abort_other_ranks(ExitCode code) const override { other_.abort_job(code); }
   bool takes_device_tensors() const override { return true; }
 
  private:
@@ -32,7 +33,7 @@ class CardMessageGroup final : public ProcessGroup {
   const ProcessGroup& other_;
 };
 
-/// Makes such a group of all ranks of `world`; null if its transport does not take cards.
+/// Makes a CardMessageGroup of all ranks of `world`. Returns null if its transport does not take card memory.
 std::unique_ptr<ProcessGroup> make_card_messages(const ProcessGroup& world, device::DeviceContext& context);
 
 }  // namespace hexad::comm

@@ -1,4 +1,4 @@
-// Groups whose collectives on tensors of a device go from device to device.
+// Groups whose collectives move device tensors from device to device.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace hexad::comm {
 
 using base::Error;
 
-/// Way that tensors of a device take between ranks.
+/// Path of device tensors between ranks.
 enum class DeviceCollectives : uint8_t { automatic, nccl, host };
 constexpr auto enum_names(DeviceCollectives) {
   using enum DeviceCollectives;
@@ -24,35 +24,37 @@ constexpr auto enum_names(DeviceCollectives) {
       {{automatic, "auto"}, {nccl, "nccl"}, {host, "host"}});
 }
 
-/// KernelTable's pointwise.sum_of.
+/// Type of KernelTable's pointwise.sum_of.
 using SumInOrder = void (*)(Stream&, const Tensor& out, std::span<const Tensor> addends);
 
 struct DeviceGroupOptions {
   DeviceCollectives collectives = DeviceCollectives::automatic;
   Priorities priorities{};
-  double watchdog_seconds = 300;  // as Guards::watchdog_seconds
-  /// Longer transfers are cut, so that another class's gets in between.
+  double watchdog_seconds = 300;  // same meaning as in Guards
+  /// Longest transfer in bytes. Longer transfers are cut, so that transfers of other classes can run between the
+  /// pieces.
   int64_t piece_bytes = 32 << 20;
-  /// Large parameters and gradients whose tensors are made after this become whole blocks, which NCCL may read and
-  /// write without copies of its own (nccl/registered.h).
+  /// True to register buffers. Large parameters and gradients made afterwards occupy whole blocks. NCCL may read and
+  /// write these without copies of its own (nccl/registered.h).
   bool register_buffers = false;
-  /// Sums in rank order by this kernel, the same bits as other groups' and every time; null: NCCL's own order, which
-  /// depends on its version, on the cards and their links.
+  /// Kernel that sums in rank order. Results are then bitwise identical in every run and to those of other groups.
+  /// Null: NCCL's own order, which depends on its version, the cards and their links.
   SumInOrder sum_of = nullptr;
-  /// Name of each class in the network (InfiniBand: service level, RoCE: type of service).
+  /// Network class of each traffic class (InfiniBand: service level, RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
-  /// Called once, on rank 0, with the way that was taken and why.
+  /// Called once, on rank 0, with the path chosen and the reason.
   std::function<void(const std::string&)> say{};
-  /// Ends the job when NCCL fails or hangs, on a thread of its own; empty: the message is printed and
-  /// ProcessGroup::abort_job called.
+  /// Ends the job if NCCL fails or hangs. Called on a thread of its own. Empty: prints the message and calls
+  /// ProcessGroup::abort_job().
   std::function<void(const Error&)> on_failure{};
 };
 
-/// All ranks of `world` once more, as a group that takes tensors of `context`'s device, and so do the groups split from
-/// it: by NCCL, or where that cannot be had (ranks share a card, or it is missing) by `world`'s transport, if it takes
-/// memory of cards. Null on all ranks alike where tensors pass through host memory: they are told to, neither takes
-/// them, there is one rank, or the device is no card. Collective; `world` and `context` outlive the groups, which have
-/// their tensors' contexts' card. Throws where `nccl` is asked for and cannot be had.
+/// Makes a group of all ranks of `world` for tensors of `context`'s device. The groups split from it also accept these
+/// tensors. The group uses NCCL. If ranks share a card or NCCL is missing, the group uses the transport of `world`,
+/// provided that it accepts card memory. Returns null on all ranks if tensors pass through host memory, because the
+/// options say so or neither path accepts card memory. Also returns null if there is only one rank or the device is no
+/// card. Collective. `world` and `context` outlive the groups. All tensors are on the card of `context`. Throws if the
+/// options require NCCL and it is not available.
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext& context,
                                                 const DeviceGroupOptions& options);
 

@@ -1,4 +1,4 @@
-// Stands for parallel/comm/nccl in a program that is built without CUDA.
+// Replaces parallel/comm/nccl in programs built without CUDA.
 #include "parallel/comm/device_group.h"
 
 namespace hexad::comm {

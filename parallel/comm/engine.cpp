@@ -18,15 +18,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Time for the rank's thread to end the job itself after a failure, and for others to come to MPI_Init.
+// Time limit for the rank's thread to end the job after a failure, and for other ranks to reach MPI_Init.
 constexpr auto patience = 5s;
 
-// Two tags a communicator: messages of collectives never match those of send and receive.
+// Returns the tag of a channel's messages. Each communicator has two tags, so that messages of collectives never match
+// those of send and receive.
 int tag_of(const Channel& channel) {
   return 2 * channel.communicator + (channel.kind == Channel::Kind::collective ? 0 : 1);
 }
 
-// Returns the error of the work before `event`, which is done; null if it did not fail.
+// Returns the error of the work before `event`; null if that work succeeded. `event` is done.
 std::exception_ptr error_of(const Event& event) {
   try {
     event.wait();
@@ -57,7 +58,7 @@ CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Opti
     : options_(options),
       check_collectives_(options.guards.check_collectives),
       round_bytes_(options.limits.round_bytes),
-      queue_(options.limits, options.make_plan),
+      queue_(options.limits, options.make_message_plan),
       watchdog_seconds_(options.guards.watchdog_seconds) {
   std::exception_ptr failed;
   {
@@ -74,16 +75,16 @@ void CommEngine::await_connection() {
   std::unique_lock lock(inbox_->mutex);
   for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
     if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
-    // Nothing interrupts MPI_Init.
+    // Nothing can interrupt MPI_Init, so the process exits here.
     std::fprintf(stderr,
-                 "asked to stop, but other ranks have not come to MPI_Init: they are lost, or still starting\n");
+                 "asked to stop, but other ranks have not reached MPI_Init: they are lost, or still starting\n");
     std::fflush(nullptr);
     std::_Exit(static_cast<int>(ExitCode::peer_lost));
   }
 }
 
 CommEngine::~CommEngine() {
-  command([this] { queue_.boost_all(); });  // the watchdog looks at all that is waited for
+  command([this] { queue_.boost_all(); });  // the watchdog checks all operations that are waited for
   {
     std::lock_guard lock(inbox_->mutex);
     stopping_ = true;
@@ -147,7 +148,7 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
   };
   const auto make_ready = [this, request](const std::exception_ptr& error) {
     if (failed_) return;
-    if (error) return fail(error);  // peers wait for an operation that will never start: this rank is lost
+    if (error) return fail(error);  // peers wait for an operation that will never start, so this rank counts as lost
     queue_.make_ready(request);
   };
   const Event before = stream.record();
@@ -155,7 +156,7 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
     command([=, error = error_of(before)] { enqueue(), make_ready(error); });
     return event;
   }
-  command(enqueue);  // now: the order is that of calls
+  command(enqueue);  // queued now, to keep the order of the calls
   before.then([=, inbox = inbox_] { inbox->put([=, error = error_of(before)] { make_ready(error); }); });
   return event;
 }
@@ -163,22 +164,22 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
 Link CommEngine::link_of(const Request& request) const {
   const auto elsewhere = [&](int world_rank) {
     const auto& nodes = topology_.node_of_rank;
-    return nodes[static_cast<size_t>(world_rank)] != nodes[static_cast<size_t>(topology_.rank)];
+    return nodes[world_rank] != nodes[topology_.rank];
   };
   const std::vector<int>& members = *request.members;
-  const bool away = request.operation.is_point_to_point()
-                        ? elsewhere(members[static_cast<size_t>(request.operation.peer)])
-                        : std::any_of(members.begin(), members.end(), elsewhere);
+  const bool away = request.operation.is_point_to_point() ? elsewhere(members[request.operation.peer])
+                                                          : std::any_of(members.begin(), members.end(), elsewhere);
   return away ? Link::network : Link::node;
 }
 
 void CommEngine::abort_job(int code) {
   std::fflush(nullptr);
-  // The lost rank knows why: its exit code becomes the job's, unless its launcher does not end the others.
+  // The lost rank has the cause of the failure. This rank gives it time to set the job's exit code. Then this rank ends
+  // the job, because some launchers do not end the remaining ranks.
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);
-  // The engine's thread is stuck: the launcher ends the other ranks when this one ends like this.
+  // The engine's thread is stuck. The launcher ends the other ranks because of this exit.
   std::_Exit(code);
 }
 
@@ -216,11 +217,11 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
   {
     std::lock_guard lock(inbox_->mutex);
     connected_ = true;
-    inbox_->changed.notify_all();  // under the lock: after it `failed` and, if we failed, this object may be gone
+    inbox_->changed.notify_all();  // under the lock: once it is released, `failed` and this object may be gone
   }
   if (!served) return;
   serve();
-  // An orderly end waits for all ranks, which would be for ever after a failure.
+  // An orderly end waits for all ranks. After a failure that wait would never end.
   if (failed_) transport_->abort(static_cast<int>(failure_of(failed_).code));
   transport_.reset();
 }
@@ -245,7 +246,7 @@ bool CommEngine::take_commands(bool progress) {
   std::vector<Command> commands;
   {
     std::unique_lock lock(inbox_->mutex);
-    // A round that has just finished may let another one start.
+    // A round that has just finished may allow another round to start.
     if (running_.empty() && !progress) {
       const auto awake = [&] { return (stopping_ && queue_.empty()) || !inbox_->commands.empty(); };
       inbox_->changed.wait_until(lock, next_look(), awake);
@@ -276,10 +277,11 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
   running_[token] = {request, round, messages.sends.size() + messages.receives.size()};
   request->flight->begin();
   const int tag = tag_of(request->channel);
-  const auto world = [&](int peer) { return (*request->members)[static_cast<size_t>(peer)]; };
+  const auto world = [&](int peer) { return (*request->members)[peer]; };
   try {
     for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
-    // Without receives, nothing else would show that the peer takes part and the link is not just filled up.
+    // If there are no receives, only a `taken` send shows that the peer takes part and the link is not merely filled
+    // up.
     const auto done = messages.receives.empty() ? Transport::SendDone::taken : Transport::SendDone::copied;
     for (const Transfer& t : messages.sends) {
       transport_->send(world(t.peer), tag, t.data, t.bytes, token, done);
@@ -315,7 +317,7 @@ void CommEngine::finish_round(uint64_t token) {
 void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
   if (std::exchange(request->urgent, false)) --urgent_;
   if (std::exchange(request->awaited, false)) --awaited_;
-  if (!error) {  // nothing is in flight any more: the memory is free before anyone goes on
+  if (!error) {  // nothing is in flight any more: frees the memory before waiting threads continue
     request->plan.scratch.clear();
     request->operation.in = request->operation.out = Tensor();
     last_done_ = request;
@@ -326,7 +328,7 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
 }
 
 void CommEngine::fail(std::exception_ptr error) {
-  if (failed_) return;  // the first one counts, and what was abandoned then must stay
+  if (failed_) return;  // only the first error counts, and `abandoned_` must keep its requests
   failed_ = error;
   failed_at_ = Clock::now();
   abandoned_ = queue_.drain();
@@ -353,15 +355,15 @@ void CommEngine::rest(bool progress) {
     std::unique_lock lock(inbox_->mutex);
     inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
   };
-  if (wakes_) return sleep_at_most(10ms);  // not for ever: the watchdog and patience look at clocks
-  // Another rank may share this core, hence the yield; and what takes longer than about a millisecond is computation of
-  // a peer, not latency.
+  if (wakes_) return sleep_at_most(10ms);  // a bounded sleep, because the watchdog and `patience` depend on clocks
+  // Yields, because another rank may share this core. A wait of more than about a millisecond is due to a peer's
+  // computation, not to latency.
   constexpr int spins = 1000;
   if (urgent_ > 0 && idle_polls_ < spins) {
     sched_yield();
     return;
   }
-  // Short sleeps cost a busy core up to a third of its products, long ones leave the link idle.
+  // Short sleeps cost a busy core up to a third of its products. Long sleeps leave the link idle.
   sleep_at_most(urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us));
 }
 

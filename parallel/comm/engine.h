@@ -1,4 +1,5 @@
-// The communication engine: one thread of a rank that owns its transport and moves everything its groups ask for.
+// The communication engine: one thread of a rank. It owns the rank's transport and executes the operations of all its
+// groups.
 #pragma once
 
 #include <atomic>
@@ -20,15 +21,15 @@ namespace hexad::comm {
 
 using device::Stream;
 
-/// Faults that the engine looks out for.
+/// Checks that the engine makes for faults.
 struct Guards {
-  /// A hang is an operation that this rank is ready for, or waits for, and that makes no progress for this many
-  /// seconds, unless it waits for a rank whose file work makes progress. It fails, up to four seconds later, with
-  /// Error(communication) that names the operation, who is missing and who is to blame. Time in which this process was
-  /// stopped does not count. 0: never. The same on all ranks.
+  /// Seconds without progress after which an operation counts as hung; 0: never. The same on all ranks. The watchdog
+  /// checks operations that this rank is ready for or waits for. It exempts operations that wait for a rank whose file
+  /// work makes progress. A hung operation fails up to four seconds later, with an Error(communication) that names the
+  /// operation, the missing ranks and the rank to blame. Time in which this process was stopped does not count.
   double watchdog_seconds = 300;
-  /// Ranks compare what they call before every operation, which costs a small message more to each peer. The same on
-  /// all ranks.
+  /// True if ranks compare their calls before every operation. This costs one more small message to each peer. The same
+  /// on all ranks.
   bool check_collectives = false;
 };
 
@@ -37,70 +38,75 @@ class CommEngine {
   struct Options {
     Limits limits{};
     Guards guards{};
-    /// True once this process has been asked to end, as by SIGTERM; null: never. From then on a rank that is waited
-    /// for and does not answer for some seconds counts as lost, and the wait fails with Error(peer_lost). A process
-    /// that is asked while others do not come to MPI_Init ends with `peer_lost`. Called on any thread.
+    /// Returns true once this process has been asked to end, for example by SIGTERM; null: never. From then on, a peer
+    /// that this rank waits for counts as lost if it does not answer for some seconds. The wait then fails with
+    /// Error(peer_lost). If other ranks do not reach MPI_Init, a process that was asked to end exits with `peer_lost`.
+    /// Called on any thread.
     std::function<bool()> asked_to_end{};
-    Jitter jitter{};                       // for tests
-    MakePlan make_plan = comm::make_plan;  // for tests
+    Jitter jitter{};                                              // for tests
+    MakeMessagePlan make_message_plan = comm::make_message_plan;  // for tests
   };
-  /// Starts the thread; it calls `connect` first and destroys the transport last. The caller is the rank's own thread:
-  /// while it waits for communication, the engine does not sleep. Throws what `connect` throws.
+  /// Starts the engine's thread, which calls `connect` first and destroys the transport last. The caller is the rank's
+  /// own thread: while it waits for communication, the engine does not sleep. Throws the exceptions of `connect`.
   CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
-  /// Waits until everything posted is done, also what still waits for its stream, unless the engine has failed.
+  /// Waits until all posted operations are done, including those that still wait for their streams. Does not wait if
+  /// the engine has failed.
   ~CommEngine();
   CommEngine(const CommEngine&) = delete;
   CommEngine& operator=(const CommEngine&) = delete;
 
   const Topology& topology() const { return topology_; }
-  /// A communicator is a number. next: the smallest that is above all of this rank's groups; take: marks `number` as
-  /// used. Ranks that make a group together agree on the largest of their next numbers.
+  /// Communicators are numbers. next_communicator() returns the smallest number above those of all groups of this rank.
+  /// take_communicator() marks `number` as used. Ranks that make a group together agree on the largest of their next
+  /// numbers.
   int next_communicator() const { return next_communicator_; }
   void take_communicator(int number);
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
   /// Returns the object that announces this rank's file work.
   const base::FileWork& file_work() const { return file_work_; }
-  /// Applies to operations posted from now on; all ranks call it at the same place of their programs.
+  /// Sets the guards of operations posted from now on. All ranks call it at the same place in their programs.
   void set_guards(const Guards& guards);
-  /// Windows change at once, sizes of rounds for operations posted from now on. All ranks call it at the same place of
-  /// their programs.
+  /// Sets the limits. New windows apply immediately, new round sizes to operations posted from now on. All ranks call
+  /// it at the same place in their programs.
   void limit(const Limits& limits);
-  /// All ranks call it alike, while nothing but control traffic is in flight.
+  /// Sets the priorities. All ranks call it with the same values, while only control traffic is in flight.
   void prioritize(const Priorities& priorities);
 
-  /// Queues an operation that starts when the work so far on `stream` is done. After a failure every operation fails,
-  /// and the job ends: the rank's thread ends it when it sees the failure, or the engine does five seconds later.
+  /// Queues an operation, which starts once the work so far on `stream` is done. After a failure every operation fails,
+  /// and the job ends. The rank's thread ends the job when it sees the failure. Otherwise the engine ends it five
+  /// seconds later.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
-  /// Calls `f`, which does not throw, on the engine's thread, before anything that is posted later.
+  /// Calls `f` on the engine's thread, before all operations posted later. `f` does not throw.
   void on_thread(std::function<void()> f) { command(std::move(f)); }
   /// Ends all ranks of the job.
   [[noreturn]] void abort_job(int code);
 
  private:
-  // A round in flight; the tokens of its messages are its address.
+  // A round in flight. All its messages carry its key in running_ as their token.
   struct Running {
     RequestPtr request;
     size_t round;
     size_t messages;
   };
-  using Clock = std::chrono::steady_clock;  // does not jump
+  using Clock = std::chrono::steady_clock;  // monotonic
   using Command = std::function<void()>;
-  // Commands to the engine's thread from streams and threads that wait for operations; they may come after its end.
+  // Commands to the engine's thread. They come from streams and from threads that wait for operations, perhaps after
+  // the engine's thread has ended.
   struct Inbox {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<Command> commands;
-    bool woken = false;   // by the transport
-    bool closed = false;  // nobody runs them any more
+    bool woken = false;   // set by the transport
+    bool closed = false;  // true once no thread runs the commands
     void put(Command c);
     void wake();
   };
-  void command(Command c) { inbox_->put(std::move(c)); }  // runs it on the engine's thread
+  void command(Command c) { inbox_->put(std::move(c)); }  // runs `c` on the engine's thread
   void run(const std::function<std::unique_ptr<Transport>()>& connect, std::exception_ptr& failed);
   void await_connection();
   void serve();
-  bool take_commands(bool progress);  // false: stopping, and nothing is left to do
+  bool take_commands(bool progress);  // returns false if the engine stops and nothing is left to do
   void start_rounds();
   void start(const RequestPtr& request, size_t round);
   bool poll();
@@ -118,9 +124,9 @@ class CommEngine {
   Clock::time_point next_look() const;
   struct Missing {  // peers of an operation in flight
     std::vector<int> ranks{};
-    bool taking = false;  // they do not take what is sent; else nothing comes from them
+    bool taking = false;  // true: the peers do not take messages sent to them; false: they send nothing
   };
-  Missing missing_of(const Request& request) const;
+  Missing missing_peers(const Request& request) const;
   Standing standing() const;
   std::string describe(const Request& request) const;
   std::string report_missing(const Request& request) const;
@@ -135,34 +141,34 @@ class CommEngine {
   int next_communicator_ = 1, largest_communicator_ = 0;
 
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-  bool connected_ = false, stopping_ = false;  // under its mutex
+  bool connected_ = false, stopping_ = false;  // guarded by the inbox's mutex
   std::atomic<bool> check_collectives_;
   std::atomic<int64_t> round_bytes_;
 
-  // Used by the engine's thread alone:
+  // Used only by the engine's thread:
   std::unique_ptr<Transport> transport_;
   IssueQueue queue_;
   std::unordered_map<uint64_t, Running> running_;
   uint64_t next_token_ = 0;
   int urgent_ = 0;   // requests that the rank's thread waits for
-  int awaited_ = 0;  // that any thread waits for
+  int awaited_ = 0;  // requests that any thread waits for
   bool ending_ = false;
-  bool wakes_ = false;  // the transport tells when polling it makes sense
+  bool wakes_ = false;  // the transport reports when polling it makes sense
   int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;
   std::optional<HangWatch> hang_watch_;
-  Clock::time_point looked_{}, listened_{};  // when the watchdog last did
-  uint64_t seen_moves_ = 0;                  // of file_work_
-  int quiet_listens_ = 0;                    // since it moved, or an operation ended
-  int vain_listens_ = 0;                     // of a wait for others, since this process was asked to end
+  Clock::time_point looked_{}, listened_{};  // times of the watchdog's last look() and listen()
+  uint64_t seen_moves_ = 0;                  // `moves` of file_work_ in the last listen()
+  int quiet_listens_ = 0;                    // calls of listen() since file_work_ moved or an operation ended
+  int vain_listens_ = 0;                     // calls of listen() with missing peers, since the request to end
   RequestPtr last_done_;
   Clock::time_point last_done_at_{};
   std::exception_ptr failed_;
   Clock::time_point failed_at_{};
-  std::vector<RequestPtr> abandoned_;  // after a failure: the transport may still write to their tensors
+  std::vector<RequestPtr> abandoned_;  // requests of a failed engine: the transport may still write to their tensors
 
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last, because it uses all members above
 };
 
 }  // namespace hexad::comm

@@ -8,14 +8,14 @@ namespace hexad::comm {
 namespace {
 
 std::vector<int> everybody(int size) {
-  std::vector<int> ranks(static_cast<size_t>(size));
+  std::vector<int> ranks(size);
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
 
 std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& members) {
   std::vector<int> nodes;
-  for (int r : members) nodes.push_back(topology.node_of_rank[static_cast<size_t>(r)]);
+  for (int r : members) nodes.push_back(topology.node_of_rank[r]);
   return nodes;
 }
 
@@ -42,13 +42,14 @@ std::unique_ptr<ProcessGroup> EngineGroup::urgent(std::string name) const {
 
 std::unique_ptr<ProcessGroup> EngineGroup::make(const Members& members, Urgency urgency, TrafficClass traffic,
                                                 std::string name) const {
-  // The number must be new to every member; those of other colours take the same, because they share no rank.
+  // The number must be new to every member. Groups of different colours take the same number, because they share no
+  // rank.
   const int number = static_cast<int>(members.largest);
   engine_.take_communicator(number);
   if (members.ranks.size() == 1)
-    return std::make_unique<SelfGroup>(traffic, std::move(name), meter(), node_of_rank()[static_cast<size_t>(rank_)]);
+    return std::make_unique<SelfGroup>(traffic, std::move(name), meter(), node_of_rank()[rank_]);
   std::vector<int> ranks;
-  for (int r : members.ranks) ranks.push_back((*members_)[static_cast<size_t>(r)]);
+  for (int r : members.ranks) ranks.push_back((*members_)[r]);
   return std::unique_ptr<ProcessGroup>(
       new EngineGroup(engine_, {number, urgency}, std::move(ranks), members.index, traffic, std::move(name)));
 }

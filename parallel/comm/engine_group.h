@@ -1,4 +1,4 @@
-// A group of ranks that have a communication engine each, which does all it is asked for: of processes, or of threads
+// A group of ranks, each with a communication engine that executes its operations. The ranks are processes, or threads
 // in with_engine_ranks().
 #pragma once
 
@@ -9,19 +9,19 @@ namespace hexad::comm {
 
 class EngineGroup final : public ProcessGroup {
  public:
-  /// All ranks of the engine.
+  /// Makes a group of all ranks of the engine.
   EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_->size()); }
-  /// Costs one small all_gather, in which ranks agree on the communicator's number, a part of its messages' tags. A
-  /// group of one is a SelfGroup.
+  /// Splits the group. Costs one small all_gather, in which the ranks agree on the communicator's number. That number
+  /// is part of the tags of the new group's messages. A group of one is a SelfGroup.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
   CommEngine& engine() const { return engine_; }
 
  protected:
   Event start(Operation op, Stream& stream) const override;
-  void end_others(ExitCode code) const override { engine_.abort_job(static_cast<int>(code)); }
+  void abort_other_ranks(ExitCode code) const override { engine_.abort_job(static_cast<int>(code)); }
 
  private:
   struct Communicator {

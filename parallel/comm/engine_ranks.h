@@ -1,5 +1,5 @@
-// Ranks that are threads of one process and communicate as processes do: by the plans, queues and guards of a
-// communication engine each, over a ThreadNetwork in the place of MPI.
+// Ranks that are threads of one process but communicate like processes. Each has a communication engine with its plans,
+// queues and guards. A ThreadNetwork replaces MPI.
 #pragma once
 
 #include "parallel/comm/engine.h"
@@ -9,13 +9,13 @@ namespace hexad::comm {
 
 struct EngineRanks {
   std::vector<int> node_of_rank{};         // empty: one node
-  std::optional<uint64_t> adversary = {};  // seed of ThreadNetwork's
-  bool takes_cards = false;                // Topology's
+  std::optional<uint64_t> adversary = {};  // seed of the ThreadNetwork's adversary
+  bool takes_cards = false;                // value of Topology::takes_cards
   CommEngine::Options engine{};
 };
 
-/// Runs `body` as `n` ranks. When a rank throws, or ends while others still need it, operations of the others throw
-/// Error(peer_lost) instead of hanging; the first failure is rethrown once all have ended.
+/// Runs `body` as `n` ranks. If a rank throws, or ends while other ranks still need it, their operations throw
+/// Error(peer_lost) instead of hanging. Rethrows the first failure once all ranks have ended.
 void with_engine_ranks(int n, const std::function<void(const ProcessGroup& world)>& body,
                        const EngineRanks& options = {});
 

@@ -11,11 +11,11 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-// Looks of the watchdog in its time: a hang is found at most so much too late.
+// Number of checks per watchdog limit. A hang is found at most one check interval late.
 constexpr int looks = 16;
-// Time between two looks at what other engines say.
+// Interval between two checks for messages of other engines.
 constexpr auto listening = 100ms;
-// Seconds without progress after which a process that was asked to end looks for the others.
+// Time without progress after which a process that was asked to end looks for lost ranks.
 constexpr auto grace = 3s;
 
 }  // namespace
@@ -47,22 +47,22 @@ void CommEngine::look() {
   const RequestPtr late = queue_.overdue(looks);
   if (!late) return hang_watch_->drop();
   if (hang_watch_->asking()) return;
-  const std::vector<int> missing = missing_of(*late).ranks;
+  const std::vector<int> missing = missing_peers(*late).ranks;
   const Standing::Kind kind = missing.empty() ? Standing::Kind::works : Standing::Kind::waits;
   hang_watch_->begin({.kind = kind, .missing = missing, .text = report_hang(*late)}, standing(), watchdog_seconds_);
 }
 
-// A process that was asked to end cannot, while it waits for a rank that will never come.
+// Finds lost ranks, because a process that was asked to end cannot end while it waits for one.
 void CommEngine::look_for_lost_ranks() {
   if (failed_ || !options_.asked_to_end || !options_.asked_to_end()) return;
   constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;
   const auto waits = queue_.waited_for();
-  const auto late = std::ranges::find_if(waits, [&](const auto& w) { return !missing_of(*w.first).ranks.empty(); });
+  const auto late = std::ranges::find_if(waits, [&](const auto& w) { return !missing_peers(*w.first).ranks.empty(); });
   if (late == waits.end()) vain_listens_ = 0;
   if (vain_listens_ == 0) hang_watch_->drop(looks_for);
   if (late == waits.end() || ++vain_listens_ * listening < grace || hang_watch_->asking(looks_for)) return;
   const Request& request = *late->first;
-  const std::vector<int> missing = missing_of(request).ranks;
+  const std::vector<int> missing = missing_peers(request).ranks;
   hang_watch_->begin(
       {.kind = Standing::Kind::waits,
        .missing = missing,
@@ -81,8 +81,8 @@ void CommEngine::listen() {
   if (news.hang && !failed_) std::rethrow_exception(news.hang);
 }
 
-CommEngine::Missing CommEngine::missing_of(const Request& request) const {
-  // Looks at the first round in flight: later ones hang because of it.
+CommEngine::Missing CommEngine::missing_peers(const Request& request) const {
+  // Looks at the first round in flight, because later rounds hang only because of it.
   const std::pair<const uint64_t, Running>* first = nullptr;
   for (const auto& entry : running_)
     if (entry.second.request.get() == &request && (!first || entry.second.round < first->second.round)) first = &entry;
@@ -97,7 +97,7 @@ Standing CommEngine::standing() const {
   if (failed_) return {.text = "it ends with an error"};
   Standing waits{.kind = Standing::Kind::waits};
   for (const auto& [request, quiet] : queue_.waited_for()) {
-    const std::vector<int> missing = missing_of(*request).ranks;
+    const std::vector<int> missing = missing_peers(*request).ranks;
     if (missing.empty()) continue;
     const double seconds = Seconds(quiet * between_looks()).count();
     if (waits.text.empty() || seconds > waits.seconds)
@@ -123,7 +123,7 @@ std::string CommEngine::describe(const Request& request) const {
 }
 
 std::string CommEngine::report_missing(const Request& request) const {
-  const Missing missing = missing_of(request);
+  const Missing missing = missing_peers(request);
   if (missing.ranks.empty()) return "the work before it on this rank is not done";
   return (missing.taking ? "nothing is taken by rank " : "nothing comes from rank ") + list_of(missing.ranks);
 }

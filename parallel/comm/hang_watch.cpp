@@ -6,10 +6,11 @@ namespace {
 using base::cat;
 using base::ExitCode;
 
-// The first character of a note.
+// First character of a note.
 constexpr char question = '?', reply = '!', hang = 'x', loss = 'l';
 
-// Calls of listen() between telling the others and ending: time for them to hear it.
+// Calls of listen() between announcing a finding and ending the job. The other ranks receive the announcement in this
+// time.
 constexpr int notice = 5;
 
 }  // namespace
@@ -27,14 +28,14 @@ void HangWatch::hear(const Transport::Note& note, const std::function<Standing()
   const char kind = note.text.front();
   if (kind == question) transport_.send_note(note.from, cat(reply, rest, "\n", to_note(own())));
   if (kind == hang || kind == loss) {
-    // Several find the same at the same time: the first of them speaks.
+    // Several ranks may find the same hang at the same time. The lowest of these ranks reports it.
     if (!found_ || note.from < transport_.topology().rank)
       told_.emplace(kind == hang ? ExitCode::communication : ExitCode::peer_lost, rest);
   }
   if (kind != reply || !inquiry_) return;
   const size_t line = rest.find('\n');
   if (line == rest.npos || rest.substr(0, line) != std::to_string(inquiries_)) return;
-  inquiry_->answer(note.from, standing_from(std::string_view(rest).substr(line + 1)));
+  inquiry_->answer(note.from, parse_standing(std::string_view(rest).substr(line + 1)));
 }
 
 void HangWatch::tell_all(const base::Error& found) {
@@ -51,7 +52,7 @@ HangWatch::News HangWatch::listen(const std::function<Standing()>& own) {
   if (told_) return {.hang = std::make_exception_ptr(*std::exchange(told_, {}))};
   if (found_ && ++told_for_ == notice) return {.hang = std::make_exception_ptr(*found_)};
   if (!inquiry_) return {};
-  for (int rank : inquiry_->to_ask()) transport_.send_note(rank, cat(question, inquiries_));
+  for (int rank : inquiry_->ranks_to_ask()) transport_.send_note(rank, cat(question, inquiries_));
   inquiry_->tick();
   if (!inquiry_->over()) return {};
   const Inquiry::Finding finding = inquiry_->finding([this](int rank) { return name_of(transport_.topology(), rank); });

@@ -1,4 +1,5 @@
-// Messages of engines about a hang: asks other ranks what they wait for, answers them, tells all ranks the finding.
+// Messages of engines about a hang. HangWatch asks other ranks for their waits, answers their questions, and sends the
+// finding to all ranks.
 #pragma once
 
 #include <functional>
@@ -12,38 +13,40 @@
 
 namespace hexad::comm {
 
-/// A hang or a lost rank that another rank has found and prints: a rank that gets this ends, too, and need not print it
-/// again.
+/// A hang or a lost rank that another rank has found and prints. A rank that receives it ends, too, and need not print
+/// it again.
 class ToldByPeer : public base::Error {
  public:
   using Error::Error;
 };
 
-/// Used by the engine's thread alone.
+/// Searches for hangs and lost ranks together with the engines of other ranks. Used only by the engine's thread.
 class HangWatch {
  public:
   explicit HangWatch(Transport& transport) : transport_(transport) {}
 
-  /// The reason for an inquiry.
+  /// Reason for an inquiry.
   enum class Looks : uint8_t {
-    for_hang,       // ranks that do not answer, or that wait for nobody
-    for_lost_ranks  // ranks that do not answer: others may take as long as they like
+    for_hang,       // finds ranks that do not answer, and ranks that wait for no other rank
+    for_lost_ranks  // finds only ranks that do not answer: the other ranks may take any time
   };
-  /// A wait is overdue: starts an inquiry, in place of one that looks for less. Arguments as of Inquiry's constructor.
+  /// Starts an inquiry about an overdue wait. It replaces an inquiry with a narrower reason. For the arguments see
+  /// Inquiry's constructor.
   void begin(const Standing& wait, const Standing& own, double limit, Looks looks = Looks::for_hang);
-  /// The wait has made progress after all.
+  /// Drops the inquiry, because the wait has made progress.
   void drop(Looks looks = Looks::for_hang) {
     if (looks_ == looks) inquiry_.reset();
   }
   bool asking(Looks looks = Looks::for_hang) const { return inquiry_ && looks_ <= looks; }
 
   struct News {
-    bool moves = false;         // no hang: what was asked about waits for file work that makes progress
-    double quiet_seconds = 0;   // since that file work last moved
-    std::exception_ptr hang{};  // the job has to end: Error(communication), Error(peer_lost), or ToldByPeer
+    bool moves = false;         // true if there is no hang: the operation waits for file work that makes progress
+    double quiet_seconds = 0;   // seconds since that file work last moved
+    std::exception_ptr hang{};  // set if the job has to end: Error(communication), Error(peer_lost), or ToldByPeer
   };
-  /// Called at regular intervals, about ten times a second: answers with `own`, hears answers, and returns the result.
-  /// A finding of this rank is told to all others half a second before it is returned, so that they can log it.
+  /// Sends and receives notes, and returns the result. Called at regular intervals, about ten times a second. Answers
+  /// questions of other ranks with `own`. A finding of this rank is returned half a second after it was sent to all
+  /// other ranks, so that they can log it.
   News listen(const std::function<Standing()>& own);
 
  private:
@@ -53,10 +56,10 @@ class HangWatch {
   Transport& transport_;
   std::optional<Inquiry> inquiry_;
   Looks looks_ = Looks::for_hang;
-  int64_t inquiries_ = 0;             // answers to earlier ones are passed over
-  std::optional<base::Error> found_;  // by this rank
-  int told_for_ = 0;                  // calls of listen() since
-  std::optional<ToldByPeer> told_;    // by another
+  int64_t inquiries_ = 0;             // number of this rank's inquiries; answers to earlier inquiries are ignored
+  std::optional<base::Error> found_;  // finding of this rank
+  int told_for_ = 0;                  // calls of listen() since this rank's finding
+  std::optional<ToldByPeer> told_;    // finding of another rank
   std::vector<Transport::Note> notes_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Operation::Kind;
 
-// Part of all elements, flat.
+// Returns `count` elements of `t` from element `begin` on, as a flat tensor.
 Tensor part(const Tensor& t, int64_t begin, int64_t count) {
   return t.reshape({t.numel()}).slice(0, begin, begin + count);
 }
@@ -28,28 +28,29 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Every rank sends this rank what it sends itself.
+// Copies this rank's own message to itself to the place of every other rank's message.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
-  const auto me = static_cast<size_t>(rank);
+  const size_t me = rank;
   const Tensor own = op.in.slice(0, std::accumulate(send.begin(), send.begin() + rank, int64_t{0}),
                                  std::accumulate(send.begin(), send.begin() + rank + 1, int64_t{0}));
   int64_t begin = 0;
   for (const int64_t rows : receive) {
-    require(rows == send[me], "[imagined group] a rank would send ", rows, " rows, but what is known are the ",
-            send[me], " of this rank");
+    require(rows == send[me], "[imagined group] a rank would send ", rows, " rows; expected ", send[me],
+            ", as many as this rank");
     op.out.slice(0, begin, begin + rows).copy_from(own, stream);
     begin += rows;
   }
 }
 
-// On a device that knows some values: those that others would write are not known.
+// Marks the values that other ranks would write as unknown. Used on devices on which some values are known.
 void forget(const Tensor& out, Stream& stream) {
   if (out.numel() > 0) out.fill_bytes(0, stream);
 }
 
-// Over when somebody waits for it: as late as it can be, so that what it holds is held as long. Messages to one rank
-// are not waited for before all have left, but leave as soon as they are expected.
+// Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds
+// its tensors for the longest possible time. Not used for messages to one rank. These leave immediately, because no
+// thread waits for one of them before all have left.
 Event over_when_awaited(const Operation& op) {
   const auto state = Event::make_state();
   const Event event(state);
@@ -65,14 +66,12 @@ Event over_when_awaited(const Operation& op) {
 
 ImaginedGroup::ImaginedGroup(int rank, int size, TrafficClass traffic, std::string name,
                              std::shared_ptr<TrafficMeter> meter)
-    : ProcessGroup(traffic, std::move(name), std::move(meter), std::vector<int>(static_cast<size_t>(size), 0)),
-      rank_(rank),
-      size_(size) {
+    : ProcessGroup(traffic, std::move(name), std::move(meter), std::vector<int>(size, 0)), rank_(rank), size_(size) {
   require(0 <= rank && rank < size, "[imagined group] rank ", rank, " of ", size);
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::split(int, int, TrafficClass, std::string name) const {
-  fail_invariant(cat("[imagined group] ", name, ": nobody knows the other ranks' colours"));
+  fail_invariant(cat("[imagined group] ", name, ": the other ranks' colours are not known"));
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
@@ -102,7 +101,7 @@ Event ImaginedGroup::start(Operation op, Stream& stream) const {
       break;
     case Kind::reduce_scatter:
     case Kind::receive:
-      require(!on_host, "[imagined group] ", name(), ": nobody knows what others would have for ", op.to_string());
+      require(!on_host, "[imagined group] ", name(), ": the other ranks' values are not known for ", op.to_string());
       forget(op.out, stream);
       break;
     case Kind::broadcast:

@@ -10,12 +10,12 @@ namespace {
 using base::cat;
 using Kind = Standing::Kind;
 
-// A job of thousands of ranks is not asked as a whole: the rank to blame is a few waits away.
+// Most ranks that one inquiry asks. In a job of thousands of ranks, the rank to blame is only a few waits away.
 constexpr size_t most_ranks = 256;
 
 std::string one_decimal(double seconds) { return cat(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10); }
 
-// Describes a rank at which the chain ends.
+// Describes the rank at which a chain of waits ends.
 std::string complaint(const std::optional<Standing>& standing) {
   if (!standing) return "does not answer: it is stopped, has ended or cannot be reached";
   if (standing->kind == Kind::files)
@@ -38,7 +38,7 @@ void Inquiry::reach(int waiter, const std::vector<int>& ranks) {
     if (nodes_.size() < most_ranks) nodes_.try_emplace(r, Node{.waiter = waiter});
 }
 
-std::vector<int> Inquiry::to_ask() {
+std::vector<int> Inquiry::ranks_to_ask() {
   std::vector<int> ranks;
   for (auto& [rank, node] : nodes_)
     if (!std::exchange(node.asked, true)) ranks.push_back(rank);
@@ -71,7 +71,7 @@ std::vector<int> Inquiry::ranks_where(const std::function<bool(const Node&)>& ho
 std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name) const {
   constexpr size_t shown = 4;
   std::string chain, verdict;
-  // The chain from this rank to the first of them.
+  // The chain from this rank to the first of `ranks`.
   for (int r = nodes_.at(ranks.front()).waiter; r >= 0 && r != rank_; r = nodes_.at(r).waiter)
     chain = cat("; ", name(r), " waits in ", nodes_.at(r).standing->text, chain);
   for (size_t i = 0; i < std::min(ranks.size(), shown); ++i)
@@ -84,7 +84,8 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   const auto is = [](const Node& n, Kind kind) { return n.standing && n.standing->kind == kind; };
   const auto still = [&](const Node& n) { return is(n, Kind::files) && n.standing->seconds >= limit_; };
   const auto moving = [&](const Node& n) { return is(n, Kind::files) && !still(n); };
-  // In this order: a rank that is silent cannot be right; file work that moves may be what all others wait for.
+  // The order of these checks matters. A silent rank is always to blame. All other ranks may be waiting for file work
+  // that moves.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
   if (!gone.empty()) return {.silence = true, .text = blame(gone, name)};
   const auto stuck = ranks_where(still);
@@ -97,7 +98,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   }
   const auto working = ranks_where([&](const Node& n) { return is(n, Kind::works); });
   if (!working.empty()) {
-    // This rank's own thread has work of its own while operations are in flight: other ranks are blamed first.
+    // This rank's own thread may compute while operations are in flight, so other ranks are blamed first.
     auto others = working;
     std::erase(others, rank_);
     return {.text = blame(others.empty() ? working : others, name)};
@@ -105,7 +106,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   std::string circle;
   for (const auto& [rank, node] : nodes_)
     if (rank != rank_) circle += cat("; ", name(rank), " waits in ", node.standing->text);
-  return {.text = cat(wait_.text, circle, "; to blame: no rank alone, they wait for each other")};
+  return {.text = cat(wait_.text, circle, "; to blame: no single rank, they wait for each other")};
 }
 
 }  // namespace hexad::comm

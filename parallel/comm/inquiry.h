@@ -1,5 +1,5 @@
-// Finds the rank to blame for a hang: follows the waits from one rank to the rank that waits for nobody. Pure logic,
-// which knows no network.
+// Finds the rank to blame for a hang: follows the waits from one rank to a rank that waits for no other. Pure logic
+// without a network.
 #pragma once
 
 #include <functional>
@@ -14,32 +14,35 @@ namespace hexad::comm {
 
 class Inquiry {
  public:
-  /// A wait of rank `rank` that is overdue after `limit` seconds. `wait` describes it and lists the missing ranks
-  /// (none: the operation waits for this rank's own work). `own` says what the rank does besides.
+  /// Starts an inquiry about a wait of rank `rank` that is overdue after `limit` seconds. `wait` describes the wait and
+  /// lists the missing ranks. If it lists none, the operation waits for this rank's own work. `own` is the standing of
+  /// the rank itself.
   Inquiry(int rank, Standing wait, Standing own, double limit);
 
-  /// Ranks to ask for their standing now; each comes once.
-  std::vector<int> to_ask();
+  /// Returns the ranks to ask for their standing now. Each rank is returned once.
+  std::vector<int> ranks_to_ask();
   void answer(int rank, Standing standing);
-  /// Called at regular intervals. A rank that has not answered after `patience` calls is silent.
+  /// Advances the time. Called at regular intervals. A rank that has not answered after `patience` calls counts as
+  /// silent.
   void tick();
   static constexpr int patience = 25;
   /// True if every rank that was asked has answered or is silent.
   bool over() const;
 
   struct Finding {
-    /// File work that moves is no hang: look again when it could have been still for the limit.
+    /// True if file work moves, so that there is no hang yet. Inquire again once that work could have been still for
+    /// the limit.
     bool moves = false;
-    double quiet_seconds = 0;  // of that file work
-    bool silence = false;      // ranks are to blame that do not answer
-    std::string text{};        // of a hang: the wait, the chain, "to blame: ..."
+    double quiet_seconds = 0;  // seconds since that file work last moved
+    bool silence = false;      // true if ranks are to blame because they do not answer
+    std::string text{};        // report of a hang: the wait, the chain, "to blame: ..."
   };
-  /// `name` of a rank: with its host and process.
+  /// Returns the result. `name` returns the name of a rank with its host and process.
   Finding finding(const std::function<std::string(int)>& name) const;
 
  private:
   struct Node {
-    int waiter = -1;  // who waits for it
+    int waiter = -1;  // rank that waits for this one
     bool asked = false;
     int ticks = 0;
     std::optional<Standing> standing{};

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "framework/base/ordinal.h"
 #include "parallel/comm/signature.h"
 
 namespace hexad::comm {
 namespace {
 
-// Also those that an all-to-all has no rows for: others of its ranks may have to wait for them.
+// Returns all peers of a request. Includes ranks with which an all-to-all exchanges no rows, because other ranks may
+// have to wait for them.
 std::vector<int> others_of(const Request& r) {
   if (r.operation.is_point_to_point()) return {r.operation.peer};
   std::vector<int> others;
@@ -29,7 +31,7 @@ void IssueQueue::post(RequestPtr request) {
 void IssueQueue::make_ready(const RequestPtr& request) {
   request->ready = true;
   Queue& queue = queues_.at(request->channel);
-  if (queue.requests.front() == request) queue.quiet = 0;  // what was waited for until now was this rank's own work
+  if (queue.requests.front() == request) queue.quiet = 0;  // only this rank's own work was late until now
 }
 
 void IssueQueue::boost(const Request& request) {
@@ -46,7 +48,7 @@ void IssueQueue::boost_all() {
 }
 
 IssueQueue::Priority IssueQueue::priority_of(TrafficClass traffic, Urgency urgency) const {
-  return {priorities_.of_class[static_cast<size_t>(traffic)], priorities_.by_need ? urgency : Urgency::ordinary};
+  return {priorities_.of_class[base::ordinal(traffic)], priorities_.by_need ? urgency : Urgency::ordinary};
 }
 
 bool IssueQueue::low(const Queue& queue) const {
@@ -75,7 +77,7 @@ IssueQueue::Start IssueQueue::startable(Queue& queue) const {
     if (!r.ready) return {};
     if (!r.planned) {
       const int size = static_cast<int>(r.members->size());
-      r.plan = make_plan_(r.operation, r.rank, size, r.round_bytes);
+      r.plan = make_message_plan_(r.operation, r.rank, size, r.round_bytes);
       if (r.checked) check_first(r.plan, r.operation, r.group, r.number, r.rank, size);
       r.finished.assign(r.plan.rounds.size(), false);
       r.unheard = others_of(r);
@@ -99,8 +101,8 @@ const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& so
         const bool waits = (wanted.sent > 0 && (sends_wait || over.sent > 0)) ||
                            (wanted.received > 0 && (receives_wait || over.received > 0));
         if (!waits) return &c;
-        // Later candidates must wait, or smaller rounds of a lower class would keep the window full for ever; but not
-        // for an operation that no rank has answered.
+        // Later candidates must wait. Otherwise smaller rounds of a lower class would keep the window full forever.
+        // They need not wait for an operation that no rank has answered.
         if (!answered(*c.queue)) continue;
         sends_wait |= wanted.sent > 0;
         receives_wait |= wanted.received > 0;
@@ -114,8 +116,9 @@ Volume IssueQueue::excess(const Candidate& c) const {
   Volume volume = r.plan.rounds[c.start.round].volume();
   for (const auto& [channel, queue] : queues_) {
     const Request& first = *queue.requests.front();
-    // Among rounds that give way, a first round that no rank has answered takes no room from others, and a lower
-    // priority none from a higher one: it may wait for rounds that its peers hold back until the higher one ends.
+    // Two kinds of rounds in flight take no room from a round that gives way: first rounds that no rank has answered
+    // yet, and rounds of lower priority. The latter may wait for rounds that their peers hold back until the higher
+    // priority ends.
     const bool moves = answered(queue) || queue.rounds_in_flight > 1;
     const bool takes_room =
         first.link == r.link && low(queue) == c.low && (!c.low || (moves && priority_of(first) <= priority_of(r)));
@@ -131,7 +134,7 @@ IssueQueue::Start IssueQueue::next() {
   std::vector<Candidate> candidates;
   for (auto& [channel, queue] : queues_) {
     const bool gives_way = low(queue);
-    // One round tells whether anybody answers; more would only fill what a higher class needs.
+    // One round shows if the peers answer. More rounds would only take room that a higher class needs.
     if (withheld(queue) || (gives_way && queue.rounds_in_flight > 0 && !answered(queue))) continue;
     Start start = startable(queue);
     if (!start.request) continue;
@@ -152,7 +155,7 @@ void IssueQueue::finish(const RequestPtr& request, size_t round) {
   Request& r = *request;
   const Round& finished = r.plan.rounds[round];
   if (finished.finish) finished.finish();
-  // Whoever sent has begun it; where nothing came back, the sends were taken.
+  // A peer that sent has begun the operation. If there were no receives, the peers have taken the sends.
   for (const Transfer& t : finished.receives.empty() ? finished.sends : finished.receives)
     std::erase(r.unheard, t.peer);
   r.finished[round] = true;
@@ -179,7 +182,7 @@ RequestPtr IssueQueue::overdue(int limit) {
 std::vector<std::pair<RequestPtr, int>> IssueQueue::waited_for() const {
   std::vector<std::pair<RequestPtr, int>> list;
   const auto waited = [](const auto& entry) { return entry.second.requests.front()->boosted; };
-  // Without priorities by need a channel that nobody waits for may hold back one that somebody waits for.
+  // Without priorities by need, a channel that no thread waits for may hold back a channel that a thread waits for.
   const bool all = !priorities_.by_need && std::any_of(queues_.begin(), queues_.end(), waited);
   for (const auto& entry : queues_)
     if (all || waited(entry)) list.emplace_back(entry.second.requests.front(), entry.second.quiet);

@@ -40,7 +40,7 @@ void DelayLine::run() {
       auto action = actions_.extract(actions_.begin());
       lock.unlock();
       action.mapped()();
-      action = {};  // what it holds is freed without the lock
+      action = {};  // frees the members of the action without the lock
       lock.lock();
     } else {
       changed_.wait_until(lock, when);
@@ -64,7 +64,7 @@ class DelayedTransport final : public Transport {
     if (!wire.empty()) when = std::max(when, wire.back().when);
     wire.push_back({when, data, bytes, token, done});
   }
-  // A message that is late where it comes from is late here, too.
+  // Not delayed here: the sender has already delayed the message.
   void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
     transport_->receive(from, tag, data, bytes, token);
   }
@@ -101,7 +101,7 @@ class DelayedTransport final : public Transport {
   const std::unique_ptr<Transport> transport_;
   const Jitter jitter_;
   uint64_t sent_ = 0;
-  std::map<std::pair<int, int>, std::deque<Message>> wires_;  // by to, tag
+  std::map<std::pair<int, int>, std::deque<Message>> wires_;  // by destination and tag
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Deliberate delays, to show that no result depends on the order in which communication happens to be done.
+// Deliberate delays, which show that no result depends on the order of communication.
 #pragma once
 
 #include <chrono>
@@ -15,21 +15,21 @@
 
 namespace hexad::comm {
 
-/// Every operation or message is late by a time that the seed decides, up to `max_delay`; 0: none is.
+/// Delays of operations or messages. The seed decides each delay, up to `max_delay`; 0: no delays.
 struct Jitter {
   uint64_t seed = 0;
   std::chrono::microseconds max_delay{0};
 
   explicit operator bool() const { return max_delay.count() > 0; }
-  /// A pure function of the seed and its arguments.
+  /// Returns a delay, which is a pure function of the seed and the arguments.
   std::chrono::microseconds delay(std::string_view what, uint64_t rank, uint64_t index) const;
 };
 
-/// A thread that does things later.
+/// A thread that runs actions after a delay.
 class DelayLine {
  public:
   DelayLine();
-  /// Does at once what is left.
+  /// Runs all remaining actions immediately.
   ~DelayLine();
   DelayLine(const DelayLine&) = delete;
   DelayLine& operator=(const DelayLine&) = delete;
@@ -44,10 +44,10 @@ class DelayLine {
   std::condition_variable changed_;
   std::multimap<Clock::time_point, std::function<void()>> actions_;
   bool stopping_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last, because it uses all members above
 };
 
-/// A transport whose messages start late; those of one pair and tag keep their order.
+/// Returns a transport that starts the messages of `transport` late. Messages of one pair and tag keep their order.
 std::unique_ptr<Transport> delayed(std::unique_ptr<Transport> transport, const Jitter& jitter);
 
 }  // namespace hexad::comm

@@ -18,7 +18,7 @@ std::string library_version() {
   return {text.data(), static_cast<size_t>(length)};
 }
 
-// Intel's MPI is derived from MPICH and speaks the same interface.
+// True if `library` uses PMI2. Intel's MPI is derived from MPICH and uses the same interface.
 bool speaks_pmi2(std::string_view library) {
   return library.find("MPICH") != library.npos || library.find("Intel(R) MPI") != library.npos;
 }
@@ -46,12 +46,12 @@ void require_interface() {
   const std::string library = library_version(), tasks = value_of("SLURM_STEP_NUM_TASKS");
   if (!is_open_mpi(library) || started_by_mpirun() || std::getenv("PMIX_RANK") || tasks.empty()) return;
   const std::string reason = base::cat("srun started ", tasks,
-                                       " tasks without PMIx (PMIX_RANK is not set), through which Open MPI finds the "
+                                       " tasks without PMIx (PMIX_RANK is not set), which Open MPI needs to find the "
                                        "other ranks: start with ",
                                        srun_line(library));
   const std::string rank = value_of("PMI_RANK");
   if (rank.empty()) base::fail(base::ExitCode::usage, reason);
-  // An Open MPI that was built with PMI2 gets by with it, and nothing tells which one this is.
+  // An Open MPI that was built with PMI2 works without PMIx, but nothing shows how this one was built.
   if (rank == "0") std::fprintf(stderr, "hexad: if MPI_Init fails now: %s\n", reason.c_str());
 }
 

@@ -6,21 +6,21 @@
 
 namespace hexad::comm {
 
-/// True if srun gave this process a PMIx of its own. What mpirun left in the environment was then meant for a process
-/// around this job, such as the shell that called `sbatch`.
+/// True if srun gave this process a PMIx of its own. Variables of mpirun in the environment are then meant for a
+/// process around this job, such as the shell that called `sbatch`.
 bool started_by_srun();
 /// True if Open MPI's mpirun or its daemon started this process.
 bool started_by_mpirun();
 
-/// `srun` with the options that a job needs: the process-management interface of `library`, as MPI_Get_library_version
-/// names it, and the end of all ranks when one of them fails.
+/// Returns `srun` with the options that a job needs. These select the process-management interface of `library` (a text
+/// of MPI_Get_library_version) and end all ranks if one fails.
 std::string srun_line(std::string_view library);
-/// The same with the library of this program.
+/// Returns srun_line(library) for the MPI library of this program.
 std::string srun_line();
 
-/// Call before MPI_Init. Throws Error(usage) if srun started several tasks without an interface through which Open MPI
-/// could find the other ranks: MPI_Init would fail with a text that blames the installation. Prints a warning where
-/// only the interface of another library is there.
+/// Checks the launcher's interface before MPI_Init. Throws Error(usage) if srun started several tasks without an
+/// interface through which Open MPI could find the other ranks. MPI_Init would then fail with a message that blames the
+/// installation. Prints a warning if only the interface of another library is available.
 void require_interface();
 
 }  // namespace hexad::comm

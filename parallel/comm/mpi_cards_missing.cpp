@@ -1,4 +1,4 @@
-// For an MPI library without MPIX_Query_cuda_support.
+// mpi_takes_cards() for an MPI library without MPIX_Query_cuda_support.
 #include "parallel/comm/mpi_cards.h"
 
 namespace hexad::comm {

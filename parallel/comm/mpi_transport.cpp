@@ -23,17 +23,17 @@ std::string text_of(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  return std::string(text.data(), static_cast<size_t>(length));
+  return std::string(text.data(), length);
 }
 
 void check(int code, const char* call) {
   if (code != MPI_SUCCESS) base::fail(ExitCode::communication, call, ": ", text_of(code));
 }
 
-// Location of a rank, told to the others; fixed size, to be gathered as bytes.
+// Node of a rank, which all ranks gather. Its size is fixed, so that it can be gathered as bytes.
 struct Location {
   std::array<char, 256> node{};  // HEXAD_NODE, or the host's name
-  int leader = -1;               // without HEXAD_NODE: the first rank that shares memory; names are not unique
+  int leader = -1;               // first rank that shares memory, since names are not unique; used without HEXAD_NODE
   bool operator==(const Location&) const = default;
   void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
 };
@@ -47,7 +47,7 @@ Location my_location(int rank) {
   std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
   int length = 0;
   check(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
-  location.set(std::string_view(name.data(), static_cast<size_t>(length)));
+  location.set(std::string_view(name.data(), length));
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
   location.leader = rank;
@@ -56,7 +56,7 @@ Location my_location(int rank) {
   return location;
 }
 
-// HEXAD_LOCAL_RANK; -1: not set, -2: no such number.
+// Returns HEXAD_LOCAL_RANK; -1 if it is not set, -2 if it is no valid number.
 int local_rank_of_environment() {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
   if (!text) return -1;
@@ -65,8 +65,8 @@ int local_rank_of_environment() {
   return end == text || *end || value < 0 || value > INT_MAX ? -2 : static_cast<int>(value);
 }
 
-// The smallest and the largest value of all ranks. A rank that left alone because of its own value would leave the
-// others in their next collective for ever: so all ranks look at all values and leave together.
+// Returns the smallest and the largest value of all ranks. All ranks see both values and so leave together. A rank that
+// left because of its own value would leave the other ranks waiting forever in their next collective.
 std::pair<int, int> range_over_ranks(int value) {
   std::array<int, 2> range{-value, value};
   check(MPI_Allreduce(MPI_IN_PLACE, range.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
@@ -80,21 +80,21 @@ Topology discover(int rank, int size) {
     base::fail(ExitCode::usage, "HEXAD_LOCAL_RANK is ", local == -2 ? cat("'", text, "'") : "wrong on another rank",
                ", expected a number from 0");
   }
-  // With HEXAD_NODE set on some ranks only, the others could not split: all of them do, or none.
+  // HEXAD_NODE must be set on all ranks or on none, because the split is collective.
   int named = std::getenv("HEXAD_NODE") != nullptr, total = 0;
   check(MPI_Allreduce(&named, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
   if (total != 0 && total != size)
     base::fail(ExitCode::usage, "HEXAD_NODE is set on ", total, " of ", size,
                " ranks; set it on all of them or on none");
   const Location mine = my_location(rank);
-  std::vector<Location> locations(static_cast<size_t>(size));
+  std::vector<Location> locations(size);
   check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, locations.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
         "MPI_Allgather");
 
   Topology topology{.rank = rank, .size = size, .node_of_rank = {}, .node_names = {}, .local_rank = 0};
   std::vector<Location> nodes;
   for (int r = 0; r < size; ++r) {
-    const Location& location = locations[static_cast<size_t>(r)];
+    const Location& location = locations[r];
     const auto found = std::find(nodes.begin(), nodes.end(), location);
     topology.node_of_rank.push_back(static_cast<int>(found - nodes.begin()));
     if (found == nodes.end()) {
@@ -107,7 +107,7 @@ Topology discover(int rank, int size) {
   check(MPI_Allreduce(MPI_IN_PLACE, &takes_cards, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
   topology.takes_cards = takes_cards != 0;
   const int64_t pid = ::getpid();
-  topology.pid_of_rank.resize(static_cast<size_t>(size));
+  topology.pid_of_rank.resize(size);
   check(MPI_Allgather(&pid, 1, MPI_INT64_T, topology.pid_of_rank.data(), 1, MPI_INT64_T, MPI_COMM_WORLD),
         "MPI_Allgather");
   if (local >= 0) topology.local_rank = local;
@@ -126,7 +126,7 @@ class MpiTransport final : public Transport {
     require_interface();
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-    if (provided < MPI_THREAD_FUNNELED) {  // levels are ordered
+    if (provided < MPI_THREAD_FUNNELED) {  // the levels are ordered
       MPI_Finalize();
       base::fail(ExitCode::communication, "MPI_Init_thread provides ", name_of_level(provided),
                  ", but one of several threads calls MPI here, which needs ", name_of_level(MPI_THREAD_FUNNELED),
@@ -148,16 +148,16 @@ class MpiTransport final : public Transport {
     if (known) largest_tag_ = *largest;
   }
   ~MpiTransport() override {
-    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // to ranks that did not listen any more
+    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // to ranks that no longer listened
     MPI_Finalize();
   }
 
   const Topology& topology() const override { return topology_; }
-  int largest_tag() const override { return largest_tag_ - 1; }  // notes have the last
+  int largest_tag() const override { return largest_tag_ - 1; }  // the last tag is for notes
 
   void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) override {
     MPI_Request request;
-    // A plain send may be done as soon as MPI has copied it, however full the link is.
+    // A plain send may be done once MPI has copied the data, even if the link is full.
     if (when == SendDone::taken)
       check(MPI_Issend(data, int_of(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &request), "MPI_Issend");
     else
@@ -182,8 +182,8 @@ class MpiTransport final : public Transport {
     if (code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
     if (count <= 0) return;
     for (int i = 0; i < count; ++i) {
-      const Message& message = messages_[static_cast<size_t>(indices_[static_cast<size_t>(i)])];
-      const MPI_Status& status = statuses_[static_cast<size_t>(i)];
+      const Message& message = messages_[indices_[i]];
+      const MPI_Status& status = statuses_[i];
       done.push_back({message.token, error_of(message, status, code == MPI_ERR_IN_STATUS)});
     }
     compact();
@@ -203,7 +203,7 @@ class MpiTransport final : public Transport {
     });
     SentNote& note = sent_notes_.emplace_back();
     note.text = std::make_unique<std::string>(text.substr(0, longest_note));
-    // A rank that is lost cannot be told anything.
+    // A note to a lost rank is dropped.
     if (MPI_Isend(note.text->data(), int_of(static_cast<int64_t>(note.text->size())), MPI_BYTE, to, note_tag(),
                   MPI_COMM_WORLD, &note.request) != MPI_SUCCESS)
       sent_notes_.pop_back();
@@ -216,16 +216,16 @@ class MpiTransport final : public Transport {
       check(MPI_Iprobe(MPI_ANY_SOURCE, note_tag(), MPI_COMM_WORLD, &there, &status), "MPI_Iprobe");
       if (!there) return;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
-      Note note{status.MPI_SOURCE, std::string(static_cast<size_t>(bytes), ' ')};
-      // Short enough to have come with its announcement: this does not wait.
+      Note note{status.MPI_SOURCE, std::string(bytes, ' ')};
+      // The message is short enough to have arrived with its announcement, so this does not wait.
       check(MPI_Recv(note.text.data(), bytes, MPI_BYTE, note.from, note_tag(), MPI_COMM_WORLD, MPI_STATUS_IGNORE),
             "MPI_Recv");
       notes.push_back(std::move(note));
     }
   }
 
-  // mpirun ends all ranks when one ends with an error, and MPI_Abort can crash it (docs/adr/0012). Under another
-  // launcher the others may go on.
+  // mpirun ends all ranks if one ends with an error, and MPI_Abort can crash mpirun (docs/adr/0012). Under another
+  // launcher the other ranks might continue, so this calls MPI_Abort.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
     MPI_Abort(MPI_COMM_WORLD, code);
@@ -234,7 +234,7 @@ class MpiTransport final : public Transport {
  private:
   struct SentNote {
     MPI_Request request = MPI_REQUEST_NULL;
-    std::unique_ptr<std::string> text{};  // stays where it is
+    std::unique_ptr<std::string> text{};  // not moved while MPI reads it
   };
   int note_tag() const { return largest_tag_; }
 
@@ -259,7 +259,7 @@ class MpiTransport final : public Transport {
     return arrived == message.bytes ? "" : cat(who(), ": ", arrived, " bytes arrived, ", message.bytes, " expected");
   }
 
-  // Drops completed requests, which Testsome has set to null, in both lists.
+  // Drops completed requests from both lists. Testsome has set these to null.
   void compact() {
     size_t kept = 0;
     for (size_t i = 0; i < requests_.size(); ++i) {
@@ -272,9 +272,9 @@ class MpiTransport final : public Transport {
   }
 
   Topology topology_;
-  int largest_tag_ = 32767;  // what the standard grants
+  int largest_tag_ = 32767;  // the minimum in the MPI standard
   std::vector<SentNote> sent_notes_;
-  std::vector<MPI_Request> requests_;  // with messages_: MPI wants a plain array
+  std::vector<MPI_Request> requests_;  // parallel to messages_, because MPI needs a plain array
   std::vector<Message> messages_;
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;

@@ -1,4 +1,4 @@
-// The transport over MPI. The thread that makes it initialises MPI and is the only one to call it, up to the end.
+// Transport over MPI. The thread that makes the transport initialises MPI and is the only thread that calls MPI.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace hexad::comm {
 
-/// Throws Error(communication) when MPI fails, Error(usage) when MPI sees another number of ranks than the launcher
-/// announced (a launcher that MPI does not know would start every rank as a job of its own).
+/// Connects this rank through MPI. Throws Error(communication) if MPI fails. Throws Error(usage) if MPI has another
+/// number of ranks than the launcher announced: a launcher unknown to MPI starts every rank as a separate job.
 std::unique_ptr<Transport> connect_mpi(int announced_size);
 
 }  // namespace hexad::comm

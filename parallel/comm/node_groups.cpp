@@ -8,7 +8,7 @@ NodeGrid::NodeGrid(std::span<const int> node_of_rank) {
   std::vector<int> names;
   for (size_t r = 0; r < node_of_rank.size(); ++r) {
     const auto found = std::find(names.begin(), names.end(), node_of_rank[r]);
-    const auto node = static_cast<size_t>(found - names.begin());
+    const size_t node = found - names.begin();
     if (found == names.end()) {
       names.push_back(node_of_rank[r]);
       ranks_.emplace_back();

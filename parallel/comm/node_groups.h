@@ -1,4 +1,4 @@
-// The ranks of a group by node, for exchanges in two levels.
+// Groups of a group's ranks by node, for exchanges in two levels.
 #pragma once
 
 #include <memory>
@@ -9,22 +9,23 @@
 
 namespace hexad::comm {
 
-/// Ranks of a group as nodes x places: a rank's place is how many of its node's ranks come before it. Nodes are
-/// numbered as they appear.
+/// Ranks of a group as a grid of nodes and places. The place of a rank is the number of lower ranks on its node. Nodes
+/// are numbered in the order of their first ranks.
 class NodeGrid {
  public:
-  /// `node_of_rank`: as in ProcessGroup::node_of_rank().
+  /// Makes the grid. `node_of_rank` is ProcessGroup::node_of_rank() of the group.
   explicit NodeGrid(std::span<const int> node_of_rank);
 
   int nodes() const { return static_cast<int>(ranks_.size()); }
-  /// Ranks on each of the nodes; 0 when these differ.
+  /// Returns the number of ranks on each node; 0 if the nodes have different numbers.
   int places() const { return places_; }
-  /// True if there are several nodes and places: an exchange can be split into one inside nodes and one between.
+  /// True if there are several nodes and several places. An exchange can then be split into one inside nodes and one
+  /// between them.
   bool two_levels() const { return nodes() > 1 && places_ > 1; }
-  int node(int rank) const { return spots_[static_cast<size_t>(rank)].node; }
-  int place(int rank) const { return spots_[static_cast<size_t>(rank)].place; }
-  int rank(int node, int place) const { return ranks_[static_cast<size_t>(node)][static_cast<size_t>(place)]; }
-  const std::vector<int>& ranks(int node) const { return ranks_[static_cast<size_t>(node)]; }
+  int node(int rank) const { return spots_[rank].node; }
+  int place(int rank) const { return spots_[rank].place; }
+  int rank(int node, int place) const { return ranks_[node][place]; }
+  const std::vector<int>& ranks(int node) const { return ranks_[node]; }
 
  private:
   struct Spot {
@@ -37,11 +38,12 @@ class NodeGrid {
 
 /// This rank's groups in the two levels of another group.
 struct NodeGroups {
-  std::unique_ptr<ProcessGroup> inside;  // ranks of its node, by place
-  std::unique_ptr<ProcessGroup> across;  // ranks of its place, by node
+  std::unique_ptr<ProcessGroup> inside;  // all ranks of this rank's node, by place
+  std::unique_ptr<ProcessGroup> across;  // all ranks with this rank's place, by node
 };
 
-/// A collective call over `group`, which outlives the new ones; null, on all ranks alike, when it has no two levels.
+/// Splits `group` by node. Collective over `group`, which outlives the new groups. Returns null on all ranks if `group`
+/// does not have two levels.
 std::unique_ptr<NodeGroups> split_by_node(const ProcessGroup& group);
 
 }  // namespace hexad::comm

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::comm {
 
 using namespace base;
@@ -9,7 +11,7 @@ namespace {
 
 int64_t sum(const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{0}); }
 
-// "[ep] all_gather: out f32 [4] ...": what every message below begins with.
+// Returns the beginning of every message below: "[ep] all_gather: ".
 std::string tag(const std::string& group, const Operation& op) { return cat("[", group, "] ", name_of(op.kind), ": "); }
 
 void check_tensor(const std::string& where, const char* name, const Tensor& t) {
@@ -40,7 +42,7 @@ void check_rows(const std::string& where, const char* name, const Tensor& t, con
 std::string_view name_of(Operation::Kind kind) {
   constexpr std::string_view names[] = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
                                         "broadcast",  "send",           "receive",    "barrier"};
-  return names[static_cast<size_t>(kind)];
+  return names[base::ordinal(kind)];
 }
 
 int64_t row_bytes(const Tensor& t) {
@@ -70,7 +72,7 @@ void Operation::check(const std::string& group, int rank, int size) const {
               " but in ", in.dtype(), " ", in.shape());
       for (int d = 1; d < in.rank(); ++d)
         require(in.dim(d) == out.dim(d), label, "rows of out ", out.shape(), " and in ", in.shape(), " differ");
-      const size_t me = static_cast<size_t>(rank);
+      const size_t me = rank;
       require(splits.send[me] == splits.receive[me], label, "rank ", rank, " sends itself ", splits.send[me],
               " rows and receives ", splits.receive[me]);
       break;
@@ -100,7 +102,7 @@ int64_t Operation::wire_bytes(int rank, int size) const {
     case Kind::all_gather:
       return others * in.bytes();
     case Kind::all_to_all:
-      return row_bytes(in) * (in.dim(0) - splits.send[static_cast<size_t>(rank)]);
+      return row_bytes(in) * (in.dim(0) - splits.send[rank]);
     case Kind::broadcast:  // each rank passes on the piece that the root gave it
       return (rank == peer ? 2 * others : others - 1) * out.bytes() / size;
     case Kind::send:

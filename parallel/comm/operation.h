@@ -1,4 +1,4 @@
-// A collective as data: what groups start, the signature check compares and messages name.
+// A collective as data. Groups start it, the signature check compares it, and messages name it.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ using tensor::Tensor;
 
 enum class Reduce : uint8_t { sum, max, min };
 
-/// Place where a collective was called: messages name it, results never depend on it.
+/// Place where a collective was called. Messages name it; results never depend on it.
 using Where = std::source_location;
 
-/// Rows that go to, and come from, each rank of the group, in rank order (rows of dimension 0).
+/// Numbers of rows to send to and to receive from each rank of the group, in rank order (rows of dimension 0).
 struct Splits {
   std::vector<int64_t> send, receive;
   bool operator==(const Splits&) const = default;
@@ -27,15 +27,15 @@ struct Operation {
   enum class Kind : uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, send, receive, barrier };
 
   Kind kind;
-  Tensor out{}, in{};  // in place: out alone
+  Tensor out{}, in{};  // an operation in place has only `out`
   Reduce reduce = Reduce::sum;
   Splits splits{};
   int peer = -1;  // root of a broadcast, or the other side of send and receive
   Where where{};  // of the call
 
-  /// Throws std::logic_error, naming `group`, when tensors, splits and peer do not fit rank `rank` of `size`.
+  /// Throws std::logic_error, naming `group`, if tensors, splits and peer do not fit rank `rank` of `size`.
   void check(const std::string& group, int rank, int size) const;
-  /// Bytes that rank `rank` of `size` sends to others.
+  /// Returns the bytes that rank `rank` of `size` sends to other ranks.
   int64_t wire_bytes(int rank, int size) const;
   std::string to_string() const;  // "all_to_all of bf16 [128, 64]"
   std::string call() const;       // "all_to_all of bf16 [128, 64] at moe/moe_layer.cpp:31"
@@ -43,7 +43,7 @@ struct Operation {
 };
 
 std::string_view name_of(Operation::Kind kind);
-/// Bytes of one row, also of a tensor without rows.
+/// Returns the bytes of one row, also if the tensor has no rows.
 int64_t row_bytes(const Tensor& t);
 
 }  // namespace hexad::comm

@@ -18,7 +18,7 @@ bool ProcessGroup::crosses_nodes() const {
 }
 
 bool ProcessGroup::crosses_nodes(const Operation& op) const {
-  const auto node = [&](int r) { return node_of_rank_[static_cast<size_t>(r)]; };
+  const auto node = [&](int r) { return node_of_rank_[r]; };
   return op.is_point_to_point() ? node(op.peer) != node(rank()) : crosses_nodes();
 }
 
@@ -79,7 +79,7 @@ double ProcessGroup::all_reduce_value(double value, Reduce op, Device device, Wh
 }
 
 void ProcessGroup::abort_job(ExitCode code) const {
-  end_others(code);
+  abort_other_ranks(code);
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(code));
 }
@@ -88,7 +88,7 @@ ProcessGroup::Members ProcessGroup::agree(int color, int key, int64_t proposal) 
   device::DeviceContext host;
   const int64_t mine[] = {color, key, proposal};
   const std::vector<int64_t> all = all_gather_values(mine, host);
-  const auto field = [&](int r, int i) { return all[static_cast<size_t>(3 * r + i)]; };
+  const auto field = [&](int r, int i) { return all[3 * r + i]; };
   Members members{};
   for (int r = 0; r < size(); ++r) {
     members.largest = std::max(members.largest, field(r, 2));

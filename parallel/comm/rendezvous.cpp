@@ -14,9 +14,9 @@ using namespace base;
 namespace {
 
 using Kind = Operation::Kind;
-using Operations = std::vector<const Operation*>;  // in rank order; of a send and its receive: two
+using Operations = std::vector<const Operation*>;  // in rank order; two for a send and its receive
 
-// The ranks' tensors, advanced by `bytes`.
+// Returns pointers to the ranks' tensors, advanced by `bytes`.
 std::vector<const void*> sources(const Operations& ops, Tensor Operation::*tensor, int64_t bytes) {
   std::vector<const void*> pointers;
   for (const Operation* op : ops) pointers.push_back(byte_at(op->*tensor, bytes));
@@ -49,7 +49,7 @@ void all_gather(const Operations& ops) {
 }
 
 void all_to_all(const Operations& ops) {
-  std::vector<int64_t> sent(ops.size());  // bytes of each sender that are already delivered
+  std::vector<int64_t> sent(ops.size());  // bytes of each sender delivered so far
   for (size_t to = 0; to < ops.size(); ++to) {
     int64_t filled = 0;
     for (size_t from = 0; from < ops.size(); ++from) {
@@ -72,7 +72,7 @@ void perform(const Operations& ops) {
     case Kind::all_to_all:
       return all_to_all(ops);
     case Kind::broadcast: {
-      const Tensor& root = ops[static_cast<size_t>(ops[0]->peer)]->out;
+      const Tensor& root = ops[ops[0]->peer]->out;
       for (const Operation* op : ops) copy_bytes(op->out.raw(), root.raw(), root.bytes());
       return;
     }
@@ -87,7 +87,7 @@ void perform(const Operations& ops) {
 
 }  // namespace
 
-// The operations in rank order, once every pair of ranks has been found to mean the same.
+// Returns the operations in rank order, after checking that every pair of ranks calls the same operation.
 template <class Participants>
 Operations agreed(const std::string& group, int64_t number, const Participants& participants) {
   Operations ops;
@@ -106,14 +106,14 @@ Rendezvous::Ticket Rendezvous::take(int rank, const Operation& op) {
   if (op.kind == Kind::send) ticket.from = rank, ticket.to = op.peer;
   if (op.kind == Kind::receive) ticket.from = op.peer, ticket.to = rank;
   std::lock_guard lock(mutex_);
-  ticket.number = next_[static_cast<size_t>(rank)][{ticket.from, ticket.to}]++;
+  ticket.number = next_[rank][{ticket.from, ticket.to}]++;
   return ticket;
 }
 
 std::exception_ptr Rendezvous::missing(const Ticket& ticket, const Pending& pending) const {
   for (int r = 0; r < size(); ++r) {
     const bool needed = ticket.from < 0 || r == ticket.from || r == ticket.to;
-    if (needed && gone_[static_cast<size_t>(r)] && !pending.participants.contains(r))
+    if (needed && gone_[r] && !pending.participants.contains(r))
       return std::make_exception_ptr(
           Error(ExitCode::peer_lost, cat("[", name_, "] rank ", r, " ended without joining ",
                                          pending.participants.begin()->second.op.to_string())));
@@ -164,7 +164,7 @@ void Rendezvous::leave(int rank) {
   std::map<std::pair<int64_t, int>, Child> children;
   {
     std::lock_guard lock(mutex_);
-    gone_[static_cast<size_t>(rank)] = true;
+    gone_[rank] = true;
     for (auto it = pending_.begin(); it != pending_.end();) {
       const std::exception_ptr error = missing(it->first, it->second);
       if (error) failed.emplace_back(std::move(it->second), error);
@@ -185,11 +185,10 @@ Rendezvous::Wait Rendezvous::wait_of(const Ticket& ticket, const Pending& pendin
   Wait wait{.here = {}, .missing = {}, .text = {}, .looks = pending.looks};
   for (int r = 0; r < size(); ++r) {
     const bool needed = ticket.from < 0 || r == ticket.from || r == ticket.to;
-    if (needed)
-      (pending.participants.contains(r) ? wait.here : wait.missing).push_back(world_ranks_[static_cast<size_t>(r)]);
+    if (needed) (pending.participants.contains(r) ? wait.here : wait.missing).push_back(world_ranks_[r]);
   }
   wait.text = cat("operation ", ticket.number, " of group ", name_, " (", size(), " ranks), ",
-                  pending.participants.begin()->second.op.call(), ": rank ", list_of(wait.missing), " has not come");
+                  pending.participants.begin()->second.op.call(), ": rank ", list_of(wait.missing), " has not arrived");
   return wait;
 }
 
@@ -215,7 +214,7 @@ std::vector<Rendezvous::Wait> Rendezvous::look() {
 std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit) {
   const auto late = std::ranges::find_if(waits, [&](const Rendezvous::Wait& w) { return w.looks > limit; });
   if (late == waits.end()) return {};
-  // All ranks are in this process: a rank that came to no operation is at its own work.
+  // All ranks are in this process, so a rank that has reached no operation is busy with its own work.
   const auto standing_of = [&](int rank) {
     Standing standing;
     for (const Rendezvous::Wait& w : waits) {
@@ -229,7 +228,7 @@ std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit) {
   const int first = late->here.front();
   Inquiry inquiry(first, {Standing::Kind::waits, 0, late->missing, late->text}, standing_of(first), 0);
   while (!inquiry.over())
-    for (int rank : inquiry.to_ask()) inquiry.answer(rank, standing_of(rank));
+    for (int rank : inquiry.ranks_to_ask()) inquiry.answer(rank, standing_of(rank));
   return inquiry.finding([](int rank) { return cat("rank ", rank); }).text;
 }
 
@@ -239,10 +238,10 @@ std::shared_ptr<Rendezvous> Rendezvous::child(int64_t split, const std::string& 
   auto rendezvous = c.rendezvous.lock();
   if (!rendezvous) {
     std::vector<int> world_ranks;
-    for (int m : members) world_ranks.push_back(world_ranks_[static_cast<size_t>(m)]);
+    for (int m : members) world_ranks.push_back(world_ranks_[m]);
     rendezvous = std::make_shared<Rendezvous>(name, std::move(world_ranks));
     rendezvous->aborted_ = aborted_;
-    for (size_t i = 0; i < members.size(); ++i) rendezvous->gone_[i] = gone_[static_cast<size_t>(members[i])];
+    for (size_t i = 0; i < members.size(); ++i) rendezvous->gone_[i] = gone_[members[i]];
     c = {rendezvous, members};
   }
   return rendezvous;

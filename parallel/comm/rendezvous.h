@@ -1,4 +1,4 @@
-// Meeting point of the threads of a ThreadGroup: the rank that arrives last does the operation for all.
+// Meeting point of the threads of a ThreadGroup. The rank that arrives last executes the operation for all ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@
 
 namespace hexad::comm {
 
-/// Shared by the ranks of one group. Thread-safe. Nobody blocks in it: an operation is complete once all have arrived.
+/// State shared by the ranks of one group. Thread-safe. No rank blocks in it: an operation is complete once all ranks
+/// have arrived.
 class Rendezvous {
  public:
-  /// Rank i of the group is rank world_ranks[i] of the world.
+  /// Makes the state of a group whose rank i is rank world_ranks[i] of the world.
   Rendezvous(std::string name, std::vector<int> world_ranks)
       : name_(std::move(name)),
         world_ranks_(std::move(world_ranks)),
@@ -26,22 +27,23 @@ class Rendezvous {
   int size() const { return static_cast<int>(world_ranks_.size()); }
   const std::vector<int>& world_ranks() const { return world_ranks_; }
 
-  /// Names one operation of the group; the same on all its ranks, because they take tickets in the same order.
+  /// Number of one operation of the group. It is the same on all ranks, because they take tickets in the same order.
   struct Ticket {
-    int from = -1, to = -1;  // of send and receive
+    int from = -1, to = -1;  // ranks of a send and its receive
     int64_t number = 0;
     auto operator<=>(const Ticket&) const = default;
   };
   Ticket take(int rank, const Operation& op);
-  /// Rank `rank` is ready to take part; `flight` completes when the operation is done or has failed.
+  /// Marks rank `rank` as ready to take part. `flight` completes once the operation is done or has failed.
   void arrive(const Ticket& ticket, int rank, Operation op, std::shared_ptr<Flight> flight);
 
   /// Fails pending and later operations with `reason`, also in the groups split from this one.
   void abort(std::exception_ptr reason);
-  /// Rank `rank` will not come any more: operations that need it fail.
+  /// Marks rank `rank` as gone: operations that need it fail.
   void leave(int rank);
 
-  /// An operation that some ranks have come to and others not, as world ranks, and for how many looks it waits.
+  /// An operation that only some ranks have reached: the world ranks that are here and that are missing, and the number
+  /// of look() calls in which it has waited.
   struct Wait {
     std::vector<int> here, missing;
     std::string text;
@@ -50,8 +52,8 @@ class Rendezvous {
   /// Called periodically. Returns the pending operations of this group and its subgroups.
   std::vector<Wait> look();
 
-  /// The rendezvous of a group split from this one, which `members` (ranks of this one) share; made by the first to
-  /// ask.
+  /// Returns the rendezvous of a group split from this one. `members` (ranks of this group) share it. The first rank
+  /// that calls this makes it.
   std::shared_ptr<Rendezvous> child(int64_t split, const std::string& name, const std::vector<int>& members);
 
  private:
@@ -61,7 +63,7 @@ class Rendezvous {
   };
   struct Pending {
     std::map<int, Participant> participants;  // by rank
-    int looks = 0;                            // calls of look() since the first one came
+    int looks = 0;                            // calls of look() since the first rank arrived
   };
   struct Child {
     std::weak_ptr<Rendezvous> rendezvous;
@@ -74,14 +76,15 @@ class Rendezvous {
   const std::string name_;
   const std::vector<int> world_ranks_;
   std::mutex mutex_;
-  std::vector<std::map<std::pair<int, int>, int64_t>> next_;  // per rank: the next number by (from, to)
+  std::vector<std::map<std::pair<int, int>, int64_t>> next_;  // next number of each rank, by (from, to)
   std::vector<bool> gone_;
   std::map<Ticket, Pending> pending_;
   std::exception_ptr aborted_;
   std::map<std::pair<int64_t, int>, Child> children_;  // by split and first member
 };
 
-/// Names a wait of more than `limit` looks and the ranks to blame for it; empty when there is none.
+/// Describes a wait of more than `limit` calls of look() and the ranks to blame for it. Returns an empty text if there
+/// is none.
 std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit);
 
 }  // namespace hexad::comm

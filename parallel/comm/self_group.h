@@ -5,7 +5,7 @@
 
 namespace hexad::comm {
 
-/// Gathers and exchanges copy, reductions change nothing. Never initialises MPI.
+/// Group of one rank. Gathers and exchanges copy; reductions change nothing. Never initialises MPI.
 class SelfGroup final : public ProcessGroup {
  public:
   explicit SelfGroup(TrafficClass traffic = TrafficClass::control, std::string name = "self",

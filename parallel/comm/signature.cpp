@@ -14,11 +14,11 @@ using Kind = Operation::Kind;
 
 struct Header {
   Signature signature;
-  std::array<char, 168> call{};  // for messages
+  std::array<char, 168> call{};  // call of the operation, for error messages
 };
 static_assert(std::is_trivially_copyable_v<Header>);
 
-// Headers of one rank, by peer: they live as long as the plan that sends and fills them.
+// Headers of one rank, by peer. The plan that sends and receives them owns them.
 struct Headers {
   std::vector<Header> sent, received;
 };
@@ -34,8 +34,8 @@ Signature Signature::of(const Operation& op, int64_t number, int peer) {
   if (op.kind == Kind::broadcast) s.root = op.peer;
   if (op.kind == Kind::all_to_all) {
     s.row_bytes = comm::row_bytes(op.in);
-    s.rows_to_peer = op.splits.send[static_cast<size_t>(peer)];
-    s.rows_from_peer = op.splits.receive[static_cast<size_t>(peer)];
+    s.rows_to_peer = op.splits.send[peer];
+    s.rows_from_peer = op.splits.receive[peer];
   } else if (t.defined()) {
     s.elements = t.numel();
   }
@@ -60,15 +60,15 @@ std::string disagreement(const std::string& group, int64_t number, int a, const 
              " calls ", call_b);
 }
 
-void check_first(Plan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size) {
+void check_first(MessagePlan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size) {
   const auto headers = std::make_shared<Headers>();
-  headers->sent.resize(static_cast<size_t>(size));
-  headers->received.resize(static_cast<size_t>(size));
+  headers->sent.resize(size);
+  headers->received.resize(size);
   const std::string call = op.call();
   Round round;
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank || (op.is_point_to_point() && peer != op.peer)) continue;
-    Header &sent = headers->sent[static_cast<size_t>(peer)], &received = headers->received[static_cast<size_t>(peer)];
+    Header &sent = headers->sent[peer], &received = headers->received[peer];
     sent.signature = Signature::of(op, number, peer);
     call.copy(sent.call.data(), sent.call.size() - 1);
     if (op.kind != Kind::receive) round.sends.push_back({peer, bytes_of(sent), sizeof sent});
@@ -76,7 +76,7 @@ void check_first(Plan& plan, const Operation& op, const std::string& group, int6
   }
   round.finish = [headers, peers = round.receives, call, group, number, rank] {
     for (const Transfer& t : peers) {
-      const auto peer = static_cast<size_t>(t.peer);
+      const size_t peer = t.peer;
       const Header& theirs = headers->received[peer];
       if (headers->sent[peer].signature != theirs.signature.mirrored())
         fail(ExitCode::communication, disagreement(group, number, rank, call, t.peer, theirs.call.data()));

@@ -21,7 +21,7 @@ std::string to_note(const Standing& s) {
   return cat(note, "\n", s.text.substr(0, most_text));
 }
 
-Standing standing_from(std::string_view note) {
+Standing parse_standing(std::string_view note) {
   std::istringstream in{std::string(note)};
   Standing s;
   int kind = -1;

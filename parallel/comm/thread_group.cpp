@@ -17,8 +17,7 @@ using namespace std::chrono_literals;
 
 std::vector<int> nodes_of(const ThreadOptions& options, const Rendezvous& rendezvous) {
   std::vector<int> nodes;
-  for (int r : rendezvous.world_ranks())
-    nodes.push_back(options.node_of_rank.empty() ? 0 : options.node_of_rank[static_cast<size_t>(r)]);
+  for (int r : rendezvous.world_ranks()) nodes.push_back(options.node_of_rank.empty() ? 0 : options.node_of_rank[r]);
   return nodes;
 }
 
@@ -44,7 +43,7 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
   if (meter()->log().recording() && size() > 1) flight->describe(op.to_string(), crosses_nodes(op));
   const Event event = flight->event();
   const Rendezvous::Ticket ticket =
-      rendezvous_->take(rank_, op);  // the order is that of calls, whenever streams get there
+      rendezvous_->take(rank_, op);  // in the order of the calls, not the order in which streams arrive
   std::function<void()> arrive = [rendezvous = rendezvous_, rank = rank_, ticket, flight,
                                   op = std::move(op)]() mutable {
     rendezvous->arrive(ticket, rank, std::move(op), std::move(flight));
@@ -57,7 +56,7 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
   const Event before = stream.record();
   before.then([before, flight, arrive = std::move(arrive)] {
     try {
-      before.wait();  // already done: asks whether the work before us failed
+      before.wait();  // done already: rethrows a failure of the work before this operation
     } catch (...) {
       return flight->complete(0, std::current_exception());
     }
@@ -70,7 +69,7 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
 void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const ThreadOptions& options) {
   require(options.node_of_rank.empty() || options.node_of_rank.size() == static_cast<size_t>(n), "[with_ranks] ", n,
           " ranks on ", options.node_of_rank.size(), " nodes");
-  std::vector<int> everybody(static_cast<size_t>(n));
+  std::vector<int> everybody(n);
   std::iota(everybody.begin(), everybody.end(), 0);
   const auto rendezvous = std::make_shared<Rendezvous>("world", everybody);
   std::optional<DelayLine> delays;
@@ -94,7 +93,7 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
     }
     const auto leave = [rendezvous, rank] { rendezvous->leave(rank); };
     if (delays)
-      delays->after(options.jitter.max_delay + 1us, leave);  // what this rank still has to do comes first
+      delays->after(options.jitter.max_delay + 1us, leave);  // after all remaining operations of this rank
     else
       leave();
     std::lock_guard lock(mutex);

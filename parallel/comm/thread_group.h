@@ -12,18 +12,19 @@ class Rendezvous;
 
 struct ThreadOptions {
   std::vector<int> node_of_rank{};  // empty: one node
-  Jitter jitter{};                  // operations arrive late: those of different channels are done in another order
-  double watchdog_seconds = 0;      // ranks that wait this long for others throw Error(communication); 0: for ever
+  Jitter jitter{};                  // delays of operations; operations of different channels then run in another order
+  double watchdog_seconds = 0;      // wait after which a rank throws Error(communication); 0: never
 };
 
 /// State shared by the groups of one world.
 struct ThreadWorld {
   const ThreadOptions& options;
-  DelayLine* delays;  // null: no jitter
+  DelayLine* delays;  // null: no delays
 };
 
-/// Operations are done by the rank that arrives last, in rank order, and checked against each other: ranks that call
-/// different operations, or with sizes that do not match, all get Error(communication) naming both.
+/// Group whose ranks are threads. The rank that arrives last executes the operation, in rank order, and checks the
+/// ranks' calls against each other. If ranks call different operations, or with sizes that do not match, all of them
+/// get an Error(communication) that names both calls.
 class ThreadGroup final : public ProcessGroup {
  public:
   ThreadGroup(ThreadWorld world, std::shared_ptr<Rendezvous> rendezvous, int rank, TrafficClass traffic,
@@ -42,8 +43,8 @@ class ThreadGroup final : public ProcessGroup {
   mutable int64_t splits_ = 0;
 };
 
-/// Runs `body` as `n` ranks. When a rank throws, or ends while others still need it, operations of the others throw
-/// Error(peer_lost) instead of hanging; the first failure is rethrown once all have ended.
+/// Runs `body` as `n` ranks. If a rank throws, or ends while other ranks still need it, their operations throw
+/// Error(peer_lost) instead of hanging. Rethrows the first failure once all ranks have ended.
 void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const ThreadOptions& options = {});
 
 }  // namespace hexad::comm

@@ -15,14 +15,14 @@ using base::Error;
 using base::ExitCode;
 using namespace std::chrono_literals;
 
-// While no rank does anything with messages, one that does not wait for any is not waited for longer than this.
+// Longest time without any request or delivery in which the network waits for ranks that are not blocked.
 constexpr auto patience = 2s;
-// Number of moves in one order of wires.
+// Number of moves after which the order of the wires changes.
 constexpr uint64_t moves_in_order = 32;
 
 }  // namespace
 
-// One rank's side.
+// Transport of one rank.
 class ThreadNetwork::Endpoint final : public Transport {
  public:
   Endpoint(std::shared_ptr<ThreadNetwork> network, int rank) : network_(std::move(network)) {
@@ -31,8 +31,7 @@ class ThreadNetwork::Endpoint final : public Transport {
     for (int node = 0; node <= *std::max_element(nodes.begin(), nodes.end()); ++node)
       topology_.node_names.push_back(cat("node", node));
     topology_.takes_cards = network_->options_.takes_cards;
-    topology_.local_rank =
-        static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, nodes[static_cast<size_t>(rank)]));
+    topology_.local_rank = static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, nodes[rank]));
   }
   ~Endpoint() override { network_->leave(topology_.rank); }
 
@@ -98,7 +97,7 @@ void ThreadNetwork::send(int rank, int to, int tag, Send message) {
     const base::Philox random(*options_.adversary, base::Purpose::jitter, "read at once", static_cast<uint64_t>(rank));
     if (random.below(at(rank).sent++, 2) == 0) {
       message.copy.assign(message.data, message.data + message.bytes);
-      message.data = message.copy.data();  // stays where it is when the message is moved
+      message.data = message.copy.data();  // the data do not move with the message
       message.done = message.may_be_copied;
       if (message.done) tell(rank, {.token = message.token});
     }
@@ -112,8 +111,8 @@ void ThreadNetwork::send(int rank, int to, int tag, Send message) {
 void ThreadNetwork::receive(int rank, int from, int tag, Receive message) {
   std::lock_guard lock(mutex_);
   if (failed_) std::rethrow_exception(failed_);
-  constexpr int nan = 0xff;  // all ones: in every floating dtype
-  if (options_.adversary && message.bytes > 0) std::memset(message.data, nan, static_cast<size_t>(message.bytes));
+  constexpr int nan = 0xff;  // all bits set: a NaN in every floating dtype
+  if (options_.adversary && message.bytes > 0) std::memset(message.data, nan, message.bytes);
   const Key key{from, rank, tag};
   Wire& wire = wires_[key];
   wire.receives.push_back(message);
@@ -134,7 +133,7 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
     wire.sends.pop_front();
     wire.receives.pop_front();
     if (const int64_t bytes = std::min(sent.bytes, received.bytes); bytes > 0)
-      std::memcpy(received.data, sent.data, static_cast<size_t>(bytes));
+      std::memcpy(received.data, sent.data, bytes);
     if (!sent.done) tell(from, {.token = sent.token});
     Transport::Done arrived{.token = received.token};
     if (sent.bytes != received.bytes)
@@ -144,7 +143,7 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
   }
 }
 
-// Messages that the other side will never ask for.
+// Fails messages that the other side will never request.
 void ThreadNetwork::give_up(const Key& key, Wire& wire) {
   const auto [from, to, tag] = key;
   const auto ended = [&](int rank, int other, uint64_t token) {
@@ -161,11 +160,11 @@ void ThreadNetwork::give_up(const Key& key, Wire& wire) {
   }
 }
 
-bool ThreadNetwork::all_stand_still() const {
+bool ThreadNetwork::all_ranks_blocked() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.gone || (r.waits && r.done.empty()); });
 }
 
-void ThreadNetwork::move_one_wire() {
+void ThreadNetwork::deliver_next() {
   const base::Philox random(*options_.adversary, base::Purpose::jitter, "wires", moves_ / moves_in_order);
   const auto place = [&](const Key& key) {
     const auto [from, to, tag] = key;
@@ -186,11 +185,11 @@ void ThreadNetwork::poll(int rank, bool program_waits, std::vector<Transport::Do
   if (failed_) std::rethrow_exception(failed_);
   Rank& me = at(rank);
   me.waits = program_waits;
-  if (options_.adversary && (all_stand_still() || Clock::now() > changed_ + patience)) move_one_wire();
+  if (options_.adversary && (all_ranks_blocked() || Clock::now() > changed_ + patience)) deliver_next();
   if (me.done.empty()) return;
   done.insert(done.end(), std::make_move_iterator(me.done.begin()), std::make_move_iterator(me.done.end()));
   me.done.clear();
-  me.waits = false;  // until it asks again
+  me.waits = false;  // until the next poll()
 }
 
 std::vector<Transport::Pending> ThreadNetwork::pending(int rank, uint64_t token) {
@@ -225,7 +224,7 @@ void ThreadNetwork::leave(int rank) {
   at(rank).wake = nullptr;
   for (auto& [key, wire] : wires_) {
     const auto [from, to, tag] = key;
-    // Its memory may be gone, too: what has been copied out of it stays.
+    // The memory of the rank that leaves may be freed, too. Messages already copied from it stay.
     if (from == rank) std::erase_if(wire.sends, [](const Send& s) { return !s.done; });
     if (to == rank) wire.receives.clear();
     if (from == rank || to == rank) give_up(key, wire);

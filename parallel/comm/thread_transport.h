@@ -1,4 +1,4 @@
-// Messages between ranks that are threads of one process, with an engine each: what MPI would carry, without MPI.
+// Messages between ranks that are threads of one process, each with an engine. Replaces MPI.
 #pragma once
 
 #include <chrono>
@@ -16,25 +16,29 @@
 
 namespace hexad::comm {
 
-/// Shared by its ranks. Thread-safe; nobody blocks in it. A message goes from the sender's memory to the receiver's in
-/// one copy, once both have asked for it.
+/// State shared by the ranks. Thread-safe; no rank blocks in it. A message is copied once, from the sender's memory to
+/// the receiver's, once both ranks have requested it.
 ///
-/// With an adversary it does what Transport allows and a kind network seldom does, so that who uses a buffer too early
-/// is found, not with luck but always. Nothing moves until the programs of all ranks stand still: data are read and
-/// delivered as late as can be. Then one wire (from, to, tag) delivers all it has: its messages overtake those of
-/// other wires, in an order that the seed decides. Buffers that wait for a message hold NaNs. Of every second message
-/// the data are read at once, and later changes are lost. So what programs do between two waits decides alone when a
-/// message arrives, not the speed of anything, as long as no rank computes for two seconds without asking for one.
+/// With an adversary, the network does everything that Transport allows but networks seldom do. So code that uses a
+/// buffer too early fails always, not only by chance:
+/// - Nothing moves until the programs of all ranks are blocked. So data are read and delivered as late as possible.
+/// - Then one wire (from, to, tag) delivers all its messages. These overtake messages of other wires, in an order
+///   that the seed decides.
+/// - Buffers that wait for a message hold NaNs.
+/// - The data of every second message are read immediately, and later changes are lost.
+///
+/// So the time of a message depends only on the work of programs between two waits, not on any speed. The exception is
+/// a rank that computes for two seconds without requesting a message.
 class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
  public:
   struct Options {
-    std::vector<int> node_of_rank;           // of as many as there are ranks
+    std::vector<int> node_of_rank;           // one entry per rank
     std::optional<uint64_t> adversary = {};  // seed
-    bool takes_cards = false;                // Topology's
+    bool takes_cards = false;                // value of Topology::takes_cards
   };
   explicit ThreadNetwork(Options options);
-  /// Call it once for every rank. A rank has left when its transport is destroyed: messages that need it then fail with
-  /// Error(peer_lost), as all do after abort().
+  /// Returns the transport of a rank. Call it once for every rank. A rank leaves when its transport is destroyed.
+  /// Messages that need this rank then fail with Error(peer_lost), as all messages do after abort().
   std::unique_ptr<Transport> connect(int rank);
   /// Makes all later requests to the network fail with `reason`; only the first reason counts.
   void fail(std::exception_ptr reason);
@@ -46,8 +50,8 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
     const std::byte* data;
     int64_t bytes;
     bool may_be_copied;
-    bool done = false;              // the sender has been told
-    std::vector<std::byte> copy{};  // of data that were read at once
+    bool done = false;              // true once the sender has been notified
+    std::vector<std::byte> copy{};  // copy of data that were read immediately
   };
   struct Receive {
     uint64_t token;
@@ -61,11 +65,11 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   };
   using Key = std::tuple<int, int, int>;  // from, to, tag
   struct Rank {
-    std::vector<Transport::Done> done;  // that it has not been told yet
+    std::vector<Transport::Done> done;  // completions not yet reported to the rank
     std::vector<Transport::Note> notes;
     std::function<void()> wake;
     bool waits = false, gone = false;
-    uint64_t sent = 0;  // messages
+    uint64_t sent = 0;  // number of messages
   };
   using Clock = std::chrono::steady_clock;
 
@@ -74,26 +78,26 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   void wake_with(int rank, std::function<void()> wake);
   void poll(int rank, bool program_waits, std::vector<Transport::Done>& done);
   std::vector<Transport::Pending> pending(int rank, uint64_t token);
-  // Also after a failure, of which they tell.
+  // These also work after a failure, because notes report it.
   void send_note(int to, Transport::Note note);
   void take_notes(int rank, std::vector<Transport::Note>& notes);
   void leave(int rank);
 
-  // All under the mutex:
-  Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+  // The mutex is held in all of these:
+  Rank& at(int rank) { return ranks_[rank]; }
   void tell(int rank, Transport::Done done);
   void changed(const Key& key, Wire& wire);
   void deliver(const Key& key, Wire& wire);
   void give_up(const Key& key, Wire& wire);
-  bool all_stand_still() const;
-  void move_one_wire();
+  bool all_ranks_blocked() const;
+  void deliver_next();
 
   const Options options_;
   std::mutex mutex_;
   std::vector<Rank> ranks_;
   std::map<Key, Wire> wires_;
   uint64_t moves_ = 0;
-  Clock::time_point changed_ = Clock::now();  // when the last message was asked for or delivered
+  Clock::time_point changed_ = Clock::now();  // time of the last request or delivery of a message
   std::exception_ptr failed_;
 };
 

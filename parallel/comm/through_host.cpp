@@ -9,7 +9,7 @@ using device::DeviceContext;
 using device::Lane;
 using Kind = Operation::Kind;
 
-// Tensors that leave this rank's device, and those that come to it.
+// True for tensors that leave this rank's device or arrive on it.
 struct Directions {
   bool in_leaves, out_leaves, out_arrives;
 };
@@ -21,19 +21,19 @@ Directions directions_of(const Operation& op, int rank) {
           .out_arrives = op.out.defined() && !root};
 }
 
-// Completes an event when what arrived on the host is on its way to the device.
+// Completes an event once the copy of the received data from the host to the device is launched.
 struct Return {
   Tensor from, to;  // undefined: nothing arrives
   DeviceContext* context;
-  std::shared_ptr<DeviceContext::Life> life;  // of the context: others may come to the operation when it is gone
+  std::shared_ptr<DeviceContext::Life> life;  // life of the context, which may end before the operation does
   std::shared_ptr<Event::State> state;
-  std::vector<std::shared_ptr<const void>> owners;  // of what was staged
+  std::vector<std::shared_ptr<const void>> owners;  // owners of the staged memory
 
   void operator()(const Event& arrived) {
     std::shared_ptr<const device::DeviceMark> copied;
     std::exception_ptr error;
     try {
-      arrived.wait();  // it is done: only its error is of interest
+      arrived.wait();  // done already: only its error matters
       const auto bring_back = [&] {
         to.copy_from(from, context->stream(Lane::copy));
         copied = context->stream(Lane::copy).record().launched();
@@ -42,10 +42,10 @@ struct Return {
         fail(ExitCode::communication, "the device of a collective's result is gone");
     } catch (...) {
       error = std::current_exception();
-      static_cast<void>(new auto(std::move(owners)));  // for ever: who moves the bytes may still write there
+      static_cast<void>(new auto(std::move(owners)));  // never freed: the transport may still write to it
     }
     owners.clear();
-    from = to = {};  // before anyone goes on: who is then the sole owner of the result may write into it
+    from = to = {};  // before waiters resume: the sole owner of the result may then write to it
     device::complete(state, error, copied);
   }
 };
@@ -81,7 +81,7 @@ Event through_host(Operation op, int rank, const StartOnHost& start, Stream& str
               .state = Event::make_state(),
               .owners = std::move(owners)};
   const Event done(back.state);
-  if (op.in.defined()) done.keep(op.in.storage());  // until it has been read
+  if (op.in.defined()) done.keep(op.in.storage());  // kept until it has been read
   const Event arrived = start(std::move(on_host), host);
   device::on_wait(back.state, [arrived] { arrived.expect(); });
   arrived.then([back, arrived]() mutable { back(arrived); });

@@ -1,4 +1,4 @@
-// Collectives on tensors of a device by groups that move host memory only.
+// Collectives on device tensors by groups that move only host memory.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ using device::Stream;
 /// Starts a collective on host memory once the work so far on a host's stream is done.
 using StartOnHost = std::function<Event(Operation on_host, Stream& stream)>;
 
-/// `op` with tensors as large where those who move the bytes reach them, and what holds these.
+/// `op` on tensors of the same size in memory that the transport can access, and the owners of that memory.
 struct Staged {
   Operation op;
   std::vector<std::shared_ptr<const void>> owners{};
@@ -24,10 +24,9 @@ struct Staged {
 using Stage = std::function<Staged(const Operation& op)>;
 Staged in_pinned_memory(const Operation& op);
 
-/// `op` of rank `rank` on tensors of the device that `stream` belongs to. What is sent is copied to what `stage` gives
-/// by `stream`, and what arrives is copied back by the copy lane: the event is the host's first and, where something
-/// arrives, a mark of that lane afterwards. The caller waits for nothing, but for `stream` in a barrier, which has no
-/// tensors.
+/// Executes `op` of rank `rank` on tensors of the device of `stream`. `stream` copies the tensors to send to the memory
+/// from `stage`. The copy lane copies received tensors back. The returned event is the host's. If tensors arrive, it is
+/// afterwards a mark of the copy lane. The caller waits only in a barrier, which has no tensors: it waits for `stream`.
 Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream,
                    const Stage& stage = in_pinned_memory);
 

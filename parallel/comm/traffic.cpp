@@ -1,5 +1,6 @@
 #include "parallel/comm/traffic.h"
 #include "framework/base/clock.h"
+#include "framework/base/ordinal.h"
 
 #include <utility>
 
@@ -8,13 +9,13 @@ using base::now;
 
 std::string_view name_of(TrafficClass traffic) {
   constexpr std::string_view names[] = {"control", "tp", "ep", "pp", "cp", "dp"};
-  return names[static_cast<size_t>(traffic)];
+  return names[base::ordinal(traffic)];
 }
 
 void TrafficMeter::count(TrafficClass traffic, Span Account::*member, int change, int64_t bytes) {
   const double time = now();
   std::lock_guard lock(mutex_);
-  Account& account = accounts_[static_cast<size_t>(traffic)];
+  Account& account = accounts_[base::ordinal(traffic)];
   account.bytes += bytes;
   Span& span = account.*member;
   if (span.open == 0) span.since = time;
@@ -24,7 +25,7 @@ void TrafficMeter::count(TrafficClass traffic, Span Account::*member, int change
 
 void TrafficMeter::flew(TrafficClass traffic, double seconds, int64_t bytes) {
   std::lock_guard lock(mutex_);
-  Account& account = accounts_[static_cast<size_t>(traffic)];
+  Account& account = accounts_[base::ordinal(traffic)];
   account.bytes += bytes;
   account.flying.seconds += seconds;
 }
@@ -36,14 +37,14 @@ TrafficStats TrafficMeter::take(TrafficClass traffic) {
     return std::exchange(span.seconds, 0.0);
   };
   std::lock_guard lock(mutex_);
-  Account& account = accounts_[static_cast<size_t>(traffic)];
+  Account& account = accounts_[base::ordinal(traffic)];
   return {std::exchange(account.bytes, 0), take_span(account.flying), take_span(account.waited)};
 }
 
 std::shared_ptr<Flight> Flight::make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                      std::function<void()> waited) {
   std::shared_ptr<Flight> flight(new Flight(std::move(meter), traffic));
-  // The state owns the hook and the flight owns the state: a strong reference here would be a cycle.
+  // The state owns the hook and the flight owns the state, so a strong reference here would be a cycle.
   device::on_wait(flight->state_, [weak = std::weak_ptr(flight), waited = std::move(waited)] {
     if (const auto self = weak.lock()) self->wait_begins();
     if (waited) waited();

@@ -1,4 +1,4 @@
-// Accounts of what groups send: bytes, time in flight and time waited for, by class of traffic.
+// Accounts of the traffic of groups, by class: bytes, time in flight and time blocked on it.
 #pragma once
 
 #include <array>
@@ -15,38 +15,39 @@ namespace hexad::comm {
 
 using device::Event;
 
-/// The priority of a communicator inside its class. Operations of one communicator keep their order, so what is needed
-/// sooner than the rest of its class has a communicator of its own (ProcessGroup::urgent).
+/// Priority of a communicator inside its class. Operations of one communicator keep their order. So operations that are
+/// needed sooner than the rest of their class use a communicator of their own (ProcessGroup::urgent).
 enum class Urgency : uint8_t { urgent, ordinary };
 
-/// Order of the operations that may start. The same on all ranks: lower classes give way while higher ones move, and
-/// ranks must agree on which give way.
+/// Order of the operations that may start. Lower classes give way while higher classes move. All ranks must have the
+/// same priorities, because they must agree on the classes that give way.
 struct Priorities {
-  /// Priority of each class: the smallest goes first, equal ones as they come.
+  /// Priority of each class: the smallest value goes first, equal ones in the order of arrival.
   std::array<int, traffic_class_count> of_class{0, 1, 2, 3, 4, 5};
-  /// Operations that a thread waits for precede all classes, and urgent ones the rest of their class.
+  /// True if operations that a thread waits for precede all classes, and urgent operations the rest of their class.
   bool by_need = true;
 
-  /// First come, first served: what MoNTA's order is compared with.
+  /// Returns the order first come, first served, which is compared with MoNTA's.
   static Priorities by_arrival() { return {.of_class = {}, .by_need = false}; }
 };
 
-/// Traffic of one class since the last time it was taken.
+/// Traffic of one class since the last TrafficMeter::take().
 struct TrafficStats {
-  int64_t bytes = 0;           // sent by this rank to others
+  int64_t bytes = 0;           // sent by this rank to other ranks
   double seconds = 0;          // in which at least one operation was in flight
-  double exposed_seconds = 0;  // in which a thread of this rank was blocked waiting for one
+  double exposed_seconds = 0;  // in which a thread of this rank was blocked on an operation
 };
 
-/// One per rank, shared by its groups. Thread-safe.
+/// Counts the traffic of one rank; its groups share it. Thread-safe.
 class TrafficMeter {
  public:
-  /// Returns the traffic since the last call; operations still in flight count up to now.
+  /// Returns the traffic since the last call. Operations still in flight count up to now.
   TrafficStats take(TrafficClass traffic);
 
   void flight_begins(TrafficClass traffic) { count(traffic, &Account::flying, +1, 0); }
   void flight_ends(TrafficClass traffic, int64_t bytes) { count(traffic, &Account::flying, -1, bytes); }
-  /// Adds an operation that a device has done in `seconds`. Where several overlapped there, the time of each counts.
+  /// Adds an operation that a device has executed in `seconds`. If several operations overlapped there, the time of
+  /// each one counts.
   void flew(TrafficClass traffic, double seconds, int64_t bytes);
   void wait_begins(TrafficClass traffic) { count(traffic, &Account::waited, +1, 0); }
   void wait_ends(TrafficClass traffic) { count(traffic, &Account::waited, -1, 0); }
@@ -54,7 +55,7 @@ class TrafficMeter {
   TrafficLog& log() { return log_; }
 
  private:
-  // Time counts once however many operations share it.
+  // Time counts once, for any number of operations that share it.
   struct Span {
     int open = 0;
     double since = 0, seconds = 0;
@@ -70,18 +71,21 @@ class TrafficMeter {
   TrafficLog log_;
 };
 
-/// One operation on its way: its event and its entries in the meter. Shared by those who complete it and wait for it.
+/// One operation in flight: its event and its entries in the meter. Shared by the threads that complete it or wait for
+/// it.
 class Flight {
  public:
-  /// `waited` (may be null) is called once, by a thread that is about to block until the operation is done.
+  /// Makes a flight. `waited` (may be null) is called once, by a thread that is about to block until the operation is
+  /// done.
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);
   Event event() const { return Event(state_); }
-  /// Has the meter's log note this operation. Called by the one who made the flight, before others know it.
+  /// Makes the meter's log record this operation. The creator of the flight calls it before it shares the flight.
   void describe(std::string what, bool crosses_nodes);
-  /// The time in flight starts here, not where the operation was requested.
+  /// Starts the time in flight. The time before, since the request, does not count.
   void begin();
-  /// `bytes` were sent to others; `error` (may be null) is rethrown to those who wait. Later calls change nothing.
+  /// Completes the operation. `bytes` were sent to other ranks. `error` (may be null) is rethrown to waiting threads.
+  /// Later calls change nothing.
   void complete(int64_t bytes, std::exception_ptr error = nullptr);
 
  private:
@@ -93,7 +97,7 @@ class Flight {
   std::shared_ptr<Event::State> state_ = Event::make_state();
   std::mutex mutex_;
   bool begun_ = false, waited_ = false, done_ = false;
-  std::unique_ptr<TrafficRecord> record_;  // null: nobody asked for it
+  std::unique_ptr<TrafficRecord> record_;  // null: the log does not record the operation
 };
 
 }  // namespace hexad::comm

@@ -1,4 +1,4 @@
-// The operations of a rank's groups, one by one: for traces.
+// Log of single operations of a rank's groups, for traces.
 #pragma once
 
 #include <atomic>
@@ -17,23 +17,23 @@ struct TrafficRecord {
   TrafficClass traffic = TrafficClass::control;
   std::string what = {};       // "all_reduce of f32 [128]"
   bool crosses_nodes = false;  // between ranks of several nodes
-  int64_t bytes = 0;           // sent by this rank to others
+  int64_t bytes = 0;           // sent by this rank to other ranks
   double begin = 0, end = 0;   // in flight
-  double waited_from = 0;      // from then on the rank's thread was blocked; 0: it was not
+  double waited_from = 0;      // time from which the rank's thread was blocked; 0: never
 };
 
-/// One per rank, shared by its groups. Records nothing until start(). Thread-safe.
+/// Log of one rank; its groups share it. Records nothing until start(). Thread-safe.
 class TrafficLog {
  public:
   bool recording() const { return recording_.load(std::memory_order_relaxed); }
-  /// The caller is the rank's thread: what it waits for is noted, what other threads wait for is not.
+  /// Starts recording. The calling thread is the rank's thread: only its waits are recorded.
   void start();
-  /// The operations that have ended since, in the order of their ends.
+  /// Stops recording. Returns the operations that have ended since start(), in the order of their ends.
   std::vector<TrafficRecord> stop();
 
   /// True on the thread that called start().
   bool on_rank_thread() const;
-  /// Does nothing unless the log records.
+  /// Adds a record if the log is recording.
   void add(TrafficRecord record);
 
  private:

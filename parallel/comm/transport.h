@@ -16,12 +16,12 @@ struct Topology {
   int rank = 0, size = 1;
   std::vector<int> node_of_rank{0};  // indices into node_names
   std::vector<std::string> node_names{""};
-  int local_rank = 0;  // among the ranks of this node
+  int local_rank = 0;  // number of this rank among the ranks of its node
   std::vector<int64_t> pid_of_rank{};
-  bool takes_cards = false;  // messages of all ranks may lie in memory of NVIDIA's cards, as cudaMalloc gives it
+  bool takes_cards = false;  // messages of all ranks may be in memory of NVIDIA cards allocated by cudaMalloc
 };
 
-/// "rank 2 (host a, pid 3142)", as far as it is known.
+/// Returns "rank 2 (host a, pid 3142)", as far as the parts are known.
 std::string name_of(const Topology& topology, int rank);
 
 class Transport {
@@ -30,42 +30,43 @@ class Transport {
   virtual const Topology& topology() const = 0;
   virtual int largest_tag() const = 0;
 
-  /// Condition under which a send counts as done. copied: its data may be overwritten; taken: the receiver has asked
-  /// for it, too.
+  /// Condition under which a send counts as done. copied: its data may be overwritten; taken: the receiver has also
+  /// requested it.
   enum class SendDone : uint8_t { copied, taken };
-  /// Messages of one pair of ranks and one tag arrive in the order they were started. `token` comes back from poll().
+  /// Starts a message. Messages of one pair of ranks and one tag arrive in the order in which they started. poll()
+  /// returns `token`.
   virtual void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) = 0;
   virtual void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) = 0;
   struct Done {
     uint64_t token;
-    std::string error{};                                  // empty: arrived
+    std::string error{};                                  // empty: the message has arrived
     base::ExitCode code = base::ExitCode::communication;  // of the error
   };
-  /// Called before every poll(): whether the program of this rank is blocked until some message arrives. For networks
-  /// that deliver at the worst moment.
+  /// Tells the transport if the program of this rank is blocked until a message arrives. Called before every poll().
+  /// For networks that deliver at the worst moment.
   virtual void program_waits(bool) {}
-  /// Asks for a call of `wake`, from any thread, whenever poll() has something new to do or say. False: this transport
-  /// cannot tell and must be polled.
+  /// Registers `wake`, to be called from any thread whenever poll() has new work or completions. Returns false if this
+  /// transport cannot tell, and must be polled.
   virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
-  /// Moves messages along and says which have been completed since the last call.
+  /// Advances the messages. Appends the messages completed since the last call.
   virtual void poll(std::vector<Done>& done) = 0;
   struct Pending {
     int peer;
     bool receive;
   };
-  /// Messages with this token that are not completed: for the report of a hang.
+  /// Returns the messages with this token that are not complete, for the report of a hang.
   virtual std::vector<Pending> pending(uint64_t token) const = 0;
-  /// A short text from one engine to another, which travels whatever state the messages are in. Sending does not wait;
-  /// notes of one rank to another keep their order.
+  /// A short text from one engine to another. It is delivered in any state of the messages. Sending does not wait.
+  /// Notes from one rank to another keep their order.
   struct Note {
     int from;
-    std::string text;  // at most longest_note bytes; the rest is cut off
+    std::string text;  // at most longest_note bytes; the rest is dropped
   };
   static constexpr size_t longest_note = 2048;
   virtual void send_note(int to, const std::string& text) = 0;
-  /// Appends those that have come since the last call.
+  /// Appends the notes received since the last call.
   virtual void take_notes(std::vector<Note>& notes) = 0;
-  /// Ends every rank of the job with `code`; may not return.
+  /// Ends every rank of the job with `code`. May not return.
   virtual void abort(int code) = 0;
 };
 

@@ -31,7 +31,8 @@ Topology alone() {
 }  // namespace
 
 int announced_world_size() {
-  // Open MPI's mpirun; other process managers; a step of srun (a batch script itself is no step).
+  // Variables of Open MPI's mpirun, of other process managers, and of a step of srun (a batch script itself is no
+  // step).
   const char* first = started_by_srun() ? "SLURM_STEP_NUM_TASKS" : "OMPI_COMM_WORLD_SIZE";
   for (const char* name : {first, "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const char* text = std::getenv(name);
@@ -74,9 +75,7 @@ World::~World() {
   abort_job(ExitCode::communication);
 }
 
-const std::string& World::node_name() const {
-  return topology_.node_names[static_cast<size_t>(topology_.node_of_rank[static_cast<size_t>(rank())])];
-}
+const std::string& World::node_name() const { return topology_.node_names[topology_.node_of_rank[rank()]]; }
 
 void World::set_guards(const Guards& guards) {
   if (engine_) engine_->set_guards(guards);

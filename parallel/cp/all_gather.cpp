@@ -1,7 +1,7 @@
-// Every rank gets the keys and values of the whole sequences first (Llama 3, section 3.3.2). Backward gathers them
+// Every rank first gets the keys and values of the whole sequences (Llama 3, section 3.3.2). Backward gathers them
 // again instead of keeping them.
 #include "parallel/cp/kinds.h"
-#include "parallel/cp/rows.h"
+#include "parallel/cp/sequence_rows.h"
 
 namespace hexad::cp {
 
@@ -54,7 +54,7 @@ Half half(int which, const ContextAttention& c) {
   return h;
 }
 
-// This rank's rows of the sum over the ranks.
+// Returns this rank's rows of the sum over the ranks.
 InFlight reduce_rows(const Tensor& whole, const ContextAttention& c, Stream& stream) {
   const Tensor rows = in_rank_order(whole, c.split, stream);
   const Tensor sum = Tensor::empty({c.split.rows(), whole.dim(1), whole.dim(2)}, whole.dtype(), whole.device(),
@@ -76,8 +76,15 @@ void all_gather_backward(Backward& b, const Tensor& dout, const Saved& saved, co
     const Tensor dk_part = Tensor::like(whole.k), dv_part = Tensor::like(whole.v);
     for (int i = 0; i < c.split.halves(); ++i) {
       const Half h = half(i, c);
-      table.attention.backward(b.stream, h.of(dq), dk_part, dv_part, h.of(dout), h.of(out), h.of(log_sum_exp), h.of(q),
-                               whole.k, whole.v, h.first, h.last, h.shape);
+      table.attention.backward(b.stream, {h.of(dq), dk_part, dv_part}, h.of(dout),
+                               {.out = h.of(out),
+                                .log_sum_exp = h.of(log_sum_exp),
+                                .q = h.of(q),
+                                .k = whole.k,
+                                .v = whole.v,
+                                .first = h.first,
+                                .last = h.last},
+                               h.shape);
       table.pointwise.axpy(b.stream, dk, 1, dk_part);
       table.pointwise.axpy(b.stream, dv, 1, dv_part);
     }

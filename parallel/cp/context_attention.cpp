@@ -62,7 +62,7 @@ ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int6
                 sum_row = size * size_of(accumulator_dtype(dtype));
   const int64_t rows = split.rows(), keys = 2 * rows * key_heads;  // rows of keys and values
   switch (kind) {
-    case ContextKind::ring:  // gradients make one step more than keys and values: home
+    case ContextKind::ring:  // gradients make one step more than keys and values, to return to their owner
       return {others * keys * row, others * keys * row + (others ? split.ranks * keys * sum_row : 0)};
     case ContextKind::all_gather:
       return {others * keys * row, others * keys * (row + sum_row)};

@@ -1,4 +1,4 @@
-// Methods by which ranks that share a sequence attend to each other's tokens.
+// Methods of attention between the tokens of ranks that share a sequence.
 #pragma once
 
 #include <array>
@@ -8,9 +8,9 @@
 
 namespace hexad::cp {
 
-/// ring: keys and values travel around while attention is computed (Liu et al. 2023). all_gather: everybody gets all of
-/// them first (Llama 3, section 3.3.2). ulysses: heads for tokens by all-to-all, then plain attention (Jacobs et al.
-/// 2023).
+/// Kind of context attention. ring: keys and values circulate while attention is computed (Liu et al. 2023).
+/// all_gather: every rank first gets all keys and values (Llama 3, section 3.3.2). ulysses: an all-to-all exchanges
+/// tokens for heads, then attention is plain (Jacobs et al. 2023).
 enum class ContextKind : uint8_t { ring, all_gather, ulysses };
 constexpr auto enum_names(ContextKind) {
   return std::to_array<std::pair<ContextKind, std::string_view>>(

@@ -30,7 +30,7 @@ std::vector<ContextSplit::Run> ContextSplit::runs(int of) const {
 
 std::vector<int64_t> ContextSplit::tokens(int of) const {
   std::vector<int64_t> tokens;
-  tokens.reserve(static_cast<size_t>(rows()));
+  tokens.reserve(rows());
   for (const Run& run : runs(of))
     for (int64_t i = 0; i < chunk_length(); ++i) tokens.push_back(run.token + i);
   return tokens;
@@ -40,8 +40,8 @@ std::vector<int32_t> ContextSplit::cut(std::span<const int32_t> whole) const {
   require(static_cast<int64_t>(whole.size()) == sequences * length, "[cp] ", whole.size(), " entries for ", sequences,
           " sequences of ", length, " tokens");
   std::vector<int32_t> mine;
-  mine.reserve(static_cast<size_t>(rows()));
-  for (int64_t token : tokens()) mine.push_back(whole[static_cast<size_t>(token)]);
+  mine.reserve(rows());
+  for (int64_t token : tokens()) mine.push_back(whole[token]);
   return mine;
 }
 

@@ -1,4 +1,5 @@
-// The ways to compute context attention, each in the file of its name. Arguments are checked; there are several ranks.
+// Implementations of context attention, each in the file of its name. Arguments have been checked, and there are
+// several ranks.
 #pragma once
 
 #include "parallel/cp/context_attention.h"

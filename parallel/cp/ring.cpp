@@ -1,9 +1,9 @@
-// Ring attention (Liu et al. 2023): at every step keys and values move on to the next rank while they are used here.
+// Ring attention (Liu et al. 2023): at every step keys and values move to the next rank while this rank uses them.
 #include <utility>
 
-#include "parallel/cp/blocks.h"
+#include "parallel/cp/attention_blocks.h"
 #include "parallel/cp/kinds.h"
-#include "parallel/cp/rows.h"
+#include "parallel/cp/sequence_rows.h"
 
 namespace hexad::cp {
 
@@ -28,19 +28,19 @@ class TravellingBlock {
   Tensor values() const { return part(present_, 1); }
   const Tensor& present() const { return present_; }
 
-  /// Starts to move the present block on; it may still be read.
+  /// Starts to send the present block to the next rank; it may still be read.
   void depart() {
     sent_ = group_.send(present_, (group_.rank() + 1) % group_.size(), stream_);
     arrived_ = group_.receive(next_, (group_.rank() + group_.size() - 1) % group_.size(), stream_);
   }
-  /// The next block becomes the present one.
+  /// Makes the next block the present block.
   void arrive() {
     stream_.wait(sent_);
     stream_.wait(arrived_);
     std::swap(present_, next_);
   }
 
-  /// Keys (0) or values (1) of a block.
+  /// Returns the keys (0) or values (1) of a block.
   static Tensor part(const Tensor& block, int which) {
     return block.slice(0, which, which + 1).reshape({block.dim(1), block.dim(2), block.dim(3)});
   }
@@ -52,8 +52,8 @@ class TravellingBlock {
   device::Event sent_, arrived_;
 };
 
-// Gradients of keys and values follow their block one step behind: those that earlier ranks computed arrive while this
-// rank computes its own, and leave while it computes the next. After as many steps as there are ranks they are home.
+// Gradients of keys and values follow their block one step behind. Gradients from earlier ranks arrive while this rank
+// computes its own; they leave while this rank computes the next. They reach their owner after one step per rank.
 class TravellingGradient {
  public:
   TravellingGradient(const Tensor& block, const comm::ProcessGroup& group, Stream& stream)
@@ -67,18 +67,19 @@ class TravellingGradient {
   Tensor dk() const { return TravellingBlock::part(mine_, 0); }
   Tensor dv() const { return TravellingBlock::part(mine_, 1); }
 
-  /// Adds what has arrived for the present block (nothing yet at the first step) and sends the sum on.
+  /// Adds the gradient that has arrived for the present block (none at the first step) and sends the sum to the next
+  /// rank.
   void pass_on() {
     if (steps_++ > 0) {
       stream_.wait(arrived_);
       pointwise_.axpy(stream_, mine_, 1, arriving_);
-      stream_.wait(left_);  // of the step before: its buffer is free
+      stream_.wait(left_);  // the send of the previous step: its buffer is free
     }
     std::swap(mine_, leaving_);
     left_ = group_.send(leaving_, (group_.rank() + 1) % group_.size(), stream_);
     arrived_ = group_.receive(arriving_, (group_.rank() + group_.size() - 1) % group_.size(), stream_);
   }
-  /// The gradient of this rank's own keys and values [2, R, G, C], in acc.
+  /// Returns the gradient of this rank's own keys and values [2, R, G, C], in acc.
   Tensor come_home() {
     stream_.wait(left_);
     stream_.wait(arrived_);
@@ -94,7 +95,7 @@ class TravellingGradient {
   int steps_ = 0;
 };
 
-// Calls step(owner) for every rank's block, the rank's own first, while the next block is on its way.
+// Calls step(owner) for every rank's block, this rank's block first, while the next block is in flight.
 template <class Step>
 void around(TravellingBlock& block, const ContextSplit& split, const Step& step) {
   for (int i = 0; i < split.ranks; ++i) {

@@ -1,9 +1,9 @@
-// Heads for tokens (DeepSpeed Ulysses, Jacobs et al. 2023): between two all-to-alls a rank holds whole sequences of
-// some heads, and attention is the plain one.
+// Ulysses attention (DeepSpeed Ulysses, Jacobs et al. 2023): exchanges tokens for heads. Between two all-to-alls a rank
+// holds whole sequences of some heads, and attention is plain.
 #include <algorithm>
 
 #include "parallel/cp/kinds.h"
-#include "parallel/cp/rows.h"
+#include "parallel/cp/sequence_rows.h"
 
 namespace hexad::cp {
 
@@ -14,7 +14,7 @@ using namespace base;
 namespace {
 
 // Moves a tensor between all heads of this rank's rows, [R, H, C] in local order, and this rank's heads of all tokens,
-// [S L, heads, C] in sequence order. When there are fewer heads than ranks, several ranks get a copy of the same one.
+// [S L, heads, C] in sequence order. If there are fewer heads than ranks, several ranks get a copy of one head.
 class HeadExchange {
  public:
   HeadExchange(const ContextAttention& c, int64_t heads)
@@ -34,7 +34,7 @@ class HeadExchange {
   InFlight send_tokens(const Tensor& y, Stream& stream) const {
     return exchange(in_rank_order(y, split_, stream), stream);
   }
-  /// Copies of a head are added, in acc: the adjoint of receive_heads(send_heads(x)).
+  /// Receives the tokens and adds copies of a head, in acc: the adjoint of receive_heads(send_heads(x)).
   Tensor receive_tokens(const InFlight& pieces, Stream& stream) const {
     stream.wait(pieces.arrived);
     const Tensor& y = pieces.data;
@@ -61,12 +61,12 @@ class HeadExchange {
     return Tensor::empty({split_.ranks * split_.rows(), mine_, like.dim(2)}, like.dtype(), like.device(),
                          Category::communication);
   }
-  // The rows to or from rank `r`.
+  // Returns the rows to or from rank `r`.
   Tensor piece(const Tensor& pieces, int r) const {
     return pieces.slice(0, r * split_.rows(), (r + 1) * split_.rows());
   }
   InFlight exchange(const Tensor& pieces, Stream& stream) const {
-    const std::vector<int64_t> rows(static_cast<size_t>(split_.ranks), split_.rows());
+    const std::vector<int64_t> rows(split_.ranks, split_.rows());
     const Tensor received = buffer(pieces);
     return {received, group_->all_to_all(received, pieces, {rows, rows}, stream)};
   }
@@ -76,7 +76,7 @@ class HeadExchange {
   int64_t all_, mine_;  // heads
 };
 
-// first or last of all tokens.
+// Returns first or last of all tokens.
 Tensor whole(const Tensor& bounds, const ContextAttention& c, Stream& stream) {
   if (!bounds.defined()) return {};
   const InFlight all = gather_rows(bounds.reshape({c.split.rows(), 1}), *c.group, stream);

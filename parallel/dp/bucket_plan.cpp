@@ -10,12 +10,13 @@ namespace hexad::dp {
 using namespace base;
 namespace {
 
-// Elements: every parameter and every piece begins on a cache line of the widest type.
+// In elements. Every parameter and every piece begins on a cache line of the widest type.
 constexpr int64_t alignment = 16;
 
 int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Bytes of the parameter's gradient on an average rank. Pieces may be uneven, but ranks must agree on where units end.
+// Returns the bytes of the parameter's gradient on an average rank. Pieces may be uneven, but ranks must agree on the
+// ends of units.
 int64_t average_bytes(const Parameter& p) {
   int64_t elements = p.global_shape().numel();
   for (const Shard& s : p.placement().shards) elements /= s.parts;

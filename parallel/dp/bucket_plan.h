@@ -1,4 +1,4 @@
-// Placement of parameters in flat memory, and the part of it that each replica owns: arithmetic alone.
+// Placement of parameters in flat memory, and the part of it that each replica owns. Only arithmetic.
 #pragma once
 
 #include <unordered_map>
@@ -16,12 +16,12 @@ using base::FlatRange;
 using device::Device;
 using tensor::Tensor;
 
-/// State that replicas keep only a share of (Rajbhandari et al. 2020): nothing, optimizer states, also gradients, also
-/// weights.
+/// State of which each replica keeps only a share (Rajbhandari et al. 2020): nothing, optimizer states, also gradients,
+/// also weights.
 enum class Zero : uint8_t { nothing, states, gradients, weights };
 
-/// Parameters whose gradients are summed over the same ranks and whose weights have one dtype, one after the other in a
-/// flat memory that is cut into equal pieces, one for each rank of the group.
+/// Parameters of one dtype whose gradients are summed over the same ranks. They are stored one after the other in a
+/// flat memory that is cut into equal pieces, one per rank of the group.
 struct Bucket {
   struct Entry {
     Parameter* parameter;
@@ -36,27 +36,28 @@ struct Bucket {
   int64_t elements = 0;  // with gaps between parameters and at the end
 
   int64_t piece_size() const { return elements / group->size(); }
-  /// Piece of this rank.
+  /// Returns the piece of this rank.
   FlatRange piece() const { return {group->rank() * piece_size(), (group->rank() + 1) * piece_size()}; }
-  /// Part of the parameter that is in this rank's piece.
+  /// Returns the part of the parameter that is in this rank's piece.
   FlatRange share(const Entry& e) const;
-  /// The parameter in `memory`, which holds the whole bucket, in its shape.
+  /// Returns the parameter, in its shape, as a view of `memory`, which holds the whole bucket.
   static Tensor view(const Tensor& memory, const Entry& e);
-  /// Its share in `memory`, which holds this rank's piece alone, flat.
+  /// Returns this rank's share of the parameter, flat, as a view of `memory`, which holds only this rank's piece.
   Tensor share_of_piece(const Tensor& memory, const Entry& e) const;
 };
 
-/// Made from what all ranks of a stage know, so that ranks of one group have the same buckets. Parameters are taken in
-/// reverse order of creation, which is about the order in which backward finishes them. Buckets that were filled at the
-/// same time make a unit: about one layer, whose weights are needed together.
+/// Division of parameters into buckets. It depends only on data that all ranks of a stage share, so ranks of one group
+/// have the same buckets. Parameters are taken in reverse order of creation, which is about the order in which backward
+/// finishes them. Buckets that were filled at the same time make a unit: about one layer, whose weights are needed
+/// together.
 class BucketPlan {
  public:
   struct Options {
     Zero zero = Zero::nothing;
-    int64_t unit_bytes = 1 << 22;  // a unit is closed once its gradients take this much
+    int64_t unit_bytes = 1 << 22;  // a unit is closed once its gradients reach this size
   };
-  /// Deals every parameter's shares. Where a group has ranks of two stages (a tied embedding), weights stay whole: to
-  /// gather them, the stages would have to use them at the same time.
+  /// Assigns every parameter's shares. If a group has ranks of two stages (a tied embedding), weights stay whole: to
+  /// gather them, both stages would have to use them at the same time.
   BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const Options& options);
   BucketPlan(const BucketPlan&) = delete;
   BucketPlan& operator=(const BucketPlan&) = delete;
@@ -67,7 +68,7 @@ class BucketPlan {
   struct Place {
     size_t bucket, entry;
   };
-  /// Throws std::logic_error for a parameter of another model.
+  /// Returns the bucket and entry of a parameter. Throws std::logic_error for a parameter of another model.
   Place place(const Parameter& parameter) const;
 
  private:

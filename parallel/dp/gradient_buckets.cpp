@@ -10,7 +10,7 @@ using namespace base;
 using namespace kernels;
 
 GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan) {
-  states_.reserve(plan.buckets().size());  // parameters refer to their states
+  states_.reserve(plan.buckets().size());
   for (const Bucket& bucket : plan.buckets()) {
     const Dtype dtype = sums == Sums::rounded ? bucket.dtype : accumulator_dtype(bucket.dtype);
     State& s = states_.emplace_back(State{.bucket = &bucket,
@@ -26,32 +26,40 @@ GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan
 }
 
 void GradientBuckets::bind(State& s) {
-  for (size_t i = 0; i < s.bucket->entries.size(); ++i) {
-    const Bucket::Entry& e = s.bucket->entries[i];
+  for (const Bucket::Entry& e : s.bucket->entries) {
     Parameter& p = *e.parameter;
-    p.keep_gradient({});  // of buckets before these
-    if (!keeps_all(s)) p.bind_owned_gradient(s.bucket->share_of_piece(s.piece, e));
-    if (rounded(s)) {
-      const FlatRange owned = p.owned();
-      if (keeps_all(s)) p.bind_owned_gradient(s.memory.slice(0, e.begin + owned.begin, e.begin + owned.end));
-      p.make_gradient_by([this, &p] {
-        p.bind_gradient(
-            Tensor::empty(p.shape(), accumulator_dtype(p.dtype()), plan_.device(), Category::communication));
-      });
-      p.keep_gradient([this, &s, i] {
-        allocate(s);
-        const Write write = std::exchange(s.given[i].written, true) ? Write::add : Write::replace;
-        return Parameter::GradientTarget{Bucket::view(s.memory, s.bucket->entries[i]), write};
-      });
-    } else if (keeps_all(s)) {
+    const bool stays = keeps_all(s) && !rounded(s);  // contributions are written directly to the sum
+    p.store_gradient_in(stays ? nullptr : this);
+    if (stays) {
       p.bind_gradient(Bucket::view(s.memory, e));
+    } else if (keeps_all(s)) {
+      const FlatRange owned = p.owned();
+      p.bind_owned_gradient(s.memory.slice(0, e.begin + owned.begin, e.begin + owned.end));
     } else {
-      p.make_gradient_by([this, &s] {
-        allocate(s);
-        for (const auto& other : s.bucket->entries) other.parameter->bind_gradient(Bucket::view(s.memory, other));
-      });
+      p.bind_owned_gradient(s.bucket->share_of_piece(s.piece, e));
     }
   }
+}
+
+// Binds memory for a gradient. With rounded sums, several contributions get separate memory. Otherwise all parameters
+// of the bucket get its memory.
+void GradientBuckets::allocate_gradient(Parameter& p) {
+  State& s = states_[plan_.place(p).bucket];
+  if (rounded(s))
+    return p.bind_gradient(
+        Tensor::empty(p.shape(), accumulator_dtype(p.dtype()), plan_.device(), Category::communication));
+  allocate(s);
+  for (const auto& e : s.bucket->entries) e.parameter->bind_gradient(Bucket::view(s.memory, e));
+}
+
+// With rounded sums, the product that writes a single contribution rounds it.
+GradientTarget GradientBuckets::only_contribution(Parameter& p) {
+  const auto [bucket, entry] = plan_.place(p);
+  State& s = states_[bucket];
+  if (!rounded(s)) return ParameterStorage::only_contribution(p);
+  allocate(s);
+  const Write write = std::exchange(s.given[entry].written, true) ? Write::add : Write::replace;
+  return {Bucket::view(s.memory, s.bucket->entries[entry]), write};
 }
 
 void GradientBuckets::begin(int64_t rounds) {
@@ -65,7 +73,7 @@ void GradientBuckets::allocate(State& s) {
     s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
 }
 
-// Adds what micro-batches contributed since the last time to the bucket, and rounds.
+// Adds the contributions since the last call to the bucket, and rounds.
 void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
   const Bucket::Entry& e = s.bucket->entries[entry];
   if (!e.parameter->has_gradient()) return;
@@ -107,14 +115,14 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
-  // The ranks of a stage do the same work, so that none needs this one to go on before it can join. Ranks of another
-  // stage may.
+  // The ranks of a stage do the same work: each can join the reduction although this rank waits. A rank of another
+  // stage may need this rank to continue first.
   if (!keeps_all(s) && !bucket.two_stages)
     if (State* last = std::exchange(on_its_way_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {
     Parameter& p = *bucket.entries[i].parameter;
     if (s.given[i].written && !p.has_gradient()) continue;
-    p.gradient_to_add(stream);  // zeroes what no token touched
+    p.gradient_to_add(stream);  // zeroes gradients that no token contributed to
     if (rounded(s)) fold(s, i, stream);
   }
   if (bucket.zero == Zero::nothing) {
@@ -125,7 +133,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   } else {
     const Tensor sum = s.first ? s.piece : Tensor::like(s.piece, Category::communication);
     s.reductions.push_back({bucket.group->reduce_scatter(sum, s.memory, stream), s.first ? Tensor{} : sum});
-    s.memory = {};  // until it has been sent, the operation owns it
+    s.memory = {};  // the operation owns the memory until it has been sent
     for (const auto& e : bucket.entries) e.parameter->release_gradient();
     for (Given& g : s.given) g.written = false;
     s.first = false;
@@ -133,7 +141,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Adds what has arrived, in order.
+// Adds the results that have arrived, in order.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
   while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) {
     const Reduction r = std::move(s.reductions.front());

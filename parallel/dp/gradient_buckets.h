@@ -1,4 +1,4 @@
-// Data parallelism: gradients are summed over the ranks that hold a copy, bucket by bucket, while backward goes on.
+// Data parallelism: gradients are summed over the ranks that hold a copy, bucket by bucket, during backward.
 #pragma once
 
 #include <deque>
@@ -8,56 +8,63 @@
 
 namespace hexad::dp {
 
+using autograd::GradientTarget;
 using base::accumulator_dtype;
 using device::Stream;
 
-/// Tells if more contributions to a parameter's gradient come in a step.
+/// Marks whether a parameter's gradient gets more contributions in the step.
 enum class Contribution : uint8_t { more, last };
 
 /// Dtype in which gradients are kept and summed over ranks: the accumulator's, or that of the weights (bf16: half the
-/// memory and traffic). Within a micro-batch a gradient is always summed in the accumulator's dtype and rounded once:
-/// by the matmul that writes it, or from separate memory where several contributions are known to come.
+/// memory and traffic). Within a micro-batch a gradient is always summed in the accumulator's dtype and rounded once.
+/// The matmul that writes the gradient rounds it. If several contributions are expected, they are summed in separate
+/// memory and then rounded.
 enum class Sums : uint8_t { accumulator, rounded };
 
-/// Owns the memory of all gradients. Buckets are summed in one order on all ranks, whatever order they fill in:
+/// Owns the memory of all gradients. All ranks sum the buckets in one order, whatever order they fill in:
 ///
 /// - Zero::nothing: all-reduced once a step, after the last contributions.
 /// - Zero::states: reduced onto their owners once a step.
 /// - Zero::gradients, Zero::weights: a bucket's memory exists from the first contribution of a round (a micro-batch) to
-///   its reduction, and a reduction waits for the one before: one bucket is filled while another is sent. Owners keep
-///   the sum. So sums over micro-batches are taken after those over ranks, which rounds differently from the other
+///   its reduction. A reduction waits for the previous reduction: one bucket is filled while another is sent. Owners
+///   keep the sum. So sums over ranks are taken before sums over micro-batches. That rounds differently from the other
 ///   kinds unless there is one micro-batch.
-class GradientBuckets {
+class GradientBuckets final : public autograd::ParameterStorage {
  public:
-  /// The plan outlives the buckets.
+  /// Binds the gradients of the plan's parameters to these buckets, in place of earlier buckets. The plan outlives the
+  /// buckets.
   explicit GradientBuckets(const BucketPlan& plan, Sums sums = Sums::accumulator);
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  /// A step begins in which every parameter gets contributions from `rounds` micro-batches; one unless called.
+  /// Begins a step in which every parameter gets contributions from `rounds` micro-batches. Without a call, a step has
+  /// one.
   void begin(int64_t rounds);
-  /// A micro-batch's contribution to a parameter is complete. May start the reduction of its bucket.
+  /// Reports that a micro-batch's contribution to a parameter is complete. May start the reduction of its bucket.
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
-  /// Waits for all reductions, after which owned gradients are complete, and prepares for the next step. Buckets that
-  /// never became ready, because nobody used their parameters, are reduced as zeros, so that all ranks take part.
+  /// Waits for all reductions, after which owned gradients are complete, and prepares for the next step. Buckets of
+  /// unused parameters, which never became ready, are reduced as zeros, so that all ranks take part.
   void finish(Stream& stream);
   size_t count() const { return states_.size(); }
+
+  void allocate_gradient(Parameter& p) override;
+  GradientTarget only_contribution(Parameter& p) override;
 
  private:
   struct Reduction {
     device::Event done;
-    Tensor sum;  // still to be added to the owned piece; undefined when it was reduced in place
+    Tensor sum;  // still to be added to the owned piece; undefined if it was reduced in place
   };
   struct Given {
     int64_t rounds = 0;
     bool last = false;
-    bool written = false;  // rounded sums: the bucket's memory holds something of this round
+    bool written = false;  // rounded sums: the bucket's memory holds a contribution of this round
   };
   struct State {
     const Bucket* bucket;
     Dtype dtype;
     Tensor memory;  // of the whole bucket
-    Tensor piece;   // of what this rank owns, where the rest of the bucket does not stay
+    Tensor piece;   // of this rank's piece, if the rest of the bucket does not stay
     std::vector<Given> given;
     bool first = true;  // of the step's rounds
     std::deque<Reduction> reductions;

@@ -10,7 +10,7 @@ bool in_first_group(const Parameter& parameter, const mesh::Mesh& mesh) {
   return mesh.layout().first_holder(placement, first);
 }
 
-bool speaks_for_owned(const Parameter& parameter, const mesh::Mesh& mesh) {
+bool is_first_holder(const Parameter& parameter, const mesh::Mesh& mesh) {
   return parameter.owns_share_only() ? in_first_group(parameter, mesh)
                                      : mesh.layout().first_holder(parameter.placement(), mesh.world().rank());
 }

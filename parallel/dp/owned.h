@@ -1,4 +1,4 @@
-// Selects the rank that answers for what several ranks hold, in the global norm and in checkpoints.
+// Selects one rank, of all that hold the same elements, for the global norm and for checkpoints.
 #pragma once
 
 #include "framework/autograd/parameter.h"
@@ -8,12 +8,12 @@ namespace hexad::dp {
 
 using autograd::Parameter;
 
-/// Groups of ranks that sum a parameter's gradient may hold the same piece (copies along tp, each with the whole
-/// gradient): whether this rank's group is the first of them.
+/// True if this rank's group is the first of the groups that hold the same piece. Several groups that sum a parameter's
+/// gradient may hold it (copies along tp, each with the whole gradient).
 bool in_first_group(const Parameter& parameter, const mesh::Mesh& mesh);
 
-/// True if this rank writes its part of the parameter into checkpoints: it is the first of all ranks that own the same
+/// True if this rank writes its part of the parameter into checkpoints, as the first of all ranks that own the same
 /// elements.
-bool speaks_for_owned(const Parameter& parameter, const mesh::Mesh& mesh);
+bool is_first_holder(const Parameter& parameter, const mesh::Mesh& mesh);
 
 }  // namespace hexad::dp

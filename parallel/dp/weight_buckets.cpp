@@ -6,25 +6,24 @@ using device::Category;
 using namespace base;
 
 WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
-  states_.reserve(plan.buckets().size());  // parameters refer to their states
+  states_.reserve(plan.buckets().size());
   for (const Bucket& bucket : plan.buckets()) {
-    if (bucket.zero == Zero::nothing) continue;  // parameters have memory of their own
     State& s = states_.emplace_back(
         State{.bucket = &bucket, .group = bucket.group, .memory = {}, .piece = {}, .gathered = {}});
     if (keeps_all(s)) {
       s.memory = Tensor::empty({bucket.elements}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
-    } else {
-      // In the order of buckets, which is that of all ranks of the group.
+    } else if (gathers(s)) {
+      // Groups are created in the order of buckets, which is the same on all ranks of the group.
       auto& gatherer = gatherers_[bucket.group];
       if (!gatherer) gatherer = bucket.group->urgent(bucket.group->name() + ", weights");
       s.group = gatherer.get();
       s.piece = Tensor::empty({bucket.piece_size()}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) {
         e.parameter->bind_owned_weights(bucket.share_of_piece(s.piece, e));
-        e.parameter->gather_weights_by([this, &s](Stream& stream) { return gather(s, stream); });
+        e.parameter->gather_weights_by(*this);
       }
-    }
+    }  // otherwise parameters have memory of their own
   }
 }
 
@@ -35,7 +34,7 @@ void WeightBuckets::initialize(uint64_t seed) {
   Stream& stream = plan_.device().context().compute();
   const auto& k = kernels::kernels(plan_.device()).pointwise;
   for (State& s : states_) {
-    if (keeps_all(s)) continue;
+    if (!gathers(s)) continue;
     for (const auto& e : s.bucket->entries) {
       Parameter& p = *e.parameter;
       p.bind_weights(Tensor::empty(p.shape(), p.dtype(), plan_.device(), Category::communication));
@@ -50,7 +49,7 @@ void WeightBuckets::initialize(uint64_t seed) {
 template <class F>
 void WeightBuckets::for_each_of(size_t unit, F&& f) {
   for (State& s : states_)
-    if (s.bucket->unit == unit && !keeps_all(s)) f(s);
+    if (s.bucket->unit == unit && gathers(s)) f(s);
 }
 
 void WeightBuckets::gather(size_t unit, Stream& stream) {
@@ -64,7 +63,7 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
 
 void WeightBuckets::release(State& s) {
   if (!s.memory.defined()) return;
-  s.gathered.wait();  // begun, but not needed after all: it must not read the piece while that is updated
+  s.gathered.wait();  // begun but not needed: the gather must not read the piece during the update
   s.gathered = {};
   s.memory = {};
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();
@@ -76,7 +75,8 @@ void WeightBuckets::move_on(size_t unit) {
   current_ = unit;
 }
 
-GatheredWeights WeightBuckets::gather(State& wanted, Stream& stream) {
+GatheredWeights WeightBuckets::gather_weights(Parameter& p, Stream& stream) {
+  State& wanted = states_[plan_.place(p).bucket];
   std::shared_ptr<const void> stay = wanted.holders.lock();
   if (!stay) wanted.holders = stay = std::make_shared<char>();
   if (const size_t unit = wanted.bucket->unit; current_ != unit) {
@@ -84,7 +84,7 @@ GatheredWeights WeightBuckets::gather(State& wanted, Stream& stream) {
     const auto it = followed_.find({before_, current_});
     const size_t expected = it == followed_.end() ? none : it->second;
     for (State& s : states_)
-      if (!keeps_all(s) && s.bucket->unit != unit && s.bucket->unit != expected && s.holders.expired()) release(s);
+      if (gathers(s) && s.bucket->unit != unit && s.bucket->unit != expected && s.holders.expired()) release(s);
     gather(unit, stream);
     if (expected != none) gather(expected, stream);
   }
@@ -95,9 +95,9 @@ void WeightBuckets::update(Stream& stream, const std::function<void()>& change) 
   move_on(none);
   before_ = none;
   for (State& s : states_) {
-    if (keeps_all(s)) continue;
+    if (!gathers(s)) continue;
     require(s.holders.expired(), "[buckets] ", s.bucket->entries.front().parameter->name(),
-            " or what lies beside it is held while weights are updated");
+            " or another parameter of its bucket is held while weights are updated");
     release(s);
   }
   change();

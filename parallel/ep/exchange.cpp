@@ -29,7 +29,7 @@ InFlight exchange(const Tensor& rows, const comm::Splits& splits, const comm::Pr
   return {out, ranks.all_to_all(out, rows, splits, stream)};
 }
 
-// Rows as they arrived, in another order. When they have it, they are there.
+// Reorders received rows. The result is complete when the reordering is.
 InFlight reordered(InFlight rows, const BlockOrder& blocks, Stream& stream) {
   if (blocks.order.empty()) return rows;
   stream.wait(rows.arrived);
@@ -79,7 +79,7 @@ InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, con
   std::vector<device::Event> events;
   int64_t begin = 0;
   for (int q = 0; q < group.size(); ++q) {
-    const int64_t end = begin + counts[static_cast<size_t>(q)];
+    const int64_t end = begin + counts[q];
     const Tensor part = all.slice(0, begin, end);
     begin = end;
     if (q == group.rank()) {
@@ -97,12 +97,12 @@ Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends
                        Stream& stream) {
   if (group.size() == 1) return addends;
   const auto& k = kernels::kernels(addends.device()).pointwise;
-  const int64_t mine = counts[static_cast<size_t>(group.rank())], width = addends.dim(1);
+  const int64_t mine = counts[group.rank()], width = addends.dim(1);
   std::vector<Tensor> parts;  // of my rows, by rank
   std::vector<device::Event> events;
   int64_t begin = 0;
   for (int q = 0; q < group.size(); ++q) {
-    const int64_t end = begin + counts[static_cast<size_t>(q)];
+    const int64_t end = begin + counts[q];
     const Tensor part = addends.slice(0, begin, end);
     begin = end;
     if (q == group.rank()) {
@@ -124,7 +124,7 @@ Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends
   return rounded;
 }
 
-InFlight add_held_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream) {
+InFlight add_replicated_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream) {
   if (group.size() == 1) return {addends, {}};
   return {addends, group.all_reduce(addends, comm::Reduce::sum, stream)};
 }

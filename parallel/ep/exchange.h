@@ -39,6 +39,6 @@ InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, con
 Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends, const comm::ProcessGroup& group,
                        Stream& stream);
 /// The sum of all ranks' addends on every rank, in the same order and rounding.
-InFlight add_held_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream);
+InFlight add_replicated_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream);
 
 }  // namespace hexad::ep

@@ -17,7 +17,7 @@ RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream) 
   indices.chunks.resize(1);
   indices.chunks.front().offsets = index({experts + 1});
   ChunkCounts chunk;
-  chunk.slots_end = chunk.wire_end = chunk.own_rows = slots;
+  chunk.slots_end = chunk.wire_end = chunk.rows_in_chunk = slots;
   chunk.splits = {{slots}, {slots}};
   chunk.shared = {slots};
   for (int64_t e = 0; e <= experts; ++e) chunk.offsets.push_back(slots * e / experts);

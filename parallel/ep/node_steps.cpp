@@ -17,8 +17,8 @@ void for_each_block(const BlockOrder& b, const F& f) {
   const std::vector<int64_t> lying = offsets_of(b.rows);
   int64_t going = 0;
   for (const int block : b.order) {
-    const int64_t rows = b.rows[static_cast<size_t>(block)];
-    if (rows > 0) f(lying[static_cast<size_t>(block)], going, rows);
+    const int64_t rows = b.rows[block];
+    if (rows > 0) f(lying[block], going, rows);
     going += rows;
   }
 }
@@ -62,7 +62,7 @@ NodeSteps node_steps(const comm::NodeGrid& grid, int rank, const RowsBetween& ro
     int64_t send = 0, receive = 0;
     for (int place = 0; place < places; ++place) {
       steps.between.order.push_back(place * nodes + node);
-      send += steps.between.rows[static_cast<size_t>(place * nodes + node)];
+      send += steps.between.rows[place * nodes + node];
       arrived.push_back(grid.rank(node, place));
       steps.arrival.rows.push_back(rows(arrived.back(), rank));
       receive += steps.arrival.rows.back();
@@ -71,8 +71,7 @@ NodeSteps node_steps(const comm::NodeGrid& grid, int rank, const RowsBetween& ro
   }
   if (std::is_sorted(arrived.begin(), arrived.end())) return steps;
   steps.arrival.order.resize(arrived.size());
-  for (size_t i = 0; i < arrived.size(); ++i)
-    steps.arrival.order[static_cast<size_t>(arrived[i])] = static_cast<int>(i);
+  for (size_t i = 0; i < arrived.size(); ++i) steps.arrival.order[arrived[i]] = static_cast<int>(i);
   return steps;
 }
 

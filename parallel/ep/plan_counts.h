@@ -1,4 +1,4 @@
-// The host's half of a routing plan: how many rows go where. A schedule's graph is made from it alone.
+// The host's half of a routing plan: the number of rows for each destination. A schedule's graph is made from it alone.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct ChunkCounts {
   std::vector<int64_t> shared;             // [etp]: rows that each of the gathering ranks received
   std::vector<int64_t> offsets;            // [E/P + 1]: grouped rows of each local expert; where only the device knows
                                            // them, as though all had equally many of those there is room for
-  int64_t own_rows = 0;                    // C, also where `offsets` counts the rows of all chunks
+  int64_t rows_in_chunk = 0;               // C, also where `offsets` counts the rows of all chunks
   bool placed = false;                     // rows are not computed as they arrive: they are copied to their places
 
   int64_t slots() const { return slots_end - slots_begin; }

@@ -12,7 +12,7 @@ using tensor::Tensor;
 /// Indices of the R rows that arrive in a chunk and of the C rows that are computed; M slots a row.
 struct ChunkIndices {
   Tensor offsets;  // [E/P + 1] i64: grouped rows of each local expert; undefined: the host knows them
-  Tensor place;    // [C] i64: grouped row of each row computed; undefined: its own
+  Tensor place;    // [C] i64: grouped row to which each row that is computed is copied; undefined: its own
   // Rows of tokens; undefined where a row is a slot's:
   Tensor source;   // [C] i64: row that is there of which each row computed is a copy, ...
   Tensor entry;    // [C] i64: ... and which of the [R, M] slots of those rows it stands for

@@ -28,18 +28,18 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
     for (int64_t to = 0; to < ranks; ++to) {
       int64_t slots = 0;
       for (int64_t e = to * local; e < (to + 1) * local; ++e) {
-        const int64_t n = message[static_cast<size_t>(c * experts + e)];
+        const int64_t n = message[c * experts + e];
         if (n < 0 || n > all - sum)
           refuse(rank, group, "the count ", n, " of slots for expert ", e, " in chunk ", c, "; expected 0 .. ",
-                 all - sum, ", what is left of its ", all);
+                 all - sum, ", the rest of its ", all);
         sum += n, slots += n;
       }
       if (slots_per_row == 0) continue;
-      const int64_t rows = message[static_cast<size_t>(chunks * experts + c * ranks + to)];
+      const int64_t rows = message[chunks * experts + c * ranks + to];
       const int64_t fewest = (slots + slots_per_row - 1) / slots_per_row;
       if (rows < fewest || rows > slots)
         refuse(rank, group, "the count ", rows, " of rows for rank ", to, " in chunk ", c, "; expected ", fewest,
-               " .. ", slots, ", as they stand for ", slots, " slots");
+               " .. ", slots, " for its ", slots, " slots");
     }
   if (sum != all) refuse(rank, group, "counts of slots by expert that add up to ", sum, "; expected its ", all);
 }
@@ -57,14 +57,13 @@ void check_row_experts(std::span<const int32_t> experts, int64_t width, std::spa
     if (e < 0 && first) refuse(rank, group, "no expert for row ", row, "; expected at least one");
     if (e >= 0 && !first && experts[i - 1] < 0)
       refuse(rank, group, "local expert ", e, " for row ", row, " after its last one; expected -1");
-    if (e >= 0 && --left[static_cast<size_t>(e)] < 0)
-      refuse(rank, group, "local expert ", e, " for row ", row, ", and with it for more rows than the ",
-             slots[static_cast<size_t>(e)], " it had counted");
+    if (e >= 0 && --left[e] < 0)
+      refuse(rank, group, "local expert ", e, " for row ", row, ": more rows than the ", slots[e], " in its counts");
   }
   for (size_t e = 0; e < left.size(); ++e)
     if (left[e] > 0)
       refuse(rank, group, "local expert ", e, " for ", slots[e] - left[e], " rows; expected the ", slots[e],
-             " it had counted");
+             " in its counts");
 }
 
 }  // namespace hexad::ep

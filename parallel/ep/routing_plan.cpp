@@ -24,16 +24,12 @@ struct Counts {
   std::vector<int64_t> slots, rows;  // for this rank's experts; for every ep rank
 
   /// Slots of local expert e.
-  int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const {
-    return slots[static_cast<size_t>(index(j, p, c) * local + e)];
-  }
+  int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }
   /// Slots of every local expert.
   std::span<const int64_t> of(int64_t j, int64_t p, int64_t c) const {
-    return std::span(slots).subspan(static_cast<size_t>(index(j, p, c) * local), static_cast<size_t>(local));
+    return std::span(slots).subspan(index(j, p, c) * local, local);
   }
-  int64_t rows_to(int64_t to, int64_t j, int64_t p, int64_t c) const {
-    return rows[static_cast<size_t>(index(j, p, c) * ep + to)];
-  }
+  int64_t rows_to(int64_t to, int64_t j, int64_t p, int64_t c) const { return rows[index(j, p, c) * ep + to]; }
   int64_t rows_at(int64_t j, int64_t p, int64_t c) const { return rows_to(here, j, p, c); }
   /// Slots of all local experts from everybody.
   int64_t in_chunk(int64_t c) const {
@@ -47,8 +43,8 @@ struct Counts {
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
 };
 
-// Ranks whose rows must be known. With `held` rows the etp ranks get the same, each from its own ep group: one of them
-// is enough to know.
+// Ranks whose rows must be known. With EspExchange::replicated all etp ranks get the same rows, each from its own ep
+// group, so this rank's group is enough.
 const comm::ProcessGroup& sources(const ExpertGroups& g, EspExchange esp_exchange) {
   return esp_exchange == EspExchange::replicated ? *g.ep : *g.experts;
 }
@@ -95,7 +91,7 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
           const int64_t of_message = of_pair ? 0 : c;
           const auto of_rank = slots + of_message * order.experts + to * local;
           if (to == counts.here && sent) counts.slots.insert(counts.slots.end(), of_rank, of_rank + local);
-          if (to == counts.here && !sent) counts.slots.insert(counts.slots.end(), static_cast<size_t>(local), 0);
+          if (to == counts.here && !sent) counts.slots.insert(counts.slots.end(), local, 0);
           const int64_t n =
               of_tokens ? rows[of_message * ep + to] : std::accumulate(of_rank, of_rank + local, int64_t{0});
           counts.rows.push_back(sent ? n : 0);
@@ -119,7 +115,7 @@ void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
         f(a, b);
 }
 
-// Begins of the rows of each (expert, etp rank, ep rank, chunk), in grouped order.
+// First row of each (expert, etp rank, ep rank, chunk), in grouped order.
 class GroupedOrder {
  public:
   GroupedOrder(const Counts& n, int64_t first_chunk, int64_t last_chunk) : n_(n), first_(n.slots.size()) {
@@ -152,14 +148,14 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
 
 Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order, Device device) {
   std::vector<int64_t> place;
-  place.reserve(static_cast<size_t>(n.in_chunk(chunk)));
+  place.reserve(n.in_chunk(chunk));
   for_each_source(n, esp_exchange, [&](int64_t j, int64_t p) {
     for (int64_t e = 0; e < n.local; ++e)
       for (int64_t i = 0; i < n.at(j, p, chunk, e); ++i) place.push_back(order.first(j, p, chunk, e) + i);
   });
   const auto rows = static_cast<int64_t>(place.size());
   bool identity = true;
-  for (int64_t i = 0; i < rows; ++i) identity &= place[static_cast<size_t>(i)] == i;
+  for (int64_t i = 0; i < rows; ++i) identity &= place[i] == i;
   if (identity && rows == order.offsets.back()) return {};
   return index_tensor(place, device);
 }
@@ -177,13 +173,13 @@ class RowExperts {
       for (int64_t j = 0; j < n.etp; ++j) {
         const size_t before = out.size();
         for (int64_t c = 0; c < n.chunks; ++c) {
-          const auto part = static_cast<size_t>(c * n.ep + p);
+          const size_t part = c * n.ep + p;
           const int32_t* from = order.row_experts.data<int32_t>();
           out.insert(out.end(), from + first[part] * width_, from + first[part + 1] * width_);
         }
         splits.send.push_back(static_cast<int64_t>(out.size() - before) / width_);
       }
-    first_.assign(static_cast<size_t>(n.etp * n.ep * n.chunks), 0);
+    first_.assign(n.etp * n.ep * n.chunks, 0);
     int64_t rows = 0;
     for (int64_t p = 0; p < n.ep; ++p)
       for (int64_t j = 0; j < n.etp; ++j) {
@@ -233,7 +229,7 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
     for (int64_t i = 0; i < n.rows_at(j, p, c); ++i)
       for (const int32_t e : experts.of(j, p, c, i)) {
         const auto at = static_cast<int64_t>(reduced.size());
-        reduced.push_back(e < 0 ? -1 : next[static_cast<size_t>(e)]++);
+        reduced.push_back(e < 0 ? -1 : next[e]++);
         if (e < 0) continue;
         place.push_back(reduced.back());
         source.push_back(at / width);
@@ -242,7 +238,7 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
   });
   if (!merged) {  // in grouped order they need not be moved again
     std::vector<int64_t> by_group(place.size());
-    for (size_t i = 0; i < place.size(); ++i) by_group[static_cast<size_t>(place[i])] = entry[i];
+    for (size_t i = 0; i < place.size(); ++i) by_group[place[i]] = entry[i];
     entry = std::move(by_group);
     for (size_t i = 0; i < entry.size(); ++i) source[i] = entry[i] / width;
   } else {
@@ -258,8 +254,7 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
 // every etp rank of its expert's ep rank.
 std::vector<int64_t> rows_to(const SlotOrder& order, int64_t c, int64_t ranks, int64_t fan_out) {
   std::vector<int64_t> to;
-  for (int64_t p = 0; p < ranks; ++p)
-    to.insert(to.end(), static_cast<size_t>(fan_out), order.rows_to[static_cast<size_t>(c * ranks + p)]);
+  for (int64_t p = 0; p < ranks; ++p) to.insert(to.end(), fan_out, order.rows_to[c * ranks + p]);
   return to;
 }
 
@@ -303,16 +298,16 @@ Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
 void lay_out(PlanIndices& plan, const SlotOrder& order, const std::vector<std::vector<int64_t>>& slots_to,
              const std::vector<int>& destinations, int64_t etp, Stream& stream) {
   const Device device = order.tokens.device();
-  std::vector<int64_t> wire_slots, copies(static_cast<size_t>(order.size() * etp));
+  std::vector<int64_t> wire_slots, copies(order.size() * etp);
   int64_t chunk_slot = 0;
   for (const auto& to : slots_to) {  // of a chunk, by ep rank
     const auto chunk_begin = static_cast<int64_t>(wire_slots.size());
     const std::vector<int64_t> first = offsets_of(to);
     for (const int destination : destinations) {
-      const auto p = static_cast<size_t>(destination / etp);
+      const size_t p = destination / etp;
       const int64_t j = destination % etp;
       for (int64_t slot = chunk_slot + first[p]; slot < chunk_slot + first[p + 1]; ++slot) {
-        copies[static_cast<size_t>(slot * etp + j)] = static_cast<int64_t>(wire_slots.size()) - chunk_begin;
+        copies[slot * etp + j] = static_cast<int64_t>(wire_slots.size()) - chunk_begin;
         wire_slots.push_back(slot);
       }
     }
@@ -350,8 +345,8 @@ RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGr
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
                               Stream& stream) {
   const int ranks = groups.ep->size();
-  require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(), " ranks are no ",
-          ranks, " x ", groups.etp->size(), " of ep x etp");
+  require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(),
+          " ranks in a group of ep x etp = ", ranks, " x ", groups.etp->size());
   const int64_t chunks = options.chunking.chunks;
   const Device device = order.rows.device(), host_device = device.host();
   const Counts counts = received_counts(order, groups, options, host_device);
@@ -383,7 +378,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     splits_of(chunk, counts, c, options, groups);
     if (two_steps) chunk.steps = steps_of(counts, c, options, groups, grid, all_to_all.rank());
     chunk.offsets = grouped.offsets;
-    chunk.own_rows = counts.in_chunk(c);
+    chunk.rows_in_chunk = counts.in_chunk(c);
     ChunkIndices indices;
     if (row_experts)
       indices = place_copies(counts, *row_experts, c, options.esp_exchange, grouped, options.merged, device);
@@ -402,7 +397,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   if (two_steps) {
     lay_out(device_side, order, slots_to, destinations_by_place(grid), fan, stream);
   } else if (fan > 1) {
-    std::vector<int> in_order(static_cast<size_t>(all_to_all.size()));
+    std::vector<int> in_order(all_to_all.size());
     std::iota(in_order.begin(), in_order.end(), 0);
     lay_out(device_side, order, slots_to, in_order, fan, stream);
   }

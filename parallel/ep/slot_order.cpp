@@ -49,8 +49,8 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
     sorted.tokens.push_back(table({share * top_k}, Dtype::i64, ids.device()));
     sorted.rows.push_back(table({share, top_k}, Dtype::i64, ids.device()));
     const Tensor keys = table({share, top_k}, Dtype::i32, ids.device());
-    slots.keys(stream, keys, ids.slice(0, q * share, (q + 1) * share),
-               chunks_of_experts(o, of[static_cast<size_t>(q)], ids.device()), o.experts, o.chunking.chunks);
+    slots.keys(stream, keys, ids.slice(0, q * share, (q + 1) * share), chunks_of_experts(o, of[q], ids.device()),
+               o.experts, o.chunking.chunks);
     slots.sort(stream, sorted.tokens.back(), sorted.rows.back(),
                sorted.offsets.slice(0, q, q + 1).reshape({groups + 1}), keys);
   }
@@ -62,13 +62,13 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
   const int64_t groups = o.chunking.chunks * o.experts, local = o.experts / o.ranks;
   SlotOrder order;
   order.experts = o.experts;
-  order.rows_to.assign(static_cast<size_t>(groups / local), 0);
+  order.rows_to.assign(groups / local, 0);
   for (int64_t g = 0; g < groups; ++g) {
-    const auto i = static_cast<size_t>(g);
+    const size_t i = g;
     order.counts.push_back(offsets[i + 1] - offsets[i]);
-    order.rows_to[static_cast<size_t>(g / local)] += order.counts.back();
+    order.rows_to[g / local] += order.counts.back();
   }
-  order.tokens = tokens.slice(0, 0, offsets[static_cast<size_t>(groups)]);
+  order.tokens = tokens.slice(0, 0, offsets[groups]);
   order.rows = rows;
   return order;
 }
@@ -76,11 +76,13 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
 }  // namespace
 
 void Chunking::check(int64_t experts, int ranks) const {
-  require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts over ", ranks, " ranks");
+  require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks, " ranks");
   const int64_t local = experts / ranks;
-  require(chunks >= 1, "[ep] ", chunks, " chunks");
-  require((by != By::peers && by != By::phases) || chunks <= ranks, "[ep] ", chunks, " chunks of ", ranks, " peers");
-  require(by != By::experts || chunks <= local, "[ep] ", chunks, " chunks of ", local, " experts a rank");
+  require(chunks >= 1, "[ep] ", chunks, " chunks, expected at least 1");
+  require((by != By::peers && by != By::phases) || chunks <= ranks, "[ep] ", chunks,
+          " chunks, expected at most one for each of ", ranks, " peers");
+  require(by != By::experts || chunks <= local, "[ep] ", chunks, " chunks, expected at most one for each of ", local,
+          " experts of a rank");
 }
 
 int Chunking::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const {
@@ -101,15 +103,15 @@ int Chunking::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
   o.chunking.check(o.experts, o.ranks);
   const auto parts = static_cast<int64_t>(of.size());
-  require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens of ", parts, " ranks");
+  require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens cannot be divided among ", parts,
+          " ranks");
   std::vector<SlotOrder> orders;
   if (o.row_of == RowOf::token) {
     const Tensor known = copy_to_host("routing: ids", ids, stream);
     check_ids(known, o);
     const int64_t share = ids.dim(0) / parts;
     for (int64_t q = 0; q < parts; ++q) {
-      SlotOrder& order =
-          orders.emplace_back(order_tokens(known.slice(0, q * share, (q + 1) * share), o, of[static_cast<size_t>(q)]));
+      SlotOrder& order = orders.emplace_back(order_tokens(known.slice(0, q * share, (q + 1) * share), o, of[q]));
       for (Tensor* t : {&order.tokens, &order.rows, &order.row_slots})
         *t = on_device(*t, ids.device(), Category::communication);
     }
@@ -117,13 +119,13 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
   }
   const SortedSlots sorted = sort_slots(ids, o, of, stream);
   const Tensor known = copy_to_host("routing: counts", sorted.offsets, stream);
-  const auto width = static_cast<size_t>(known.dim(1));
+  const size_t width = known.dim(1);
   const std::span offsets(known.data<int64_t>(), width * of.size());
   for (size_t q = 0; q < of.size(); ++q) {
     const auto own = offsets.subspan(q * width, width);
     if (own[width - 1] > own[width - 2]) {
       check_ids(copy_to_host("routing: ids", ids, stream), o);
-      fail_invariant("[ep] ids that name no expert were counted, but there are none");
+      fail_invariant("[ep] the counts include ids that name no expert, but there are no such ids");
     }
     orders.push_back(order_of(sorted.tokens[q], sorted.rows[q], own, o));
   }

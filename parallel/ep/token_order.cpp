@@ -14,7 +14,7 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   const int64_t width = std::min(top_k, local);
   const int32_t* id = ids.data<int32_t>();
   // Bucket of [chunks, ranks] that each slot's row is sorted to; -1: dropped.
-  std::vector<int64_t> bucket(static_cast<size_t>(slots), -1);
+  std::vector<int64_t> bucket(slots, -1);
   // The slot that its row was made for: of the token's slots in the bucket the first.
   const auto maker = [&](int64_t slot) {
     const auto own = bucket.begin() + slot;
@@ -22,14 +22,14 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   };
   SlotOrder order;
   order.experts = o.experts;
-  order.counts.assign(static_cast<size_t>(o.chunking.chunks * o.experts), 0);
-  order.rows_to.assign(static_cast<size_t>(o.chunking.chunks * o.ranks), 0);
+  order.counts.assign(o.chunking.chunks * o.experts, 0);
+  order.rows_to.assign(o.chunking.chunks * o.ranks, 0);
   for (int64_t i = 0; i < slots; ++i) {
     if (id[i] < 0) continue;
     const int64_t c = o.chunking.chunk(i / top_k, tokens, id[i], local, rank, o.ranks);
-    bucket[static_cast<size_t>(i)] = c * o.ranks + id[i] / local;
-    ++order.counts[static_cast<size_t>(c * o.experts + id[i])];
-    if (maker(i) == i) ++order.rows_to[static_cast<size_t>(bucket[static_cast<size_t>(i)])];
+    bucket[i] = c * o.ranks + id[i] / local;
+    ++order.counts[c * o.experts + id[i]];
+    if (maker(i) == i) ++order.rows_to[bucket[i]];
   }
   std::vector<int64_t> next = offsets_of(order.rows_to);
   const auto table = [&](const Shape& shape, Dtype dtype) {
@@ -44,11 +44,11 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   int64_t *token = order.tokens.data<int64_t>(), *row = order.rows.data<int64_t>();
   for (int64_t i = 0; i < slots; ++i) {
     row[i] = -1;
-    const int64_t b = bucket[static_cast<size_t>(i)];
+    const int64_t b = bucket[i];
     if (b < 0) continue;
     const int64_t made_for = maker(i);
     if (made_for == i) {
-      row[i] = next[static_cast<size_t>(b)]++;
+      row[i] = next[b]++;
       token[row[i]] = i / top_k;
     }
     int64_t* with = order.row_slots.data<int64_t>() + row[made_for] * width;

@@ -4,13 +4,14 @@
 #include <cstdlib>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 
 namespace hexad::mesh {
 namespace {
 
 using base::cat;
 
-// The two divisors of `n` that are nearest to `value`, "2, 4"; one when it is the only one on that side.
+// Returns the divisors of `n` nearest to `value` on either side, such as "2, 4"; only one if one side has none.
 std::string nearest_divisors(int n, int value) {
   int below = 0, above = 0;
   for (int d = 1; d <= n; ++d) {
@@ -22,7 +23,7 @@ std::string nearest_divisors(int n, int value) {
   return cat(below, ", ", above);
 }
 
-// Multiples of `n` around `value`.
+// Returns the multiples of `n` around `value`.
 std::string nearest_multiples(int n, int value) {
   const int below = value / n * n;
   return below ? cat(below, ", ", below + n) : cat(n);
@@ -41,7 +42,7 @@ void require_positive(const char* name, int value, int least) {
 
 std::string_view name_of(Axis axis) {
   constexpr std::string_view names[] = {"pp", "dp", "cp", "tp", "edp", "ep", "etp"};
-  return names[static_cast<size_t>(axis)];
+  return names[base::ordinal(axis)];
 }
 
 Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansion) {
@@ -99,7 +100,7 @@ Layout::Coordinates Layout::coordinates(int rank) const {
   return {p, i + inner_ * o, c, t, in_stage / (etp * ep), in_stage / etp % ep, in_stage % etp};
 }
 
-int Layout::coordinate(Axis axis, int rank) const { return coordinates(rank)[static_cast<size_t>(axis)]; }
+int Layout::coordinate(Axis axis, int rank) const { return coordinates(rank)[base::ordinal(axis)]; }
 
 template <class Same>
 std::vector<int> Layout::ranks_where(Same same) const {
@@ -116,7 +117,7 @@ std::vector<int> Layout::members(Axis axis, int rank) const {
   const Coordinates mine = coordinates(rank);
   auto ranks = ranks_where([&](const Coordinates& c) {
     return std::all_of(view.begin(), view.end(),
-                       [&](Axis a) { return a == axis || c[static_cast<size_t>(a)] == mine[static_cast<size_t>(a)]; });
+                       [&](Axis a) { return a == axis || c[base::ordinal(a)] == mine[base::ordinal(a)]; });
   });
   std::sort(ranks.begin(), ranks.end(), [&](int a, int b) { return coordinate(axis, a) < coordinate(axis, b); });
   return ranks;
@@ -138,11 +139,11 @@ std::vector<int> Layout::expert_sharers(int rank) const { return same_replica(Ax
 
 std::vector<int> Layout::sharers(const Placement& placement, int rank, Copies copies) const {
   const Coordinates mine = coordinates(rank);
-  const auto at = [](const Coordinates& c, Axis axis) { return c[static_cast<size_t>(axis)]; };
+  const auto at = [](const Coordinates& c, Axis axis) { return c[base::ordinal(axis)]; };
   const auto partial = [&](Axis axis) {
     return std::find(placement.partial.begin(), placement.partial.end(), axis) != placement.partial.end();
   };
-  // True if `c` holds the same piece along `axis`: of `parts` pieces over more ranks, neighbours share one.
+  // True if `c` holds the same piece along `axis`. With fewer `parts` than ranks, neighbours share a piece.
   const auto same_piece = [&](const Coordinates& c, Axis axis) {
     for (const base::Shard& s : placement.shards)
       if (s.axis == axis && at(c, axis) * s.parts / size(axis) != at(mine, axis) * s.parts / size(axis)) return false;

@@ -1,19 +1,22 @@
 #include "parallel/mesh/mesh.h"
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::mesh {
 namespace {
 
 using base::cat;
 using comm::TrafficClass;
 
-// Expert tensor parallelism interrupts computation as tensor parallelism does; replicas of experts reduce as others do.
+// Traffic of expert tensor parallelism blocks computation like that of tensor parallelism. Replicas of experts reduce
+// like other replicas.
 TrafficClass traffic_of(Axis axis) {
   constexpr TrafficClass classes[] = {TrafficClass::pp, TrafficClass::dp, TrafficClass::cp, TrafficClass::tp,
                                       TrafficClass::dp, TrafficClass::ep, TrafficClass::tp};
-  return classes[static_cast<size_t>(axis)];
+  return classes[base::ordinal(axis)];
 }
 
-// One placement of every kind that a model may have.
+// Returns one placement of every kind that a model may have.
 std::vector<Placement> kinds_of(const Layout& layout, int rank, const SharedPieces& shared) {
   const int t = layout.coordinate(Axis::tp, rank), tp = layout.size(Axis::tp);
   std::vector<Placement> kinds{{.view = MeshView::dense},
@@ -35,8 +38,7 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
     : world_(world), layout_(sizes, world.size()) {
   for (int a = 0; a < axis_count; ++a) {
     const Axis axis = static_cast<Axis>(a);
-    axes_[static_cast<size_t>(a)] =
-        world.subgroup(layout_.members(axis, world.rank()), traffic_of(axis), std::string(name_of(axis)));
+    axes_[a] = world.subgroup(layout_.members(axis, world.rank()), traffic_of(axis), std::string(name_of(axis)));
   }
   tokens_ = world.subgroup(layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp");
   experts_ = world.subgroup(layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp");

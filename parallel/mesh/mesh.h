@@ -1,10 +1,11 @@
-// The ranks' groups by mesh axis, in the two views of parallel/mesh/layout.h.
+// Groups of ranks by mesh axis, in the two views of parallel/mesh/layout.h.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <vector>
 
+#include "framework/base/ordinal.h"
 #include "parallel/comm/node_groups.h"
 #include "parallel/mesh/layout.h"
 
@@ -12,31 +13,31 @@ namespace hexad::mesh {
 
 using comm::ProcessGroup;
 
-/// Parameters that more ranks hold than the axes alone say. Their gradients need separate groups.
+/// Parameters held by more ranks than the axes imply. Their gradients need separate groups.
 struct SharedPieces {
-  int tensor_pieces = 0;        // pieces along tp that several ranks hold (key/value heads fewer than tp); 0: none
+  int tensor_pieces = 0;  // number of pieces along tp that several ranks hold (fewer key/value heads than tp); 0: none
   bool first_and_last = false;  // a piece that both the first and the last stage hold (a tied embedding)
 };
 
 class Mesh {
  public:
-  /// A collective call over `world`, which outlives the mesh. Throws Error(usage) as Layout does, on all ranks alike.
+  /// Makes the groups. Collective over `world`, which outlives the mesh. Throws Error(usage) like Layout, on all ranks.
   Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared = {});
 
   const ProcessGroup& world() const { return world_; }
   const Layout& layout() const { return layout_; }
-  /// This rank's group along `axis`, ranked by coordinate; of one rank where the axis has size one.
-  const ProcessGroup& operator[](Axis axis) const { return *axes_[static_cast<size_t>(axis)]; }
-  /// The tp x cp ranks that share this rank's micro-batches, ranked t + tp c.
+  /// Returns this rank's group along `axis`, ranked by coordinate. The group has one rank if the axis has size one.
+  const ProcessGroup& operator[](Axis axis) const { return *axes_[base::ordinal(axis)]; }
+  /// Returns the tp x cp ranks that share this rank's micro-batches, ranked t + tp c.
   const ProcessGroup& tokens() const { return *tokens_; }
-  /// The ep x etp ranks over which the experts of a layer lie, ranked etp p + j.
+  /// Returns the ep x etp ranks that hold the experts of a layer, ranked etp p + j.
   const ProcessGroup& experts() const { return *experts_; }
-  /// The two levels of the ep group, and of experts(); null: it is on one node, or its nodes have one rank, or
-  /// different numbers of ranks.
+  /// Return the two levels of the ep group, and of experts(). Null if the group is on one node, if its nodes have one
+  /// rank each, or if its nodes have different numbers of ranks.
   const comm::NodeGroups* ep_nodes() const { return ep_nodes_.get(); }
   const comm::NodeGroups* experts_nodes() const { return experts_nodes_.get(); }
-  /// The ranks over which a parameter's gradient is summed, in the order of their numbers. Placements that mean the
-  /// same ranks give the same group.
+  /// Returns the ranks over which a parameter's gradient is summed, in the order of their numbers. Placements with the
+  /// same ranks share one group.
   const ProcessGroup& reducers(const Placement& placement) const;
   int size(Axis axis) const { return layout_.size(axis); }
   int coordinate(Axis axis) const { return layout_.coordinate(axis, world_.rank()); }

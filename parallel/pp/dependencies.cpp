@@ -19,7 +19,7 @@ std::optional<Message> made(const StageMap& stages, int rank, const Action& acti
 std::vector<Message> sent(const Schedule& schedule, int from, int to) {
   std::vector<Message> messages;
   if (from == to) return messages;
-  for (const Action& action : schedule.ranks[static_cast<size_t>(from)])
+  for (const Action& action : schedule.ranks[from])
     if (const auto message = made(schedule.stages, from, action))
       if (schedule.stages.place(message->stage).rank == to) messages.push_back(*message);
   return messages;

@@ -1,4 +1,4 @@
-// Dependencies of actions, and the messages between ranks. All follow from the schedule, so all ranks know them.
+// Dependencies of actions, and the messages between ranks. All follow from the schedule, so every rank can derive them.
 #pragma once
 
 #include <compare>
@@ -9,7 +9,7 @@
 
 namespace hexad::pp {
 
-/// A tensor between two virtual stages, named by who needs it: the input of a forward, or the output's gradient of a
+/// A tensor between two virtual stages, named by its destination: the input of a forward, or the output's gradient of a
 /// backward.
 struct Message {
   bool forward;
@@ -18,13 +18,14 @@ struct Message {
   auto operator<=>(const Message&) const = default;
 };
 
-/// Returns what `action` of `rank` needs from another virtual stage; none at the ends of the model and for weight
-/// gradients.
+/// Returns the message that `action` of `rank` needs from another virtual stage; none at the ends of the model and for
+/// weight gradients.
 std::optional<Message> needed(const StageMap& stages, int rank, const Action& action);
-/// Returns what it makes for another virtual stage.
+/// Returns the message that the action makes for another virtual stage, if any.
 std::optional<Message> made(const StageMap& stages, int rank, const Action& action);
 
-/// Returns what `from` sends to `to`, in order. Empty when they are the same rank: nothing is sent.
+/// Returns the messages from rank `from` to rank `to`, in order. Empty if they are the same rank, because nothing is
+/// sent.
 std::vector<Message> sent(const Schedule& schedule, int from, int to);
 
 }  // namespace hexad::pp

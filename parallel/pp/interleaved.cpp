@@ -1,4 +1,4 @@
-// Narayanan et al. 2021, "Efficient large-scale language model training on GPU clusters", section 2.2: as 1F1B, but a
+// Narayanan et al. 2021, "Efficient large-scale language model training on GPU clusters", section 2.2: 1F1B in which a
 // rank holds several chunks and takes them in turn, `ranks` micro-batches at a time. The bubble shrinks by the number
 // of chunks; messages grow by it.
 #include <algorithm>
@@ -12,8 +12,9 @@ std::vector<Action> interleaved(const Position& at) {
   if (at.chunks == 1) return one_f_one_b(at);
   const int groups = (at.micro_batches + at.ranks - 1) / at.ranks;
   const int total = groups * at.ranks * at.chunks;
-  // The forwards before the first backward reaches this rank: those of the chunks below the last, and twice the way to
-  // the last rank, because a chunk's micro-batches go there one after the other while their gradients come back.
+  // Number of forwards before the first backward reaches this rank: those of the chunks below the last, and twice the
+  // distance to the last rank. A chunk's micro-batches travel to the last rank one after the other while their
+  // gradients return.
   const int ahead = std::min(total, (at.chunks - 1) * at.ranks + 2 * at.after());
   const auto chunk = [&](int i) { return i / at.ranks % at.chunks; };
   Program p;

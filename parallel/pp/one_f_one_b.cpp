@@ -1,4 +1,4 @@
-// Narayanan et al. 2019, "PipeDream", in its synchronous form (2021, fig. 4 top): as many forwards as there are ranks
+// Narayanan et al. 2019, "PipeDream", in its synchronous form (2021, fig. 4 top): first one forward for each rank
 // behind, then one forward and one backward in turn. Rank r keeps the activations of ranks - r micro-batches.
 #include <algorithm>
 
@@ -15,9 +15,9 @@ std::vector<Action> one_f_one_b(const Position& at) {
   return p.without_micro_batches_from(at.micro_batches);
 }
 
-// Pairs of a forward and a backward, each done as one: results travel on only at its end, so that a forward must be
-// twice as far ahead as in 1F1B for every rank to have both inputs when it comes to a pair. Idle time is that of 1F1B.
-// One rank: F0, F1+B0, F2+B1, ..., B.
+// 1F1B in pairs of a forward and a backward, each run as one. Results leave only at the end of a pair. So a forward
+// must be twice as far ahead as in 1F1B for every rank to have both inputs when it reaches a pair. Idle time is that of
+// 1F1B. With one rank: F0, F1+B0, F2+B1, ..., B.
 std::vector<Action> one_f_one_b_in_pairs(const Position& at) {
   const int ahead = std::min(2 * at.after() + 1, at.micro_batches);
   Program p;

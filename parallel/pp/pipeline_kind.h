@@ -1,4 +1,4 @@
-// The recipe's section `schedule.pipeline`: which schedule, and how layers are cut into stages.
+// The recipe's section `schedule.pipeline`: the schedule, and the split of layers into stages.
 #pragma once
 
 #include <array>
@@ -7,13 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/ordinal.h"
 #include "framework/config/constraints.h"
 
 namespace hexad::pp {
 
-/// gpipe: Huang et al. 2019. one_f_one_b: Narayanan et al. 2019. interleaved: Narayanan et al. 2021. zb_h1, zb_v: Qi et
-/// al. 2023, weight gradients fill the bubble; zb_v with two virtual stages a rank in a V. dualpipe_v: DeepSeek 2025, a
-/// V whose steady state pairs a forward with a backward.
+/// Kind of pipeline schedule. gpipe: Huang et al. 2019. one_f_one_b: Narayanan et al. 2019. interleaved: Narayanan et
+/// al. 2021. zb_h1, zb_v: Qi et al. 2023, weight gradients fill the bubble; zb_v has two virtual stages per rank in a
+/// V. dualpipe_v: DeepSeek 2025, a V whose steady state pairs a forward with a backward.
 enum class PipelineKind : uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v, dualpipe_v };
 constexpr auto enum_names(PipelineKind) {
   return std::to_array<std::pair<PipelineKind, std::string_view>>({{PipelineKind::gpipe, "gpipe"},
@@ -23,14 +24,15 @@ constexpr auto enum_names(PipelineKind) {
                                                                    {PipelineKind::zb_v, "zb_v"},
                                                                    {PipelineKind::dualpipe_v, "dualpipe_v"}});
 }
-constexpr std::string_view name_of(PipelineKind kind) { return enum_names(kind)[static_cast<size_t>(kind)].second; }
+constexpr std::string_view name_of(PipelineKind kind) { return enum_names(kind)[base::ordinal(kind)].second; }
 
-/// Placement of virtual stages. loop: chunk v of rank p is virtual stage v pp + p. vee: two chunks a rank, virtual
-/// stages p and 2 pp - 1 - p, so that the first rank holds both ends of the model and the last one its middle.
+/// Placement of virtual stages. loop: chunk v of rank p is virtual stage v pp + p. vee: each rank has two chunks,
+/// virtual stages p and 2 pp - 1 - p. The first rank then holds both ends of the model and the last rank its middle.
 enum class Placing : uint8_t { loop, vee };
 
-/// none: a rank's actions one after the other. micro_batches: a forward and the backward of an earlier micro-batch take
-/// turns, so that one computes while the other's rows are in flight to experts (DeepSeek-V3, section 3.2.1).
+/// Overlap of actions. none: a rank's actions run one after the other. micro_batches: a forward and the backward of an
+/// earlier micro-batch alternate, so that one computes while the other's rows are in flight to experts (DeepSeek-V3,
+/// section 3.2.1).
 enum class Overlap : uint8_t { none, micro_batches };
 constexpr auto enum_names(Overlap) {
   return std::to_array<std::pair<Overlap, std::string_view>>(
@@ -43,7 +45,7 @@ struct PipelineConfig {
   std::vector<int64_t> split;
   Overlap overlap = Overlap::none;
 
-  /// Virtual stages a rank.
+  /// Returns the number of virtual stages per rank.
   int chunks_a_rank() const {
     switch (kind) {
       case PipelineKind::interleaved:
@@ -55,7 +57,7 @@ struct PipelineConfig {
         return 1;
     }
   }
-  /// True if the kind has forwards and backwards that a rank can do as one without others waiting for it.
+  /// True if the kind has pairs of a forward and a backward that a rank can merge without making other ranks wait.
   bool has_pairs() const { return kind == PipelineKind::one_f_one_b || kind == PipelineKind::dualpipe_v; }
   Placing placing() const {
     return kind == PipelineKind::zb_v || kind == PipelineKind::dualpipe_v ? Placing::vee : Placing::loop;
@@ -64,14 +66,17 @@ struct PipelineConfig {
   template <class V>
   void fields(V& v) {
     v("kind", kind, "order of forward and backward over the stages of parallel.pp");
-    v("chunks", chunks, "virtual stages a rank of kind interleaved (1f1b, gpipe, zb_h1: 1; zb_v, dualpipe_v: 2)",
+    v("chunks", chunks,
+      "virtual stages of a rank for kind interleaved (fixed for the others: 1f1b, gpipe, zb_h1: 1; zb_v, dualpipe_v: "
+      "2)",
       config::at_least(1));
-    v("split", split, "layers of each virtual stage, in the model's order; empty: balanced, embedding and head counted",
+    v("split", split,
+      "layers of each virtual stage, in the model's order; empty: balanced, with embedding and head counted",
       config::at_least(1));
     v("overlap", overlap,
-      "micro_batches: a forward and the backward of an earlier micro-batch take turns, one computes while the other's "
-      "all-to-all is on its way; of two micro-batches a step or more without stages, of kinds 1f1b (with twice the "
-      "micro-batches in flight) and dualpipe_v with them");
+      "none, or micro_batches: the forward of one micro-batch and the backward of an earlier one take turns, and one "
+      "computes while the other's all-to-all is in flight. Without stages this needs at least two micro-batches a "
+      "step; with stages, kind 1f1b (then with twice the micro-batches in flight) or dualpipe_v");
   }
 };
 

@@ -30,7 +30,7 @@ double duration(const StageTimes& t, const Action& action) {
   base::fail_invariant(cat("[pp] action kind ", static_cast<int>(action.kind)));
 }
 
-// The schedule as jobs of the simulator: a queue for each rank, and one for each link that carries messages.
+// The schedule as jobs of the simulator: one queue per rank, and one per link that carries messages.
 class Jobs {
  public:
   Jobs(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options)
@@ -49,10 +49,10 @@ class Jobs {
     price.busy.resize(schedule_.ranks.size());
     std::string waiting;
     for (const Piece& piece : pieces_) {
-      const auto rank = static_cast<size_t>(piece.rank);
+      const size_t rank = piece.rank;
       if (std::ranges::find(times.stuck, piece.job) != times.stuck.end())
         waiting += cat(waiting.empty() ? "" : ", ", "rank ", rank, " waits at ", to_string(piece.actions.front()));
-      const schedule::Interval& at = times.jobs[static_cast<size_t>(piece.job)];
+      const schedule::Interval& at = times.jobs[piece.job];
       price.spans[rank].insert(price.spans[rank].end(), piece.actions.size(), at);
       price.busy[rank] += at.length();
       price.step = std::max(price.step, at.end);
@@ -69,22 +69,22 @@ class Jobs {
   };
 
   void add_rank(int rank) {
-    for (std::span rest(schedule_.ranks[static_cast<size_t>(rank)]); !rest.empty();) {
+    for (std::span rest(schedule_.ranks[rank]); !rest.empty();) {
       const auto actions = rest.first(std::min<size_t>(rest.size(), options_.merge && rest[0].merged ? 2 : 1));
       rest = rest.subspan(actions.size());
       const int job = static_cast<int>(jobs_.size());
       pieces_.push_back({rank, job, actions});
       jobs_.push_back({rank, 0});
       for (const Action& a : actions) {
-        jobs_.back().seconds += duration(times_[static_cast<size_t>(stage(rank, a))], a);
+        jobs_.back().seconds += duration(times_[stage(rank, a)], a);
         if (a.is_forward()) forwards_[{stage(rank, a), a.micro}] = job;
       }
       for (const Action& a : actions) send(rank, job, a);
     }
   }
 
-  // The result of an action for another stage is there when the action is done or, on another rank, when its link has
-  // carried it.
+  // Records the job that delivers an action's result to another stage: the action itself or, for another rank, its
+  // transfer.
   void send(int rank, int job, const Action& action) {
     const auto message = made(schedule_.stages, rank, action);
     if (!message) return;
@@ -100,11 +100,11 @@ class Jobs {
   }
 
   void connect(const Piece& piece, const Action& action) {
-    std::vector<int>& after = jobs_[static_cast<size_t>(piece.job)].after;
+    std::vector<int>& after = jobs_[piece.job].after;
     const auto wait = [&](const auto& jobs, const auto& key) {
       const auto it = jobs.find(key);
       require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", to_string(action));
-      after.push_back(it->second);  // its own, too: then it never begins
+      after.push_back(it->second);  // possibly its own result: then the job never begins
     };
     if (const auto message = needed(schedule_.stages, piece.rank, action)) wait(arrivals_, *message);
     if (!action.is_forward()) wait(forwards_, std::pair(stage(piece.rank, action), action.micro));
@@ -135,7 +135,7 @@ Price price(const Schedule& schedule, std::span<const StageTimes> times, const P
 }
 
 Price price(const Schedule& schedule, const StageTimes& times, const PriceOptions& options) {
-  const std::vector<StageTimes> all(static_cast<size_t>(schedule.stages.stages()), times);
+  const std::vector<StageTimes> all(schedule.stages.stages(), times);
   return price(schedule, all, options);
 }
 

@@ -1,4 +1,4 @@
-// Predicts how long a schedule takes: jobs for the simulator of framework/schedule, and the papers' formulas beside it.
+// Predicts the time of a schedule by jobs for the simulator of framework/schedule. Also has the papers' formulas.
 #pragma once
 
 #include <optional>
@@ -18,32 +18,34 @@ struct StageTimes {
 };
 
 struct PriceOptions {
-  /// Seconds of a message between two ranks. A link carries one at a time in each direction; ranks go on meanwhile.
+  /// Seconds of a message between two ranks. A link carries one message at a time in each direction; ranks continue
+  /// meanwhile.
   double send = 0;
-  /// A merged pair is one piece of work: it begins when both inputs are there and hands on both results at its end.
-  /// Otherwise its two actions are done one after the other.
+  /// True if a merged pair is one piece of work: it begins when both inputs have arrived and delivers both results at
+  /// its end. Otherwise its two actions run one after the other.
   bool merge = false;
 };
 
 struct Price {
-  std::vector<std::vector<schedule::Interval>> spans;  // by rank, as the schedule's actions
+  std::vector<std::vector<schedule::Interval>> spans;  // by rank, like the schedule's actions
   std::vector<double> busy;                            // seconds by rank
   double step = 0;                                     // seconds
 
-  /// Share of the step in which `rank` is idle.
-  double bubble(int rank) const { return (step - busy[static_cast<size_t>(rank)]) / step; }
-  /// Mean over the ranks.
+  /// Returns the share of the step in which `rank` is idle.
+  double bubble(int rank) const { return (step - busy[rank]) / step; }
+  /// Returns the mean bubble over the ranks.
   double bubble() const;
 };
 
-/// `times`: by virtual stage. Every action begins as soon as the one before it on its rank is done and what it needs
-/// has arrived. Throws std::logic_error, saying what each rank waits for, when the schedule never ends.
+/// Predicts the times of all actions. `times` is indexed by virtual stage. Every action begins once the previous action
+/// of its rank is done and its message has arrived. Throws std::logic_error if the schedule never ends; the error names
+/// the message that each rank waits for.
 Price price(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options = {});
-/// All virtual stages alike.
+/// Predicts the times if all virtual stages are alike.
 Price price(const Schedule& schedule, const StageTimes& times, const PriceOptions& options = {});
 
-/// Idle seconds of a rank in a step with equal virtual stages of `times` and free messages; none where the formula does
-/// not hold. F, I, W: forward, input gradient, weight gradient; p ranks, m micro-batches.
+/// Returns the idle seconds of a rank in a step with equal virtual stages of `times` and free messages; none if the
+/// formula does not hold. F, I, W: forward, input gradient, weight gradient; p ranks, m micro-batches.
 ///   kind                idle seconds                       holds for
 ///   gpipe, 1f1b         (p - 1) (F + I + W)                any m; merged pairs, too
 ///   interleaved         (p - 1) (F + I + W)                m a multiple of p; its virtual stages are smaller

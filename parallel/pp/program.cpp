@@ -7,7 +7,8 @@
 namespace hexad::pp {
 
 void Program::weights(std::deque<Action>::iterator which) {
-  base::require(which != left_.end(), "[pp] a schedule computes weight gradients that nothing left");
+  base::require(which != left_.end(),
+                "[pp] a schedule computes weight gradients that no earlier action left to be computed");
   actions_.push_back({Kind::backward_weight, which->chunk, which->micro});
   left_.erase(which);
 }
@@ -21,7 +22,7 @@ void Program::weights(int chunk) {
 std::vector<Action> Program::without_micro_batches_from(int micro_batches) const {
   base::require(left_.empty(), "[pp] a schedule forgets the weight gradients of ", left_.size(), " actions");
   std::vector<Action> kept;
-  // The backward of a merged pair is of an earlier micro-batch than its forward, so it is there if the forward is.
+  // The backward of a merged pair belongs to an earlier micro-batch than its forward, so it exists if the forward does.
   std::copy_if(actions_.begin(), actions_.end(), std::back_inserter(kept),
                [&](const Action& a) { return a.micro < micro_batches; });
   return kept;

@@ -1,4 +1,4 @@
-// Helpers to write the list of one rank, and the pipeline schedules, one source each.
+// Helpers to write the list of one rank, and the pipeline schedules, each in its own source file.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 
 namespace hexad::pp {
 
-/// Appends actions. Micro-batches of a chunk come in order, so that naming the chunk is enough.
+/// Appends actions. Micro-batches of a chunk come in order, so the chunk identifies the micro-batch.
 class Program {
  public:
   void forward(int chunk = 0) { actions_.push_back({Kind::forward, chunk, forwards_[chunk]++}); }
@@ -19,17 +19,17 @@ class Program {
     actions_.back().merged = true;
     backward(backward_chunk);
   }
-  /// Leaves the weights' part for later.
+  /// Appends a backward without weight gradients, which a later action computes.
   void backward_input(int chunk = 0) {
     actions_.push_back({Kind::backward_input, chunk, backwards_[chunk]++});
     left_.push_back(actions_.back());
   }
-  /// The weights' part that was left first, of all chunks or of `chunk`.
+  /// Append the oldest pending weight gradients, of all chunks or of `chunk`.
   void weights();
   void weights(int chunk);
   int weights_left() const { return static_cast<int>(left_.size()); }
 
-  /// The list without micro-batches from `micro_batches` on: any such part of a schedule is a schedule.
+  /// Returns the list without the micro-batches from `micro_batches` on. The result is a legal schedule, too.
   std::vector<Action> without_micro_batches_from(int micro_batches) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "parallel/pp/schedule.h"
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 #include "parallel/pp/program.h"
 
 namespace hexad::pp {
@@ -52,7 +53,7 @@ Schedule forwards_of(Schedule schedule) {
   return schedule;
 }
 
-std::string to_string(const Action& a) { return base::cat("FBIW"[static_cast<size_t>(a.kind)], a.chunk, '.', a.micro); }
+std::string to_string(const Action& a) { return base::cat("FBIW"[base::ordinal(a.kind)], a.chunk, '.', a.micro); }
 
 std::string to_string(std::span<const Action> actions) {
   std::string text;

@@ -32,11 +32,11 @@ class StageCosts {
  private:
   const ModelCosts& costs_;
   int stages_;
-  std::vector<double> before_;  // sum of the layers before
+  std::vector<double> before_;  // sum of the previous layers
 };
 
-// The least total over all splits, where a stage of cost c counts score(c) and totals are combined by `join`:
-// best[s][l] is that of the last stages from s on, which hold the layers from l on.
+// Finds the split with the least total. A stage of cost c counts score(c), and `join` combines totals. best[s][l] is
+// the least total of the stages from s on, which hold the layers from l on.
 template <class Score, class Join>
 std::vector<std::vector<double>> best_totals(const StageCosts& cost, Score score, Join join) {
   const size_t stages = cost.stages(), layers = cost.layers();
@@ -60,7 +60,7 @@ std::string stages_text(const StageMap& stages) {
              " a rank = ", stages.stages(), stages.stages() == 1 ? " virtual stage" : " virtual stages");
 }
 
-// Throws unless `split` is one of `layers` layers.
+// Throws unless `split` is a legal split of `layers` layers.
 void check_split(const StageMap& stages, const std::vector<int64_t>& split, int64_t layers) {
   if (static_cast<int>(split.size()) != stages.stages())
     fail(ExitCode::usage, "schedule.pipeline.split has ", split.size(), split.size() == 1 ? " number" : " numbers",
@@ -109,7 +109,7 @@ StageSplit::StageSplit(const StageMap& stages, const std::vector<int64_t>& split
 }
 
 StageSplit::Layers StageSplit::layers(int rank, int chunk) const {
-  const auto stage = static_cast<size_t>(stages_.stage(rank, chunk));
+  const size_t stage = stages_.stage(rank, chunk);
   return {begins_[stage], begins_[stage] + counts_[stage]};
 }
 

@@ -8,22 +8,23 @@
 
 namespace hexad::pp {
 
-/// Seconds, FLOPs or any other unit of what a micro-batch costs in each part of the model.
+/// Costs of a micro-batch in each part of the model, in seconds, FLOPs or any other unit.
 struct ModelCosts {
   std::vector<double> layers;
-  double embedding = 0;  // work of the first virtual stage besides its layers
-  double head = 0;       // and of the last: final norm, logits, loss
+  double embedding = 0;  // work of the first virtual stage in addition to its layers
+  double head = 0;       // additional work of the last virtual stage: final norm, logits, loss
 };
 
-/// Layers a virtual stage, in the model's order, at least one each: the split whose dearest stage costs least,
-/// embedding and head counted where they are; among those the one with the least sum of squares, so that the others are
-/// even, too; among those the one whose first stages have the most layers. Needs at least `stages` layers.
+/// Returns the number of layers of each virtual stage, in the model's order, at least one each. The most expensive
+/// stage of the split costs least; embedding and head count in their stages. Among equal splits it has the least sum of
+/// squares, so that the other stages are even, too. Among those it has the most layers in the first stages. Needs at
+/// least `stages` layers.
 std::vector<int64_t> balanced_split(const ModelCosts& costs, int stages);
 
 class StageSplit {
  public:
-  /// `split`: layers of each virtual stage; empty: balanced_split(costs). Throws Error(usage), with the arithmetic and
-  /// what would be legal, when it does not fit the model and the map.
+  /// Uses `split`, the layers of each virtual stage; if empty, balanced_split(costs). Throws Error(usage), with the
+  /// arithmetic and the legal values, if `split` does not fit the model and the map.
   StageSplit(const StageMap& stages, const std::vector<int64_t>& split, const ModelCosts& costs);
 
   struct Layers {
@@ -35,9 +36,9 @@ class StageSplit {
   bool has_embedding(int rank, int chunk) const { return stages_.stage(rank, chunk) == 0; }
   bool has_head(int rank, int chunk) const { return stages_.stage(rank, chunk) == stages_.last(); }
   const StageMap& stages() const { return stages_; }
-  /// Layers by virtual stage.
+  /// Returns the number of layers by virtual stage.
   const std::vector<int64_t>& counts() const { return counts_; }
-  /// "[3, 2, 2, 1]"
+  /// Returns "[3, 2, 2, 1]".
   std::string to_string() const;
 
  private:

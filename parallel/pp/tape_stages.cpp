@@ -19,7 +19,7 @@ Tensor TapeStages::forward(int chunk, int micro, const Tensor& input) {
   Tape& tape = *flight.tape;
   if (input.defined()) flight.input = tape.leaf(input);
   Output output = functions_.forward(tape, chunk, micro, flight.input);
-  flight.input.data = {};  // ops that need it have saved it
+  flight.input.data = {};  // ops that need the input have saved it
   flight.roots = std::move(output.roots);
   const bool last = stages_.stage(rank_, chunk) == stages_.last();
   if (!last) flight.output = output.activation.id;
@@ -47,13 +47,14 @@ Tensor TapeStages::backward(int chunk, int micro, const Tensor& doutput, Replay:
 
 void TapeStages::weights(int chunk, int micro) {
   const auto at = in_flight_.find({chunk, micro});
-  require(at != in_flight_.end() && at->second.replay, "[pp] weights of chunk ", chunk, " micro-batch ", micro,
+  require(at != in_flight_.end() && at->second.replay, "[pp] weight gradients of chunk ", chunk, " micro-batch ", micro,
           " before its backward");
   at->second.replay->run();
   in_flight_.erase(at);
 }
 
-// A rank's last contribution to a parameter comes after its last forward: by then all tapes that use it are counted.
+// A rank's last contribution to a parameter comes after its last forward: by then all tapes that use the parameter are
+// counted.
 void TapeStages::contributed(Parameter& p) {
   const bool last = --owing_[&p] == 0 && forwards_left_ == 0;
   if (functions_.contributed) functions_.contributed(p, last);

@@ -1,11 +1,11 @@
-// Stages that are functions on a tape: keeps a tape, and its replay, for every micro-batch in flight.
+// Stages that are functions on a tape. Keeps a tape, and its replay, for every micro-batch in flight.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 
-#include "parallel/pp/runner.h"
+#include "parallel/pp/pipeline_runner.h"
 
 namespace hexad::pp {
 
@@ -21,10 +21,10 @@ class TapeStages final : public StageWork {
   };
   struct Functions {
     std::function<std::unique_ptr<Tape>()> tape;
-    /// Forward of a chunk; `input` has no data in the first virtual stage.
+    /// Runs the forward of a chunk. `input` has no data in the first virtual stage.
     std::function<Output(Tape&, int chunk, int micro, const Value& input)> forward;
-    /// May be empty. Called after each tape's contribution to a parameter. `last`: no more come in this step, from
-    /// whichever chunk and micro-batch: a tied weight may be used by two chunks.
+    /// Called after each tape's contribution to a parameter; may be empty. `last`: no more contributions come in this
+    /// step, from any chunk or micro-batch. Two chunks may use a tied weight.
     std::function<void(Parameter&, bool last)> contributed;
   };
 
@@ -36,8 +36,8 @@ class TapeStages final : public StageWork {
   void weights(int chunk, int micro) override;
 
  private:
-  // A micro-batch in a chunk, from its forward to its weight gradients. The output's data is not kept: the gradient
-  // says its shape.
+  // A micro-batch in a chunk, from its forward to its weight gradients. The output's data is not kept: the gradient has
+  // its shape.
   struct InFlight {
     std::unique_ptr<Tape> tape;
     Value input;

@@ -1,6 +1,6 @@
 // Qi et al. 2023, "Zero bubble pipeline parallelism", ZB-H1 (fig. 3): 1F1B whose backward is cut in two. Rank r
-// computes weight gradients r micro-batches late: the input gradients of the first ones travel back without delay, and
-// what was put off fills the end. Every rank keeps `ranks` micro-batches, the peak of 1F1B.
+// computes weight gradients r micro-batches late. So the first input gradients travel back without delay, and the
+// delayed weight gradients fill the end. Every rank keeps `ranks` micro-batches, the peak of 1F1B.
 #include <algorithm>
 
 #include "parallel/pp/program.h"

@@ -1,5 +1,5 @@
-#include "parallel/tp/linear.h"
 #include "parallel/tp/overlap.h"
+#include "parallel/tp/parallel_linear.h"
 
 namespace hexad::tp {
 
@@ -42,14 +42,14 @@ std::vector<Tensor> products(const Tensor& x, const Projections& projections, co
   return outs;
 }
 
-// Facts about x that backward needs without having kept it.
+// Properties of x that backward needs although it does not keep x.
 struct Input {
   Shape all_rows;  // [R, D]
   Dtype dtype;
   Device device;
 };
 
-// Sum over the projections, and over the ranks, of dy_i w_i. Outputs that nothing depended on add nothing.
+// Returns the sum over the projections, and over the ranks, of dy_i w_i. Outputs that nothing depended on add nothing.
 Tensor input_gradient(Backward& b, const Input& x, const Projections& projections, const TensorParallel& tp) {
   const KernelTable& k = kernels::kernels(x.device);
   const auto addend = [&](const Tensor& out, int64_t begin, int64_t end) {
@@ -96,16 +96,17 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
     parameters.push_back(p.weight);
     if (p.bias) parameters.push_back(p.bias);
   }
-  // Started by the pullback, so that it is hidden behind the input's gradient, and finished by the weights' task.
-  const auto gather = tp.sequence ? std::make_shared<RowGather>() : nullptr;
-  const Input input{{x.data.dim(0) * (gather ? tp.group->size() : 1), x.data.dim(1)}, x.data.dtype(), x.device()};
+  const Input input{{x.data.dim(0) * (tp.sequence ? tp.group->size() : 1), x.data.dim(1)}, x.data.dtype(), x.device()};
   return tape.record_many("column_linear", outs, {&x, 1}, save(x.data),
-                          [ps, tp, gather, input](Backward& b, const Tensor&, const Saved& s) {
-                            if (gather) *gather = RowGather(s.get<1>()[0], *tp.group, b.stream);
+                          [ps, tp, input](Backward& b, const Tensor&, const Saved& s) {
+                            // All rows of x for the weight gradients: the input gradient hides the exchange.
+                            if (tp.sequence) b.hand_to_weights(RowGather(s.get<1>()[0], *tp.group, b.stream));
                             if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
                           },
-                          {parameters, [ps, gather](Backward& b, const Tensor&, const Saved& s) {
-                             add_weight_gradients(b, gather ? gather->all(b.stream) : s.get<1>()[0], ps);
+                          {parameters, [ps, sequence = tp.sequence](Backward& b, const Tensor&, const Saved& s) {
+                             const Tensor all =
+                                 sequence ? b.take_from_pullback<RowGather>().all(b.stream) : s.get<1>()[0];
+                             add_weight_gradients(b, all, ps);
                            }});
 }
 

@@ -11,8 +11,8 @@ using namespace base;
 
 namespace {
 
-// Pieces of an all-reduce: enough of them to hide all but the last, each large enough for the link's bandwidth to count
-// for more than its latency.
+// Number of pieces of an all-reduce: enough to hide all but the last. Each piece should be large enough that the link's
+// bandwidth matters more than its latency.
 constexpr int64_t pieces = 4;
 
 int64_t rows_of_a_piece(int64_t rows, int64_t row_bytes) {
@@ -40,21 +40,21 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
                        Stream& stream, const Addend& addend) {
   const int size = group.size(), me = group.rank();
   const auto buffer = [&] { return Tensor::empty({share, width}, dtype, device, Category::communication); };
-  std::vector<Tensor> addends(static_cast<size_t>(size));
-  std::vector<Event> arrived(static_cast<size_t>(size));
+  std::vector<Tensor> addends(size);
+  std::vector<Event> arrived(size);
   for (int k = 1; k < size; ++k) {
     const int from = (me + size - k) % size;
-    const auto f = static_cast<size_t>(from);
+    const size_t f = from;
     addends[f] = buffer();
     arrived[f] = group.receive(addends[f], from, stream);
   }
-  // The neighbour's part first and the own part last, so that every part but that is on its way meanwhile.
+  // Starts with the neighbour's part and ends with this rank's part: all parts but the first arrive during computation.
   for (int k = 1; k <= size; ++k) {
     const int owner = (me + k) % size;
     const Tensor part = buffer();
     addend(part, owner * share, (owner + 1) * share);
     if (owner == me)
-      addends[static_cast<size_t>(me)] = part;
+      addends[me] = part;
     else
       group.send(part, owner, stream);
   }
@@ -67,16 +67,16 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
 }  // namespace
 
 RowGather::RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream)
-    : first_(group.rank()), arrived_(static_cast<size_t>(group.size())) {
+    : first_(group.rank()), arrived_(group.size()) {
   const int size = group.size();
   const int64_t share = mine.dim(0);
   rows_ = Tensor::empty({size * share, mine.dim(1)}, mine.dtype(), mine.device(), Category::communication);
   const auto part = [&](int rank) { return rows_.slice(0, rank * share, (rank + 1) * share); };
   for (int k = 1; k < size; ++k) {
     const int from = (first_ + k) % size;
-    arrived_[static_cast<size_t>(from)] = group.receive(part(from), from, stream);
+    arrived_[from] = group.receive(part(from), from, stream);
   }
-  // Downwards: a rank visits its neighbour's rows next.
+  // Sends downwards, because each rank visits the rows of its upper neighbour next.
   for (int k = 1; k < size; ++k) group.send(mine, (first_ + size - k) % size, stream);
   kernels::kernels(mine.device()).pointwise.copy(stream, part(first_), mine);
 }
@@ -87,7 +87,7 @@ void RowGather::for_each_part(Stream& stream,
   const int64_t share = rows_.dim(0) / size;
   for (int k = 0; k < size; ++k) {
     const int rank = (first_ + k) % size;
-    stream.wait(arrived_[static_cast<size_t>(rank)]);
+    stream.wait(arrived_[rank]);
     const int64_t begin = rank * share, end = begin + share;
     visit(rows_.slice(0, begin, end), begin, end);
   }

@@ -1,6 +1,6 @@
 #include "parallel/tp/regions.h"
 
-#include "parallel/comm/rows.h"
+#include "parallel/comm/gathered_rows.h"
 
 namespace hexad::tp {
 
@@ -15,7 +15,7 @@ Tensor copy_of(const Tensor& x, Stream& stream) {
   return copy;
 }
 
-// In place: `x` must be the caller's own.
+// Sums in place: `x` must be the caller's own.
 void sum_over(const ProcessGroup& group, const Tensor& x, Stream& stream) {
   stream.wait(group.all_reduce(x, comm::Reduce::sum, stream));
 }
@@ -32,7 +32,7 @@ Tensor scattered(const ProcessGroup& group, std::string_view op, const Tensor& x
   return out;
 }
 
-// A copy: what is kept of it must not keep the other ranks' rows alive.
+// Copies the rows, so that keeping them does not keep the other ranks' rows alive.
 Tensor own_rows(const ProcessGroup& group, std::string_view op, const Tensor& x, Stream& stream) {
   const int64_t share = rows_per_rank(op, x.dim(0), group), begin = group.rank() * share;
   return copy_of(x.slice(0, begin, begin + share), stream);

@@ -1,5 +1,5 @@
-#include "parallel/tp/linear.h"
 #include "parallel/tp/overlap.h"
+#include "parallel/tp/parallel_linear.h"
 
 namespace hexad::tp {
 
@@ -22,27 +22,29 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
     k.bias.forward(tape.stream, out, bias->use(tape.stream));
     parameters.push_back(bias);
   }
-  // All rows of the output's gradient: the pullback gathers them, the weights' task uses them once more.
-  const auto gather = tp.sequence ? std::make_shared<RowGather>() : nullptr;
   return tape.record("row_linear", out, {x}, save(x.data),
-                     [&k, &w, tp, gather, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
-                       if (gather) *gather = RowGather(dout, *tp.group, b.stream);
+                     [&k, &w, tp, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
+                       // Gathers all rows of the output's gradient. The input gradient uses them as they arrive, the
+                       // weight gradient later.
+                       const RowGather gather = tp.sequence ? RowGather(dout, *tp.group, b.stream) : RowGather();
+                       if (tp.sequence) b.hand_to_weights(gather);
                        if (!b.wants(0)) return;
                        Tensor dx = Tensor::empty(shape, dout.dtype(), dout.device());
                        const auto multiply = [&](const Tensor& rows, int64_t begin, int64_t end) {
                          k.matmul.input_gradient(b.stream, dx.slice(0, begin, end), rows, w.use(b.stream),
                                                  Write::replace);
                        };
-                       if (gather)
-                         gather->for_each_part(b.stream, multiply);
+                       if (tp.sequence)
+                         gather.for_each_part(b.stream, multiply);
                        else
                          multiply(dout, 0, dout.dim(0));
                        b.accumulate(0, dx);
                      },
-                     {parameters, [&k, &w, bias, gather](Backward& b, const Tensor& dout, const Saved& s) {
+                     {parameters, [&k, &w, bias, tp](Backward& b, const Tensor& dout, const Saved& s) {
                         auto [in] = s.get<1>();
                         const auto [dw, write] = w.next_product();
-                        k.matmul.weight_gradient(b.stream, dw, gather ? gather->all(b.stream) : dout, in, write);
+                        const Tensor all = tp.sequence ? b.take_from_pullback<RowGather>().all(b.stream) : dout;
+                        k.matmul.weight_gradient(b.stream, dw, all, in, write);
                         if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dout);
                       }});
 }

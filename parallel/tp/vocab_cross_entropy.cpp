@@ -37,7 +37,7 @@ class SplitLoss {
     std::deque<Chunk> in_flight;
     for (int64_t begin = 0; begin < rows; begin += step) {
       in_flight.push_back(start(begin, std::min(rows, begin + step)));
-      if (in_flight.size() == 1) continue;  // its statistics travel while the next logits are computed
+      if (in_flight.size() == 1) continue;  // its statistics are in flight while the next logits are computed
       finish(in_flight.front());
       in_flight.pop_front();
     }
@@ -46,13 +46,13 @@ class SplitLoss {
   }
 
   const Tensor& losses() const { return losses_; }
-  /// Undefined when the tape forgets.
+  /// Returns the gradient of x; undefined if the tape forgets.
   const Tensor& dx() const { return dx_; }
 
  private:
   struct Chunk {
     int64_t begin, end;
-    Tensor logits, statistics;  // of this rank's columns, of all ranks [ranks, statistics, rows]
+    Tensor logits, statistics;  // this rank's columns; of all ranks [ranks, statistics, rows]
     Event gathered;
   };
 
@@ -79,7 +79,7 @@ class SplitLoss {
                                   targets_.slice(0, c.begin, c.end), part_.begin,
                                   train ? options_.gradient_scale : 0.0);
     if (!train) return;
-    // Products want both operands in the model's dtype.
+    // Products need both operands in the model's dtype.
     Tensor dlogits = c.logits;
     if (acc_ != x_.dtype()) {
       dlogits = Tensor::empty(c.logits.shape(), x_.dtype(), x_.device());
@@ -115,7 +115,7 @@ void check(const Value& x, const Parameter& w, const Tensor& targets, const Cros
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == x.data.dim(0), "[vocab_cross_entropy] x is ", x.shape(),
           ", ", w.name(), " ", w.shape(), ", targets ", targets.shape());
   require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows);
-  if (!targets.device().on_host()) return;  // framework/data has checked those of a batch
+  if (!targets.device().on_host()) return;  // framework/data has checked the targets of a batch
   const int64_t vocabulary = w.global_shape()[0];
   const int32_t* target = targets.data<int32_t>();
   for (int64_t i = 0; i < targets.numel(); ++i)
@@ -134,10 +134,10 @@ Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor
   if (row_losses) *row_losses = loss.losses();
   return tape.record("vocab_cross_entropy", total_of(loss.losses(), tape.stream), {x}, save(loss.dx()),
                      [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
-                       if (dout.device().on_host()) {  // elsewhere a look at it would hold up the device
+                       if (dout.device().on_host()) {  // elsewhere a read would block the device
                          const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
                          require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
-                                 "[vocab_cross_entropy] was told the gradient ", scale, " but got ", given);
+                                 "[vocab_cross_entropy] expected the gradient ", scale, " of the loss, got ", given);
                        }
                        auto [dx] = s.get<1>();
                        b.accumulate(0, dx);

@@ -10,7 +10,8 @@ using namespace kernels;
 
 namespace {
 
-// On a device a look at the ids would hold it up: framework/data has checked those of a batch.
+// Checks the ids in host memory. Reading ids from a device would block the device, and framework/data has checked the
+// ids of a batch.
 void check(const Tensor& ids, int64_t vocabulary) {
   if (!ids.device().on_host()) return;
   const int32_t* id = ids.data<int32_t>();
@@ -19,21 +20,21 @@ void check(const Tensor& ids, int64_t vocabulary) {
             vocabulary - 1);
 }
 
-// The rows of this rank's table that ids name, -1 for those that are held elsewhere.
+// Returns the rows of this rank's table that ids name, -1 for rows that other ranks hold.
 Tensor rows_of(const Tensor& ids, const Shape& shape, Dtype dtype, const VocabularyPart& part, Stream& stream) {
   const Tensor rows = Tensor::empty(shape, dtype, ids.device());
   kernels::kernels(ids.device()).index.within(stream, rows, ids, part.begin, part.end - part.begin);
   return rows;
 }
 
-// This rank's addend: rows of ids that are held elsewhere are zero.
+// Returns this rank's addend: rows of ids that other ranks hold are zero.
 Value rows_held_here(Tape& tape, Parameter& table, const Tensor& ids, const VocabularyPart& part) {
   const KernelTable& k = kernels::kernels(ids.device());
   check(ids, table.global_shape()[0]);
   const int64_t tokens = ids.dim(0);
   const Tensor local = table.use(tape.stream);
   Tensor out = Tensor::empty({tokens, local.dim(1)}, local.dtype(), ids.device());
-  // A sum of one row, or of none.
+  // Each output row is a sum of one row or of none.
   k.permute.combine(tape.stream, out, local, rows_of(ids, {tokens, 1}, Dtype::i64, part, tape.stream), {}, {});
   return tape.record("vocab_embedding", out, {}, {}, {},
                      {{&table}, [&k, &table, ids, part](Backward& b, const Tensor& dout, const Saved&) {

@@ -1,5 +1,5 @@
-// The embedding and the loss with the vocabulary split over tensor-parallel ranks: rank r of n holds the rows
-// [V r / n, V (r + 1) / n) of a table, at least one. In a group of one they are the plain ops.
+// The embedding and the loss with the vocabulary split over tensor-parallel ranks. Rank r of n holds the rows [V r / n,
+// V (r + 1) / n) of a table, at least one. In a group of one they are the plain ops.
 #pragma once
 
 #include "parallel/tp/tensor_parallel.h"
@@ -12,18 +12,19 @@ using autograd::Tape;
 using autograd::Value;
 using tensor::Tensor;
 
-/// Rows of table[V, D] for ids[T] (i32 in [0, V), the same on all ranks): [T, D] on all ranks, or with sequence
-/// parallelism this rank's share of the rows.
+/// Returns the rows of table[V, D] for ids[T] (i32 in [0, V), the same on all ranks). The result is [T, D] on all
+/// ranks, or with sequence parallelism this rank's share of the rows.
 Value vocab_embedding(Tape& tape, Parameter& table, const Tensor& ids, const TensorParallel& tp);
 
-/// linear_cross_entropy(x, w, targets, ...) with w[V, D] split in rows; x[T, D] and targets[T] are the same on all
-/// ranks, and so are, bit for bit, the loss, `row_losses` and the full gradient of x. Of each chunk of rows a rank
-/// computes its own columns of logits; three numbers a row are exchanged, while the next chunk's logits are computed.
+/// Returns linear_cross_entropy(x, w, targets, ...) with the rows of w[V, D] split over the ranks. x[T, D] and
+/// targets[T] are the same on all ranks. The loss, `row_losses` and the full gradient of x are bitwise identical on all
+/// ranks. For each chunk of rows a rank computes its own columns of logits. Three numbers per row are exchanged while
+/// the next chunk's logits are computed.
 Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets, const ProcessGroup& group,
                           const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
-/// The rows of `table` that this rank holds. Throws std::logic_error when its placement does not cut them as said
-/// above.
+/// Rows of `table` that this rank holds. vocabulary_part() throws std::logic_error if the placement of `table` is not
+/// the split described above.
 struct VocabularyPart {
   int64_t begin, end;
   bool holds(int64_t id) const { return begin <= id && id < end; }

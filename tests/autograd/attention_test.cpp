@@ -18,7 +18,7 @@ struct Angles {
   Tensor cosine, sine;
 };
 
-// Angles of `context` positions for heads of `size`.
+// Returns the angles of `context` positions for heads of `size`.
 Angles angles(Lab& lab, int64_t context, int64_t size) {
   std::vector<double> cosine, sine;
   for (int64_t p = 0; p < context; ++p)
@@ -50,13 +50,13 @@ TEST(Rotary, BackwardUndoesForward) {
 
 struct Case {
   std::string name;
-  int64_t heads, groups;  // of queries; of keys and values
+  int64_t heads, groups;  // heads of queries, and of keys and values
   AttentionShape shape;
   std::vector<int32_t> first = {}, last = {};
   Zeros zeros = Zeros::mistrusted;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
-constexpr double scale_of_4 = 0.5;  // heads of four elements
+constexpr double scale_of_4 = 0.5;  // scale of heads with four elements
 
 class Attention : public testing::TestWithParam<Case> {};
 
@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
              {0, 1, 1, 0, 0, 2},
              {1, 3, 3, 2, 2, 3},
              Zeros::expected},
-        // Row 1 sees nothing: its output is zero and nothing flows through it.
+        // Row 1 has no visible key, so its output and its gradients are zero.
         Case{"a_row_that_sees_no_key", 2, 2, {1, 3, 3, scale_of_4, false}, {0, 2, 2}, {2, 2, 3}, Zeros::expected},
         Case{"query_offset", 2, 2, {1, 2, 5, scale_of_4, true, 3}},
         Case{"one_position", 2, 1, {3, 1, 1, scale_of_4}, {}, {}, Zeros::expected},

@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "framework/autograd/checkpoint.h"
 #include "framework/autograd/ops/ops.h"
+#include "framework/autograd/recomputation.h"
 #include "tests/support/gradcheck.h"
 
 namespace hexad::tests {
@@ -79,7 +79,7 @@ class Checkpoint : public testing::Test {
   const Model blocks = [this](Tape& t, const Value& x) {
     return recomputed(t, recomputed(t, x, a.segment()), b.segment());
   };
-  // Around both blocks one more, which is recomputed inside the recomputation.
+  // Both blocks are inside one more segment, so the recomputation contains recomputed segments.
   const Model nested = [this](Tape& t, const Value& x) {
     return recomputed(t, x, [this](Tape& inner, std::span<const Value> in) {
       return std::vector<Value>{recomputed(inner, recomputed(inner, in[0], a.segment()), b.segment())};
@@ -144,7 +144,7 @@ TEST_F(Checkpoint, WeightTasksStayDelayed) {
   for (const auto& p : lab.parameters) EXPECT_TRUE(p->has_gradient()) << p->name();
 }
 
-// A4: what a layer counts in record mode must not be counted again.
+// A4: a layer must not count again in record mode.
 TEST_F(Checkpoint, RunsTheSegmentForgettingFirstAndRecomputingThen) {
   std::vector<Tape::Mode> modes;
   const Segment segment = [&](Tape& t, std::span<const Value> x) {

@@ -123,14 +123,14 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
       total += std::exp(logits[v]);
     }
     const int32_t target = targets[t];
-    const double loss = target < 0 ? 0 : std::log(total) - logits[static_cast<size_t>(target)];
+    const double loss = target < 0 ? 0 : std::log(total) - logits[target];
     EXPECT_NEAR(losses[t], loss, tolerance(Dtype::f64, 18) * 10) << "row " << t;
     sum += loss;
   }
   EXPECT_NEAR(values_of(got.loss)[0], sum, tolerance(Dtype::f64, 18) * 10);
 }
 
-// The same numbers in three dtypes; bf16 takes the way over a rounded copy of the logits' gradient.
+// The same numbers in three dtypes. bf16 uses a rounded copy of the logits' gradient.
 TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
   Lab lab;
   const Tensor x = lab.randn({7, 4}, Dtype::bf16), w = lab.randn({9, 4}, Dtype::bf16);
@@ -165,7 +165,7 @@ TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
   }
 }
 
-// Fault 29. A trainer that counts no valid token passes the scale 0.
+// Covers fault 29. A trainer passes the scale 0 if it counts no valid token.
 TEST(CrossEntropyLoss, WithAllTargetsIgnoredIsZeroWithZeroGradientsForEveryScale) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});
@@ -218,7 +218,7 @@ TEST(CrossEntropyLoss, BackwardWithAnotherGradientThanAnnouncedThrows) {
     backward(tape, loss, lab.values<double>({0.5}));
     FAIL() << "no error";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[cross_entropy] was told the gradient 0.25 but got 0.5");
+    EXPECT_STREQ(e.what(), "[cross_entropy] expected the gradient 0.25 of the loss, got 0.5");
   }
 }
 

@@ -44,10 +44,10 @@ TEST(Linear, UsedTwiceAddsBothContributions) {
   gradcheck(lab, {lab.randn({4, 3})}, [&](Tape& t, Inputs x) { return linear(t, linear(t, x[0], w), w); });
 }
 
-// Small integers are exact in bf16, and their sums in single precision.
+// Small integers are exact in bf16, and so are their sums in single precision.
 TEST(Linear, InBf16KeepsMainGradientsInSinglePrecision) {
   const auto run = [](Dtype dtype) {
-    Lab same;  // the same draws every time
+    Lab same;  // draws the same numbers every time
     Parameter &w = same.parameter({5, 30}, dtype), &bias = same.parameter({5}, dtype);
     const auto policy = keep_policy();
     Tape tape(same.stream(), *policy);

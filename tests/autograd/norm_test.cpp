@@ -29,7 +29,7 @@ TEST(RmsNorm, GradientsOfManyElementsMatchAlongRandomDirections) {
   gradcheck(lab, {lab.randn({9, 65})}, [&](Tape& t, Inputs x) { return rms_norm(t, x[0], gain, eps); });
 }
 
-// A large eps: it must appear in the gradient as well.
+// Uses a large eps, which must also appear in the gradient.
 TEST(RmsNorm, EpsilonTakesPartInTheGradient) {
   Lab lab;
   Parameter& gain = lab.parameter({5});

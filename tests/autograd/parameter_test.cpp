@@ -47,10 +47,10 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
   }
 }
 
-// A run does not depend on whether gates and ups are two parameters or one.
+// A run must not depend on whether gates and ups are two parameters or one.
 TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
-  constexpr int64_t experts = 3, width = 50, hidden = 100;  // more than a piece that is drawn at once
+  constexpr int64_t experts = 3, width = 50, hidden = 100;  // more elements than are drawn in one piece
   const auto alone = [&](const std::string& name) {
     auto p = std::make_unique<Parameter>(spec(name, {experts, width, hidden}), lab.context);
     p->initialize(seed);
@@ -96,7 +96,7 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
-// Long enough to be drawn in several pieces, which do not start where a shard does.
+// The weights are drawn in several pieces, which do not start at the shard's begin.
 TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   Lab lab;
   const Shape shape{3, 150, 100};
@@ -245,7 +245,7 @@ TEST(Parameter, ErrorsNameTheParameter) {
   EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
 }
 
-// Ownership, as data parallelism decides it (see tests/dp).
+// Ownership is set by data parallelism (see tests/dp).
 TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
   Lab lab;
   const auto p = made(lab, "w");
@@ -261,14 +261,30 @@ TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
   EXPECT_EQ(message_of([&] { p->shard({.share = {100, 193}}); }), "[parameter] w [4, 6, 8]: share [100, 193)");
 }
 
+// Binds weights to `memory` and counts their holders.
+class Gatherer final : public ParameterStorage {
+ public:
+  explicit Gatherer(Tensor weights, device::Event event = {}) : memory(std::move(weights)), arrived(std::move(event)) {}
+  GatheredWeights gather_weights(Parameter& p, Stream&) override {
+    p.bind_weights(memory);
+    auto stay = holders.lock();
+    if (!stay) holders = stay = std::make_shared<char>();
+    return {stay, arrived};
+  }
+
+  const Tensor memory;
+  const device::Event arrived;
+  std::weak_ptr<const void> holders;
+};
+
 TEST(Parameter, GatheredWeightsAreReadableOnlyWhileInUse) {
   Lab lab;
   const auto p = made(lab, "w");
   const Tensor memory = copy_of(p->local());
-  p->gather_weights_by([&](Stream&) -> GatheredWeights {
-    p->bind_weights(memory);
-    return {};
-  });
+  EXPECT_TRUE(p->weights_stay());
+  Gatherer gatherer(memory);
+  p->gather_weights_by(gatherer);
+  EXPECT_FALSE(p->weights_stay());
   p->release_weights();
   EXPECT_EQ(message_of([&] { p->local(); }), "[parameter] w: its weights are in memory only while it is used");
   EXPECT_EQ(p->use(lab.stream()).address(), memory.address());
@@ -281,36 +297,84 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   Lab lab;
   const auto p = made(lab, "w");
   const Tensor memory = copy_of(p->local());
-  std::weak_ptr<const void> holders;
-  p->gather_weights_by([&](Stream&) -> GatheredWeights {
-    p->bind_weights(memory);
-    auto stay = holders.lock();
-    if (!stay) holders = stay = std::make_shared<char>();
-    return {stay, {}};
-  });
+  Gatherer gatherer(memory);
+  p->gather_weights_by(gatherer);
   p->use(lab.stream());
-  EXPECT_TRUE(holders.expired()) << "an instant";
+  EXPECT_TRUE(gatherer.holders.expired()) << "an instant";
   auto held = std::make_unique<HeldWeight>(p->hold(lab.stream()));
   const HeldWeight again = p->hold(lab.stream());
   held.reset();
-  EXPECT_FALSE(holders.expired());
+  EXPECT_FALSE(gatherer.holders.expired());
   EXPECT_EQ(again.on(lab.stream()).address(), memory.address());
-  EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read that nobody holds");
+  EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read without being held");
 }
 
-// Held weights may still be in flight: only their reader waits.
+// Held weights may still be in flight, so only their reader waits.
 TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
   Lab lab;
   const auto p = made(lab, "w");
-  p->local();  // there from now on
   const auto arrived = device::Event::make_state();
-  p->gather_weights_by([&](Stream&) -> GatheredWeights { return {std::make_shared<char>(), device::Event(arrived)}; });
+  Gatherer gatherer(copy_of(p->local()), device::Event(arrived));
+  p->gather_weights_by(gatherer);
   const HeldWeight held = p->hold(lab.stream());
   const auto reader = device::make_worker_stream("reader");
   held.on(*reader);
   EXPECT_FALSE(reader->record().done());
   device::complete(arrived);
   reader->synchronize();
+}
+
+// Storage with two parameters in one piece of memory, and single contributions in memory of their own.
+class SharedGradients final : public ParameterStorage {
+ public:
+  SharedGradients(std::vector<Parameter*> all, const Tensor& memory, const Tensor& single)
+      : all_(std::move(all)), memory_(memory), single_(single) {
+    for (Parameter* p : all_) p->store_gradient_in(this);
+  }
+  void allocate_gradient(Parameter&) override {
+    ++allocations;
+    for (size_t i = 0; i < all_.size(); ++i)
+      all_[i]->bind_gradient(memory_.slice(0, static_cast<int64_t>(i), static_cast<int64_t>(i) + 1).reshape({4, 6, 8}));
+  }
+  GradientTarget only_contribution(Parameter&) override { return {single_, Write::replace}; }
+
+  int allocations = 0;
+
+ private:
+  std::vector<Parameter*> all_;
+  Tensor memory_, single_;
+};
+
+TEST(Parameter, AStorageBindsGradientsAtFirstUse) {
+  Lab lab;
+  const auto a = made(lab, "a"), b = made(lab, "b");
+  const Tensor memory = Tensor::zeros({2, 192}, Dtype::f32, lab.context),
+               single = Tensor::zeros({4, 6, 8}, Dtype::f32, lab.context);
+  SharedGradients storage({a.get(), b.get()}, memory, single);
+  EXPECT_EQ(storage.allocations, 0);
+  EXPECT_EQ(b->gradient().address(), memory.address() + 192 * sizeof(float));
+  EXPECT_EQ(a->gradient().address(), memory.address());
+  EXPECT_EQ(storage.allocations, 1);
+  EXPECT_EQ(a->next_product(2).memory.address(), memory.address());
+  EXPECT_EQ(a->next_product(1).memory.address(), single.address()) << "of a micro-batch's only contribution";
+  a->release_gradient();
+  a->gradient();
+  EXPECT_EQ(storage.allocations, 2);
+  a->release_gradient();
+  a->store_gradient_in(nullptr);
+  EXPECT_NE(a->gradient().address(), memory.address()) << "memory of its own";
+  EXPECT_EQ(storage.allocations, 2);
+}
+
+TEST(Parameter, AStorageThatOverridesNothingLeavesMemoryToTheParameter) {
+  Lab lab;
+  const auto p = made(lab, "w");
+  ParameterStorage plain;
+  p->store_gradient_in(&plain);
+  const auto [memory, write] = p->next_product();
+  EXPECT_EQ(memory.address(), p->gradient().address());
+  EXPECT_EQ(write, Write::replace);
+  EXPECT_EQ(p->next_product().write, Write::add);
 }
 
 TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesDuplicateNames) {

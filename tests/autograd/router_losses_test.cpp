@@ -26,7 +26,7 @@ class RouterLosses : public testing::TestWithParam<Segments> {
  protected:
   static constexpr int64_t experts = 4;
   int64_t tokens() const { return static_cast<int64_t>(GetParam().segment.size()); }
-  // Positive, as scores are.
+  // Returns positive values, like those of real scores.
   Tensor scores() {
     Tensor t = lab.randn({tokens(), experts});
     change<double>(t, [](std::span<double> values) {
@@ -60,7 +60,7 @@ TEST_P(RouterLosses, ZLossGradientsMatchFiniteDifferences) {
             {.zeros = GetParam().zeros});
 }
 
-// A3: neither loss nor gradients depend on the contents of padding rows, even NaN.
+// A3: loss and gradients do not depend on the contents of padding rows, even if these are NaN.
 TEST_P(RouterLosses, PaddingTakesNoPart) {
   const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});
   const Tensor clean = scores(), dirty = copy_of(clean);
@@ -147,7 +147,7 @@ TEST(ZLoss, IsTheMeanSquareOfLogSumExpAndDoesNotOverflow) {
   EXPECT_NEAR(got, (a * a + b * b) / 2, (a * a + b * b) * tolerance(Dtype::f64, 4));
 }
 
-// A2: attached. Taking the term away changes the gradient of the logits.
+// A2: the term is attached to the graph. Without it, the gradient of the logits changes.
 TEST(LoadBalancingLoss, ChangesTheGradientOfTheLogits) {
   Lab lab;
   const Tensor logits = lab.randn({4, 3}), dweights = lab.randn({4, 2}), segment = lab.values<int32_t>({0, 0, 0, 0});
@@ -185,7 +185,7 @@ TEST(LoadBalancingLoss, NamesATokenOutsideEveryScope) {
     load_balancing_loss(tape, tape.leaf(lab.randn({2, 3})), lab.values<int32_t>({0, 2}), lab.randn({2, 3}));
     FAIL() << "no error";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[load_balancing_loss] token 1 is of scope 2 of 2");
+    EXPECT_STREQ(e.what(), "[load_balancing_loss] token 1 has scope 2; expected 0 .. 1");
   }
 }
 

@@ -1,4 +1,4 @@
-// The choice of experts.
+// Choice of experts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,7 +30,7 @@ class ChooseExperts : public testing::TestWithParam<Case> {
  protected:
   static constexpr int64_t tokens = 4;
 
-  // Logits whose scores lie well apart, so that no finite difference changes the choice.
+  // Returns logits with well separated scores, so that no finite difference changes the choice.
   static Tensor logits(Lab& lab) {
     const int64_t experts = GetParam().experts;
     std::vector<double> values;
@@ -42,7 +42,7 @@ class ChooseExperts : public testing::TestWithParam<Case> {
   }
   static Tensor bias(Lab& lab) {
     if (!GetParam().bias) return {};
-    std::vector<double> values(static_cast<size_t>(GetParam().experts));
+    std::vector<double> values(GetParam().experts);
     for (size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 0 ? 0.4 : -0.01 * static_cast<double>(i);
     return lab.values(values);
   }
@@ -80,7 +80,7 @@ TEST_P(ChooseExperts, GradientsOfScoresAloneMatchFiniteDifferences) {
             [&](Tape& t, Inputs x) { return choose_experts(t, x[0], b, GetParam().rule, f).scores; });
 }
 
-// B1: the bias moves the choice and nothing else.
+// B1: the bias changes the choice and nothing else.
 TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
   Lab lab;
   const RouterRule& rule = GetParam().rule;
@@ -114,7 +114,7 @@ TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
 INSTANTIATE_TEST_SUITE_P(
     Rules, ChooseExperts,
     testing::Values(Case{"softmax", {}, 6}, Case{"softmax_raw", {.top_k = 3, .normalize = false, .scale = 2.5}, 6},
-                    // Normalised over one expert the weight is one whatever the logits.
+                    // If weights are normalised over one expert, the weight is one for all logits.
                     Case{"softmax_top_1_raw", {.top_k = 1, .normalize = false}, 5},
                     Case{"softmax_all", {.top_k = 4}, 4},
                     Case{"sigmoid", {.score = RouterScore::sigmoid, .scale = 2.5}, 5, false, false, Zeros::expected},
@@ -147,7 +147,7 @@ RouterChoice choose(Lab& lab, const Tensor& logits, const RouterRule& rule, cons
   return choose_experts(tape, {logits, -1}, {}, rule, forced);
 }
 
-// R8.
+// R8: equal scores have a defined order.
 TEST(Router, TiesGoToTheLowerIndex) {
   Lab lab;
   for (RouterScore score : {RouterScore::softmax, RouterScore::sigmoid}) {
@@ -186,7 +186,7 @@ TEST(Router, InfiniteLogitsAreChosenFirst) {
   EXPECT_EQ(ids, (std::vector<int32_t>{2, 3, 1, 0}));
 }
 
-// The true gradient of x / x is zero; what remains is rounding.
+// The true gradient of x / x is zero. Only rounding remains.
 TEST(Router, NormalisedOverOneExpertPassesNoGradient) {
   Lab lab;
   const auto policy = keep_policy();

@@ -1,4 +1,4 @@
-// Saved tensors: their account, and the policies that keep, move away or recompute them.
+// Accounting of saved tensors, and the policies that keep, offload or recompute them.
 #include <gtest/gtest.h>
 
 #include "framework/autograd/ops/ops.h"
@@ -14,7 +14,7 @@ namespace {
 using Roots = std::vector<Replay::Root>;
 constexpr int64_t rows = 32, width = 16;
 
-// Norms whose outputs are read by several products, activations, and a residual.
+// Network of norms whose outputs several products read, activations, and a residual.
 struct Network {
   explicit Network(Lab& lab)
       : rms(lab.parameter({width})),
@@ -31,7 +31,7 @@ struct Network {
     const Value b = layer_norm(t, h, layer, &bias, 1e-5);
     return add(t, h, linear(t, gelu(t, b, GeluKind::exact), down));
   }
-  // A norm over heads: what the product reads is the norm's output in another shape.
+  // Applies a norm over heads. The product reads the norm's output in another shape.
   Value over_heads(Tape& t, const Value& x) const {
     const Value normed = rms_norm(t, reshape(t, x, {rows, 2, width / 2}), heads, 1e-5);
     return linear(t, reshape(t, normed, {rows, width}), down);
@@ -41,8 +41,8 @@ struct Network {
 };
 
 struct Pass {
-  std::vector<Tensor> tensors;             // output, input gradient, parameters' gradients
-  int64_t activations = 0, offloaded = 0;  // bytes between forward and backward
+  std::vector<Tensor> tensors;             // output, input gradient, gradients of parameters
+  int64_t activations = 0, offloaded = 0;  // bytes held between forward and backward
 };
 
 class SavedTest : public testing::Test {
@@ -55,7 +55,7 @@ class SavedTest : public testing::Test {
     const int64_t before = lab.context.allocator()->stats().total - gradient_bytes();
     {
       Tape tape(lab.stream(), policy, Tape::Mode::record, recompute_norms);
-      // Fresh, so that the input is an activation like any other.
+      // The copy is new memory, so that the input counts as an activation.
       Value x = tape.leaf(copy_of(input)), y = forward(tape, x);
       x.data = {};
       r.tensors.push_back(copy_of(y.data));
@@ -156,12 +156,12 @@ TEST_F(SavedTest, OffloadingMovesTheAccountFromActivationsToOffload) {
 }
 
 TEST_F(SavedTest, SmallTensorsAreNotOffloaded) {
-  const int64_t threshold = rows * width * 8;  // statistics of norms are smaller
+  const int64_t threshold = rows * width * 8;  // larger than the statistics of a norm
   const auto offload = offload_policy(threshold);
   const Pass kept = pass(*keep, false, Replay::Weights::at_once, model);
   const Pass moved = pass(*offload, false, Replay::Weights::at_once, model);
   expect_equal(kept, moved);
-  const int64_t statistics = 2 * (rows + 2 * rows) * 8;  // of two rms_norms and two layer_norms
+  const int64_t statistics = 2 * (rows + 2 * rows) * 8;  // statistics of two rms_norms and two layer_norms
   EXPECT_EQ(moved.activations, statistics);
   EXPECT_EQ(moved.offloaded, kept.activations - statistics);
   const auto nothing = offload_policy(2 * threshold + 1);

@@ -1,4 +1,4 @@
-// Guarantees of the tape and its replay, whatever the ops.
+// Guarantees of the tape and its replay for all ops.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +39,7 @@ TEST_F(TapeTest, AValueUsedSeveralTimesGetsTheSumOfItsGradients) {
   });
 }
 
-// `add` hands the same dout to both of its inputs: accumulating into one must not change the other.
+// `add` passes the same dout to both of its inputs. An accumulation into one gradient must not change the other.
 TEST_F(TapeTest, AGradientSharedByTwoValuesIsNotChangedInPlace) {
   const Value a = tape.leaf(lab.randn({5})), b = tape.leaf(lab.randn({5}));
   const Value more = scale(tape, a, 3), sum = add(tape, a, b);
@@ -79,7 +79,7 @@ TEST_F(TapeTest, BackwardThrowsWhenTheRootHasNoTrainableInput) {
   const Value y = scale(tape, constant, 2);
   EXPECT_EQ(tape.size(), 0u);
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] backward from a value that nothing trainable led to");
+            "[tape] backward from a value that depends on nothing trainable");
 }
 
 TEST_F(TapeTest, BackwardThrowsWhenTheRootGradientHasAnotherShapeOrDtype) {
@@ -122,7 +122,7 @@ TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
   EXPECT_EQ(message_of([&] {
               replay.take_gradient({lab.randn({4}), -1});
             }),
-            "[tape] the gradient of a value that wants none");
+            "[tape] the gradient of a value that needs no gradient");
 }
 
 TEST_F(TapeTest, AConstantInputGetsNoGradient) {
@@ -143,7 +143,7 @@ TEST_F(TapeTest, AnUnusedLeafHasNoGradient) {
   EXPECT_FALSE(replay.take_gradient(unused).defined());
 }
 
-// C2, fault 25: a reduction bucket waits for every parameter, also for one that no gradient reached.
+// C2, fault 25: a reduction bucket waits for every parameter, including a parameter that received no gradient.
 TEST_F(TapeTest, ParametersOfUnusedOutputsContributeZeroAndAreStillReady) {
   Parameter &used = lab.parameter({3, 3}), &unused = lab.parameter({3, 3});
   for (auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {
@@ -189,7 +189,7 @@ TEST_F(TapeTest, GradientsOfATiedEmbeddingMatchFiniteDifferences) {
             {.root_gradient = 0.5});
 }
 
-// A small network with every kind of weight gradient.
+// Small network with every kind of weight gradient.
 struct Network {
   explicit Network(Lab& lab)
       : gain(lab.parameter({4})),
@@ -258,7 +258,7 @@ TEST_F(TapeTest, ReplayStepByStepEqualsRun) {
   }
 }
 
-// An op whose pullback runs those of ops before it: everything happens once, and sums have the same bits.
+// The pullback of an op runs the pullbacks of earlier ops. Everything runs once, and sums are bitwise identical.
 TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
   Parameter &w = lab.parameter({4, 4}), &v = lab.parameter({4, 4});
   const Tensor data = lab.randn({3, 4}), dout = lab.randn({3, 4});
@@ -286,8 +286,63 @@ TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
     };
     const auto after = gradients(false), during = gradients(true);
     expect_bitwise(after[1], during[1]);
-    // The gradient of x has two addends: their sum is the same in either order.
+    // The gradient of x has two addends, whose sum is the same in either order.
     for (size_t i : {0u, 2u}) expect_bitwise(after[i], during[i]);
+  }
+}
+
+// The pullback computes column sums of dout, like that of a norm. Both uses share one pullback and one weight pullback.
+TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
+  Parameter& w = lab.parameter({4});
+  const auto& k = kernels::kernels(lab.context);
+  const Pullback pullback = [&k](Backward& b, const Tensor& dout, const Saved&) {
+    const Tensor sums = Tensor::zeros({4}, dout.dtype(), dout.device());
+    k.bias.backward(b.stream, sums, dout);
+    b.hand_to_weights(sums.reshape({1, 4}));
+    b.accumulate(0, dout);
+  };
+  const Pullback of_weights = [&k, &w](Backward& b, const Tensor&, const Saved&) {
+    const auto sums = b.take_from_pullback<Tensor>();
+    k.bias.backward(b.stream, w.gradient_to_add(b.stream), sums);
+  };
+  const Tensor data = lab.integers({3, 4}, 1, 5), dout = lab.integers({3, 4}, 1, 5);
+  w.gradient();  // creates the gradient, which then persists
+  const int64_t before = lab.context.allocator()->stats().total;
+  const auto gradient = [&](Replay::Weights weights) {
+    w.clear_gradient();
+    {
+      Tape t(lab.stream(), *policy);
+      const Value x = t.leaf(data);
+      const Value first = t.record("shift", copy_of(x.data), {x}, {}, pullback, {{&w}, of_weights});
+      const Value second =
+          t.record("shift", copy_of(first.data), {scale(t, first, 3)}, {}, pullback, {{&w}, of_weights});
+      Replay(t, Roots{{second, dout}}, weights).run();
+    }
+    return values_of(w.gradient());
+  };
+  const auto d = values_of(dout);
+  std::vector<double> expected(4, 0);
+  for (size_t i = 0; i < d.size(); ++i) expected[i % 4] += d[i] + 3 * d[i];
+  EXPECT_EQ(gradient(Replay::Weights::at_once), expected);
+  EXPECT_EQ(gradient(Replay::Weights::delayed), expected);
+  EXPECT_EQ(lab.context.allocator()->stats().total, before) << "nothing handed on is left";
+}
+
+TEST_F(TapeTest, TakingWhatThePullbackDidNotHandOnIsABug) {
+  Parameter& w = lab.parameter({4});
+  const auto record = [&](Tape& t, Pullback pullback) {
+    const Value x = t.leaf(lab.randn({3, 4}));
+    return t.record("shift", copy_of(x.data), {x}, {}, std::move(pullback),
+                    {{&w}, [](Backward& b, const Tensor&, const Saved&) { b.take_from_pullback<Tensor>(); }});
+  };
+  for (const Pullback& pullback : {Pullback([](Backward&, const Tensor&, const Saved&) {}),
+                                   Pullback([](Backward&b, const Tensor&, const Saved&) { b.hand_to_weights(1); })}) {
+    Tape t(lab.stream(), *policy);
+    const Value y = record(t, pullback);
+    EXPECT_EQ(message_of([&] {
+                backward(t, y, lab.randn({3, 4}));
+              }),
+              "[tape] a weight pullback takes what its pullback did not hand on");
   }
 }
 
@@ -318,7 +373,7 @@ TEST_F(TapeTest, TheFirstContributionReplacesStaleMemoryAndTheNextAdds) {
   const auto once = values_of(one), twice = values_of(two);
   for (size_t i = 0; i < 9; ++i) {
     EXPECT_TRUE(std::isfinite(once[i]));
-    EXPECT_EQ(twice[i], 2 * once[i]);  // integers: exact
+    EXPECT_EQ(twice[i], 2 * once[i]);  // integers, so sums are exact
   }
   w.clear_gradient();
   expect_bitwise(one, step());

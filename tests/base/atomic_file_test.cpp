@@ -1,4 +1,4 @@
-// Files that are replaced whole. Being killed on the way is tested in tests/io/files_test.cpp.
+// Files that are replaced as a whole. tests/io/files_test.cpp covers a process that is killed meanwhile.
 #include "framework/base/atomic_file.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class AtomicFileTest : public testing::Test {
   fs::path folder_ = fs::path(testing::TempDir()) / ("hexad-atomic-file-" + std::to_string(::getpid()));
 };
 
-/// While it lives no file may grow past `bytes`, as on a full disk.
+/// During its lifetime, no file may grow past `bytes`, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

@@ -1,4 +1,4 @@
-// Other block sizes hold as long as they are asked for.
+// Temporary changes of block sizes.
 #include "framework/base/block_sizes.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(BlockSizes, AreTheShippedOnesUnlessOthersAreAskedFor) {
   EXPECT_EQ(block_sizes(), shipped);
 }
 
-// The numbers of runs depend on them: another sum over blocks is another number.
+// Results of runs depend on these sizes: with another block size, a sum rounds differently.
 TEST(BlockSizes, OfSumsKeepTheirReleasedValues) {
   EXPECT_EQ(block_sizes().total_elements, 65536);
   EXPECT_EQ(block_sizes().expert_rows, 256);

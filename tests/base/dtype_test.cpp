@@ -31,8 +31,8 @@ TEST(Bf16, ReturnsEveryValueItHolds) {
 }
 
 TEST(Bf16, RoundsToTheNearest) {
-  EXPECT_EQ(bf16(from_bits(0x3f807fff)).bits, 0x3f80);  // just under the middle
-  EXPECT_EQ(bf16(from_bits(0x3f808001)).bits, 0x3f81);  // just over it
+  EXPECT_EQ(bf16(from_bits(0x3f807fff)).bits, 0x3f80);  // just below the midpoint
+  EXPECT_EQ(bf16(from_bits(0x3f808001)).bits, 0x3f81);  // just above the midpoint
 }
 
 TEST(Bf16, RoundsTheMiddleToTheEvenNeighbour) {
@@ -60,7 +60,7 @@ TEST(Bf16, KeepsNaNForAnyPayload) {
 
 TEST(Bf16, KeepsSubnormals) {
   EXPECT_EQ(bf16(from_bits(0x00010000)).bits, 0x0001);
-  EXPECT_EQ(bf16(from_bits(0x00008000)).bits, 0x0000);  // the middle, to even
+  EXPECT_EQ(bf16(from_bits(0x00008000)).bits, 0x0000);  // the midpoint rounds to even
   EXPECT_EQ(bf16(from_bits(0x00018000)).bits, 0x0002);
 }
 

@@ -13,18 +13,19 @@ namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-constexpr uint8_t finite_codes = 0x7f;  // 0x00 .. 0x7e without the sign
+constexpr uint8_t finite_codes = 0x7f;  // codes 0x00 .. 0x7e, without the sign
 
 static_assert(e4m3(1.0f).bits == 0x38 && static_cast<float>(e4m3::from_bits(0x38)) == 1.0f, "usable in constants");
 
-// The table of the specification, by its formula.
+// Computes the table of the specification by its formula.
 double value_of(int code) {
   const int exponent = (code >> 3) & 15, mantissa = code & 7;
   const double magnitude = exponent ? std::ldexp(8 + mantissa, exponent - 10) : std::ldexp(mantissa, -9);
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-// The nearest of all finite codes, the even one of two; by looking at each.
+// Returns the nearest of all finite codes, found by comparing each of them. Of two equally near codes, returns the even
+// one.
 int nearest(double v) {
   int best = 0;
   for (int code = 1; code < finite_codes; ++code) {
@@ -55,10 +56,10 @@ TEST(E4m3, ReturnsEveryCode) {
   }
 }
 
-// Between two boundaries the code is constant if it is so at their inner neighbours, since rounding is monotonic.
+// Rounding is monotonic. So the code is constant between two boundaries if it is the same at their inner neighbours.
 TEST(E4m3, RoundsToTheNearestAtEveryBoundaryAndTheMiddleToTheEvenCode) {
   for (int code = 0; code + 1 < finite_codes; ++code) {
-    const auto middle = static_cast<float>((value_of(code) + value_of(code + 1)) / 2);  // exact
+    const auto middle = static_cast<float>((value_of(code) + value_of(code + 1)) / 2);  // this value is exact
     const auto expect = [&](float v, int want) {
       EXPECT_EQ(e4m3(v).bits, want) << v;
       EXPECT_EQ(e4m3(-v).bits, want | 0x80) << -v;
@@ -92,7 +93,7 @@ TEST(E4m3, KeepsTheSignOfZeroAndOfValuesThatRoundToIt) {
   }
 }
 
-// Magnitudes of every binade from far below the smallest code to 448, drawn by a seed.
+// Seeded magnitudes in every binade from far below the smallest code to 448.
 class E4m3Sample : public ::testing::Test {
  protected:
   static constexpr uint64_t seed = 20240611;
@@ -124,7 +125,7 @@ TEST_F(E4m3Sample, KeepsTheStatedErrorBounds) {
   });
   EXPECT_LE(worst_normal, e4m3::relative_error);
   EXPECT_LE(worst_subnormal, e4m3::absolute_error);
-  // The bounds are not idle: 1.0625 moves by a seventeenth, 2^-10 by itself.
+  // The bounds are tight: 1.0625 changes by a seventeenth, 2^-10 by its own magnitude.
   EXPECT_GT(worst_normal, 0.94 * e4m3::relative_error);
   EXPECT_GT(worst_subnormal, 0.99 * e4m3::absolute_error);
 }

@@ -32,32 +32,32 @@ class PathProblem : public testing::Test {
 
 TEST_F(PathProblem, SaysWhyAFileCannotBeRead) {
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
-  EXPECT_EQ(why_no_file(at("file")), "");
-  EXPECT_EQ(why_no_file(at("none")), "no such file");
-  EXPECT_EQ(why_no_file(at("none/none")), "no such file");
-  EXPECT_EQ(why_no_file(""), "no such file");
-  EXPECT_EQ(why_no_file(at("folder")), "is a directory");
-  EXPECT_EQ(why_no_file(at("file/x")), "no such file: " + at("file") + " is not a directory");
-  EXPECT_EQ(why_no_file(at("loop")), "Too many levels of symbolic links");
-  EXPECT_EQ(why_no_file(at("dangling")), "is a link to gone, which is not there");
-  EXPECT_EQ(why_no_file(at(std::string(300, 'x'))), "File name too long");
-  EXPECT_EQ(why_no_file(at("pipe")), "is not a regular file but a pipe");
-  EXPECT_EQ(why_no_file("/dev/null"), "is not a regular file but a character device");
+  EXPECT_EQ(file_problem(at("file")), "");
+  EXPECT_EQ(file_problem(at("none")), "no such file");
+  EXPECT_EQ(file_problem(at("none/none")), "no such file");
+  EXPECT_EQ(file_problem(""), "no such file");
+  EXPECT_EQ(file_problem(at("folder")), "is a directory");
+  EXPECT_EQ(file_problem(at("file/x")), "no such file: " + at("file") + " is not a directory");
+  EXPECT_EQ(file_problem(at("loop")), "Too many levels of symbolic links");
+  EXPECT_EQ(file_problem(at("dangling")), "is a link to gone, which does not exist");
+  EXPECT_EQ(file_problem(at(std::string(300, 'x'))), "File name too long");
+  EXPECT_EQ(file_problem(at("pipe")), "is not a regular file but a pipe");
+  EXPECT_EQ(file_problem("/dev/null"), "is not a regular file but a character device");
 }
 
 TEST_F(PathProblem, SaysWhyAFolderCannotBeListed) {
-  EXPECT_EQ(why_no_folder(at("folder")), "");
-  EXPECT_EQ(why_no_folder(at("none")), "no such folder");
-  EXPECT_EQ(why_no_folder(at("file")), "is a regular file, not a folder");
-  EXPECT_EQ(why_no_folder(at("loop")), "Too many levels of symbolic links");
+  EXPECT_EQ(folder_problem(at("folder")), "");
+  EXPECT_EQ(folder_problem(at("none")), "no such folder");
+  EXPECT_EQ(folder_problem(at("file")), "is a regular file, not a folder");
+  EXPECT_EQ(folder_problem(at("loop")), "Too many levels of symbolic links");
 }
 
 TEST_F(PathProblem, NamesFilesAndFoldersWithoutPermission) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   fs::permissions(root_ / "file", fs::perms::none);
   fs::permissions(root_ / "folder", fs::perms::none);
-  EXPECT_EQ(why_no_file(at("file")), "cannot be opened: Permission denied");
-  EXPECT_EQ(why_no_folder(at("folder")), "cannot be listed: Permission denied");
+  EXPECT_EQ(file_problem(at("file")), "cannot be opened: Permission denied");
+  EXPECT_EQ(folder_problem(at("folder")), "cannot be listed: Permission denied");
   fs::permissions(root_ / "folder", fs::perms::owner_all);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using Block = std::array<uint32_t, 4>;
 
-// kat_vectors of Random123 (Salmon et al. 2011), philox 4x32, ten rounds.
+// Checks the kat_vectors of Random123 (Salmon et al. 2011), philox 4x32, ten rounds.
 TEST(Philox, GivesTheKnownAnswersOfRandom123) {
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   constexpr uint32_t ones = 0xffffffff;
@@ -21,7 +21,7 @@ TEST(Philox, GivesTheKnownAnswersOfRandom123) {
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// 64-bit FNV-1a of the empty text, "a" and "foobar": the vectors of its authors. Initial weights depend on it.
+// Checks 64-bit FNV-1a of the empty text, "a" and "foobar" against its authors' vectors. Initial weights depend on it.
 TEST(StableHash, GivesTheKnownAnswersOfFnv) {
   EXPECT_EQ(stable_hash(""), 0xcbf29ce484222325ull);
   EXPECT_EQ(stable_hash("a"), 0xaf63dc4c8601ec8cull);
@@ -50,7 +50,7 @@ TEST(Philox, UniformNumbersLieInTheHalfOpenIntervalAndFillIt) {
     sum += static_cast<double>(u);
     sum_double += v;
   }
-  // Four standard deviations of a mean of uniforms.
+  // Four standard deviations of the mean of uniform numbers.
   const double deviation = 4 * std::sqrt(1.0 / 12 / count);
   EXPECT_NEAR(sum / count, 0.5, deviation);
   EXPECT_NEAR(sum_double / count, 0.5, deviation);
@@ -81,7 +81,7 @@ TEST(Philox, NormalNumbersInARowAreTheOnesDrawnAloneFromAnyStart) {
   }
 }
 
-// Several come from one block of bits: neighbours must not know of each other.
+// Several numbers come from one block of bits, but neighbours must be independent.
 TEST(Philox, NeighbouringNormalNumbersAreUncorrelated) {
   const Philox random(3, Purpose::init, "w");
   constexpr int count = 20000;

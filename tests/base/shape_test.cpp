@@ -81,7 +81,7 @@ TEST(Placement, PiecesOfADimensionCutTwiceCoverItOnce) {
     for (int inner = 0; inner < 3; ++inner) {
       const Placement p{MeshView::dense, {{Axis::tp, 0, 2, outer}, {Axis::dp, 0, 3, inner}}};
       const auto r = p.region({12});
-      for (int64_t i = r.begin[0]; i < r.begin[0] + r.size[0]; ++i) ++covered[static_cast<size_t>(i)];
+      for (int64_t i = r.begin[0]; i < r.begin[0] + r.size[0]; ++i) ++covered[i];
     }
   EXPECT_EQ(covered, std::vector<int>(12, 1));
 }

@@ -1,4 +1,4 @@
-// Text with U+FFFD where bytes are none, whole and in pieces.
+// Replacement of invalid bytes by U+FFFD, in whole texts and in pieces.
 #include "framework/base/utf8.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace hexad::base {
 namespace {
 
-// The result is that of Python's `bytes.decode("utf-8", "replace")`.
+// The expected result is that of Python's `bytes.decode("utf-8", "replace")`.
 TEST(Utf8, EachInvalidPartBecomesOneReplacement) {
   const std::pair<std::string, std::string> cases[] = {
       {"", ""},
@@ -17,18 +17,18 @@ TEST(Utf8, EachInvalidPartBecomesOneReplacement) {
       {"a\xff\xfe"
        "b",
        "a��b"},
-      {"\xc3", "�"},      // cut short
-      {"\xe2\x82", "�"},  // cut short: one
+      {"\xc3", "�"},      // truncated
+      {"\xe2\x82", "�"},  // truncated: one replacement
       {"\xf0\x9f\x98"
        "x",
-       "�x"},                        // cut short, then text
-      {"\x80\x80", "��"},            // nothing begins so
+       "�x"},                        // truncated, then text
+      {"\x80\x80", "��"},            // no valid start
       {"\xc0\xaf", "��"},            // overlong
       {"\xe0\x80\x80", "���"},       // overlong
       {"\xed\xa0\x80", "���"},       // a surrogate
-      {"\xf4\x90\x80\x80", "����"},  // past U+10FFFF
-      {"\xf5\x80", "��"},            // no lead byte
-      {"\xe2\xe2\x82\xac", "�€"},    // a start, then a character
+      {"\xf4\x90\x80\x80", "����"},  // above U+10FFFF
+      {"\xf5\x80", "��"},            // not a lead byte
+      {"\xe2\xe2\x82\xac", "�€"},    // a lead byte, then a character
       {std::string("a\0b", 3), std::string("a\0b", 3)},
   };
   for (const auto& [bytes, text] : cases) EXPECT_EQ(valid_utf8(bytes), text);
@@ -52,8 +52,8 @@ TEST(Utf8Pieces, ACharacterIsPrintedOnceItIsComplete) {
                        "b"),
             "😀b");
   EXPECT_EQ(pieces.add("\xe2\x82"), "");
-  EXPECT_EQ(pieces.add("x"), "�x");    // which nothing completes any more
-  EXPECT_EQ(pieces.add("\xff"), "�");  // which nothing could
+  EXPECT_EQ(pieces.add("x"), "�x");    // nothing completes the pending byte
+  EXPECT_EQ(pieces.add("\xff"), "�");  // never a valid byte
   EXPECT_EQ(pieces.add("\xc3"), "");
   EXPECT_EQ(pieces.finish(), "�");
   EXPECT_EQ(pieces.finish(), "");

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fault 23: ranks that are not about to do the same work; and replicas that are not the same any more.
+# Fault 23: ranks with different programs or recipes, and replicas that no longer agree.
 . "$(dirname "$0")/cli.sh"
 
-# mpirun of two ranks with a command line each: `pair "A..." "B..."`, both after the program's name.
+# `pair "A..." "B..."`: runs two ranks under mpirun, each with its own arguments.
 pair() { "${launch[@]}" -np 1 "$HEXAD" $1 : -np 1 "${second:-$HEXAD}" $2; }
 
 test_ranks_with_another_recipe_are_refused_showing_the_difference() {
@@ -13,9 +13,9 @@ test_ranks_with_another_recipe_are_refused_showing_the_difference() {
 
 test_a_mistake_that_only_one_rank_finds_is_told_with_its_rank() {
   expect 2 pair "train tiny.yaml" "train elsewhere.yaml"
-  expect_text err "only some ranks find this, such as rank 1: elsewhere.yaml: no such file"
+  expect_text err "only some ranks have this problem, for example rank 1: elsewhere.yaml: no such file"
   expect 2 pair "train tiny.yaml model.hiden=3" "train tiny.yaml"
-  expect_text err "only some ranks find this, such as rank 0:" "did you mean hidden?"
+  expect_text err "only some ranks have this problem, for example rank 0:" "did you mean hidden?"
 }
 
 test_another_program_is_refused() {
@@ -30,7 +30,7 @@ test_the_number_of_threads_may_differ() { expect 0 pair "train tiny.yaml" "train
 
 test_a_bit_that_flips_in_one_replica_is_found_and_named() {
   HEXAD_FAULT=flip@1,3 expect 5 ranks 2 train tiny.yaml distributed.replica_check_every=1
-  expect_text err "weights differ between ranks that hold the same: 'head.weight' of rank 1 and of rank 0"
+  expect_text err "weights differ between replicas: 'head.weight' on rank 1 and on rank 0"
   expect_text out "step 2/6"
   expect_no_text out "step 4/6"
 }
@@ -40,7 +40,7 @@ test_replicas_stay_the_same() {
   expect_text out "step 6/6"
 }
 
-# A rank that left alone would leave the others in MPI for ever.
+# If one rank left, the other ranks would wait in MPI for ever.
 test_what_one_rank_alone_is_told_ends_the_job() {
   local variable
   for variable in OMPI_COMM_WORLD_SIZE=5 HEXAD_LOCAL_RANK=x HEXAD_NODE=a; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Commands that are one process refuse to be several: each would print, or write, the same.
+# Commands for one process refuse to run as several ranks, because each would print or write the same.
 . "$(dirname "$0")/cli.sh"
 
 refused_by_ranks() { # COMMAND...
   expect 2 ranks 2 "$@"
-  expect_count 1 err "is one process, but mpirun or srun has started 2 of it; start it alone"
+  expect_count 1 err "runs as one process, but mpirun or srun has started 2; start it without the launcher"
   expect_equal "$(cat out)" ""
 }
 
@@ -23,14 +23,14 @@ test_commands_that_are_one_process_refuse_to_be_several() {
   refused_by_ranks completion bash
   refused_by_ranks bench gemm
   refused_by_ranks help train
-  expect_text err "hexad: hexad help is one process"
+  expect_text err "hexad: hexad help runs as one process"
   expect 2 ranks 2 verify tiny.yaml
-  expect_count 1 err "add --mpi, or start it alone: ranks are threads then"
+  expect_count 1 err "add --mpi, or start it without the launcher: its ranks are then threads"
 }
 
 test_srun_and_other_launchers_count_too() {
   SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 expect 2 "$HEXAD" reference
-  expect_text err "has started 4 of it"
+  expect_text err "has started 4"
   SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 expect 2 "$HEXAD" reference
   expect_equal "$(cat err)" ""
   PMI_SIZE=2 PMI_RANK=1 expect 2 "$HEXAD" env

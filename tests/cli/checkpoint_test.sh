@@ -34,7 +34,7 @@ falls_back_naming() { # TEXT...
 
 test_one_flipped_bit_is_found_named_and_fallen_back_from() {
   trained_to_4
-  # In the middle of the file, so in some tensor's bytes.
+  # The middle of the file belongs to a tensor.
   flip_a_bit $newest/$shard $(($(stat -c %s $newest/$shard) / 2))
   expect 3 "$HEXAD" inspect $newest --verify
   expect_text err $shard
@@ -131,7 +131,7 @@ test_what_a_run_has_gone_back_from_is_put_aside() {
   trained_to_4
   HEXAD_FAULT=kill@0,3 run go_on checkpoint.resume=2
   [ "$code" -ne 0 ] || failed "was not killed"
-  expect_text err "the steps after 2 are trained anew" "put aside" "$newest.abandoned"
+  expect_text err "retraining from step 3; later checkpoints were moved aside and can be removed: " "$newest.abandoned"
   expect_text run/checkpoints/latest step-00000002
   expect 0 go_on
   expect_text err "resumed from run/checkpoints/step-00000002"
@@ -174,9 +174,9 @@ test_a_new_run_starts_from_the_weights_of_a_checkpoint() {
   expect_text err "weights from $newest"
   expect_text out "step 1/6"
   expect 3 "$HEXAD" train tiny.yaml run.dir=third train.init_from=run/nowhere
-  expect_text err "train.init_from (run/nowhere) is no checkpoint"
+  expect_text err "train.init_from (run/nowhere) is not a checkpoint"
   expect 3 "$HEXAD" train tiny.yaml run.dir=third train.init_from=run
-  expect_text err "train.init_from (run) is no checkpoint" "it is a run directory, whose newest checkpoint is $newest"
+  expect_text err "train.init_from (run) is not a checkpoint" "it is a run directory, whose newest checkpoint is $newest"
 }
 
 run_tests "$@"

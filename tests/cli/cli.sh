@@ -1,5 +1,5 @@
-# Sourced by the tests beside it. A test is a function test_*; `run_tests` runs each of them, or those named on the
-# command line, in a fresh folder that holds tiny.yaml. The program is $HEXAD, the launcher $MPIEXEC.
+# Sourced by the tests in this folder. A test is a function test_*. `run_tests` runs all tests, or those named on the
+# command line, each in a new folder with tiny.yaml. The program is $HEXAD, the launcher $MPIEXEC.
 #
 #   HEXAD=build/release/bin/hexad MPIEXEC=mpirun tests/cli/resume_test.sh test_saves_on_sigusr1
 set -uo pipefail
@@ -10,11 +10,11 @@ CLI_TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 unset HEXAD_FAULT OMPI_MCA_odls_base_sigkill_timeout SLURM_JOB_ID  # what a test does not set itself
 
-# mpirun of N ranks: `ranks 2 train tiny.yaml`.
+# Runs the program on N ranks under mpirun: `ranks 2 train tiny.yaml`.
 launch=("$MPIEXEC" --oversubscribe --bind-to none)
 ranks() { "${launch[@]}" -np "$1" "$HEXAD" "${@:2}"; }
 
-# Runs a command; its exit code is then $code, what it wrote is in the files out and err.
+# Runs a command. Sets $code to its exit code. Its output is in the files out and err.
 run() {
   "$@" >out 2>err
   code=$?
@@ -28,14 +28,14 @@ failed() {
   exit 1
 }
 
-# `expect N COMMAND...`: the command ends with exit code N.
+# `expect N COMMAND...`: expects the command to end with exit code N.
 expect() {
   local wanted=$1
   shift
   run "$@"
   [ "$code" -eq "$wanted" ] || failed "exit code $code, expected $wanted: $*"
 }
-# `expect_text FILE TEXT...`: the file contains each text, literally.
+# `expect_text FILE TEXT...`: expects the file to contain each text, literally.
 expect_text() {
   local file=$1 text
   shift
@@ -54,18 +54,18 @@ expect_count() { # COUNT FILE TEXT
 expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2'"; }
 expect_file() { [ -f "$1" ] || failed "there is no file $1"; }
 expect_nothing_at() { [ ! -e "$1" ] || failed "$1 is there"; }
-# No escape sequence, carriage return or other control code: what a log file or a pipe should get.
+# Expects no escape sequence, carriage return or other control code, as in a log file or a pipe.
 expect_plain() { ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"; }
 
 losses() { sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl"; }
-# Every step of both runs has the same loss within 1e-9 of its value.
+# Expects the same loss in every step of both runs, within 1e-9 of its value.
 expect_same_losses() {
   paste -d' ' <(losses "$1") <(losses "$2") | awk '
     NF != 4 || $1 != $3 { print "steps differ: " $0; exit 1 }
     { d = $2 > $4 ? $2 - $4 : $4 - $2; if (!(d <= 1e-9 * $4)) { print "step " $1 ": " $2 " and " $4; exit 1 } }
     END { if (NR == 0) { print "no steps"; exit 1 } }' >difference || failed "losses of $1 and $2: $(cat difference)"
 }
-# The checkpoints of one step hold the same bytes.
+# Expects the same bytes in both runs' checkpoints of a step.
 expect_same_weights() { # RUN RUN STEP
   local shard name
   name=$(printf 'checkpoints/step-%08d' "$3")
@@ -74,7 +74,7 @@ expect_same_weights() { # RUN RUN STEP
   done
 }
 
-# Waits until the condition holds, at most 30 s.
+# Waits until the condition holds, for at most 30 s.
 wait_until() {
   local i
   for ((i = 0; i < 600; i++)); do
@@ -83,7 +83,7 @@ wait_until() {
   done
   failed "waited 30 s for: $*"
 }
-# The process of a rank that the launcher $launcher has started.
+# Prints the process of a rank that the launcher $launcher has started.
 process_of() { # RANK
   local pid
   for pid in $(pgrep -P "$launcher"); do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Completion as the shell asks for it.
+# Completion, called as the shell calls it.
 . "$(dirname "$0")/cli.sh"
 
-# `completes WORD... -- EXPECTED...`: Tab after the last word offers these, in any order.
+# `completes WORD... -- EXPECTED...`: Tab after the last word offers the expected words, in any order.
 completes() {
   COMP_WORDS=("$HEXAD")
   while [ "$1" != -- ]; do
@@ -39,7 +39,7 @@ test_commands_options_and_keys_are_completed() {
   completes help ge -- generate
   completes help bench "" -- gemm predict
   completes help train t --
-  # Other files are the shell's business.
+  # The shell completes other files.
   completes generate run --prompt t --
   completes train tiny.yaml train.steps = 3 --
   completes simulate --paper monta input.yaml t --
@@ -50,7 +50,7 @@ test_commands_options_and_keys_are_completed() {
 test_values_of_keys_are_completed() {
   expect 0 "$HEXAD" completion bash
   . ./out
-  # For bash, `=` is a word by itself.
+  # In bash, `=` is a separate word.
   completes train tiny.yaml train.precision = -- f32 bf16 f64
   completes train tiny.yaml train.precision = b -- bf16
   completes train tiny.yaml device = "" -- cpu cuda emulated
@@ -61,7 +61,7 @@ test_values_of_keys_are_completed() {
   completes train tiny.yaml model.mlp = "" -- gelu swiglu
   completes verify tiny.yaml --device em -- emulated
   completes eval run --step a -- auto
-  # For zsh it is not.
+  # In zsh, it is not.
   completes train tiny.yaml train.precision=b -- train.precision=bf16
   completes train tiny.yaml train.steps=3 parallel.sp= -- parallel.sp=true parallel.sp=false
   completes train tiny.yaml data.dataset=ti -- data.dataset=tiny.yaml
@@ -92,7 +92,7 @@ test_every_value_that_is_listed_is_legal() {
     grep -qxF "$key" keys || failed "$key is no key"
     for word in $words; do
       run "$HEXAD" validate tiny.yaml "$key=$word"
-      # A rule between keys may refuse it; its own type and names may not.
+      # A rule between keys may refuse the value, but the key's own type and names must accept it.
       ! grep -qE "$key \($word\) must be (one of|true or false|a)|is no registered" err || failed "$key=$word: $(cat err)"
     done
   done < <(grep -E '^(train|optim|model|device|parallel|checkpoint)' values)
@@ -102,7 +102,7 @@ test_every_key_of_the_reference_is_listed() {
   expect 0 "$HEXAD" reference --keys
   cp out keys
   expect 0 "$HEXAD" reference
-  # The reference also lists keys of elements of lists.
+  # The reference also lists keys of list elements.
   expect_equal "$(sed -nE 's/^\| `([a-z_0-9.]+)` .*/\1/p' out | grep -vE '\.0\.' | sort)" "$(sort keys)"
 }
 

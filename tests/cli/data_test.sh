@@ -12,14 +12,14 @@ texts() {
     seq -f "line %g of text $i: the quick brown fox jumps over the lazy dog" $((i * 2)) >texts/$i.txt
   done
 }
-# `prepare SHARE TOKENIZER...`: the texts, with this share of them held out.
+# `prepare SHARE TOKENIZER...`: prepares the texts, with this share of them held out.
 prepare() { "$HEXAD" prepare --input texts --output data --heldout "$1" --tokenizer "${@:2}"; }
 prepared() {
   texts
   expect 0 prepare 0.1 bytes
 }
 
-# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step and names the file and the damage.
+# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step. Names file and damage.
 damaged() {
   expect 3 train
   expect_text err "$@"
@@ -88,7 +88,7 @@ test_data_that_changed_since_the_checkpoint() {
   expect_text err data "changed since" run/checkpoints/step-00000002
 }
 
-# A forgotten --output would strand every run that was trained on what is there.
+# If --output is forgotten, every run trained on the existing dataset would lose its data.
 test_another_dataset_is_not_replaced_without_force() {
   prepared
   expect 0 train train.steps=2
@@ -102,12 +102,12 @@ test_another_dataset_is_not_replaced_without_force() {
   expect 0 train
   sed -i '$d' texts/1.txt
   expect 0 prepare 0.1 bytes
-  expect_text out "was there already"
+  expect_text out "already prepared"
   expect 0 prepare 0.2 bytes --force
   expect 3 train train.steps=8
 }
 
-# The order of a run's data is its own to the end; `auto` asks for none.
+# A run keeps its order of data to the end; `auto` accepts any order.
 test_a_run_keeps_the_order_of_its_data() {
   prepared
   expect 0 train run.dir=whole optim.schedule=constant data.shuffle=documents
@@ -139,15 +139,16 @@ test_another_dataset_is_named_and_a_missing_one_too() {
   expect 0 train train.steps=2
   expect 0 "$HEXAD" prepare --input texts --output other --heldout 0.2 --tokenizer bytes
   expect 3 train data.dataset=other
-  expect_text err "data.dataset: data -> other: has changed since run/checkpoints/step-00000002 was saved"
+  expect_text err "data.dataset: data -> other: has changed since run/checkpoints/step-00000002 was saved" \
+    "use another run.dir, or train.init_from to start from these weights"
   mkdir elsewhere
   cd elsewhere || failed "no folder"
   expect 3 "$HEXAD" eval ../run
-  expect_text err "data.dataset (data): there is no such folder in the working directory, $PWD"
+  expect_text err "data.dataset (data): no such folder in the working directory, $PWD"
 }
 
 test_a_dataset_without_a_held_out_part_is_warned_about() {
-  local text="warning: data/heldout.hxd: is not there, so there is no held-out loss of its data; \`hexad prepare --heldout 0.02\`"
+  local text="warning: data/heldout.hxd: no such file, so this dataset has no held-out loss; \`hexad prepare --heldout 0.02\`"
   texts
   expect 0 prepare 0 bytes
   expect 0 train train.steps=2 train.eval_every=1
@@ -163,10 +164,10 @@ test_what_is_no_text_is_refused_with_file_and_byte() {
   texts
   printf 'caf\xc3\xa9 \0' >texts/zero.txt
   expect 3 prepare 0.1 bytes
-  expect_text err "texts/zero.txt: is no text: byte 6 is 0x00; leave the file out, or pass --binary"
+  expect_text err "texts/zero.txt: is not text: byte 6 is 0x00; leave the file out, or pass --binary"
   printf 'caf\xe9 au lait' >texts/zero.txt
   expect 3 prepare 0.1 bytes
-  expect_text err "texts/zero.txt: is no text: byte 3 is 0xe9, which is no UTF-8"
+  expect_text err "texts/zero.txt: is not text: byte 3 is 0xe9, which is not UTF-8"
   expect_nothing_at data/train.hxd
   expect 0 prepare 0.1 bytes --binary
 }
@@ -178,17 +179,17 @@ test_jsonl_files_are_read_line_by_line() {
   expect_text out " 2 documents" " 17 tokens"
   expect_equal "$(grep -c '"--jsonl-key": "text"' data/summary.json)" 1
   expect 0 prepare 0 bytes
-  expect_text out "was there already"
+  expect_text out "already prepared"
   expect 3 prepare 0 bytes --jsonl-key body
   expect_text err 'texts/a.jsonl:1: has no key "body" (--jsonl-key); keys with strings: text'
   expect 3 prepare 0 bytes --jsonl-key id
   expect_text err 'texts/a.jsonl:1: "id" is number, expected a string (--jsonl-key); keys with strings: text'
   echo '{"text": "five" "six"}' >>texts/a.jsonl
   expect 3 prepare 0 bytes
-  expect_text err "texts/a.jsonl:4: is no JSON: column 21: "
+  expect_text err "texts/a.jsonl:4: is not JSON: column 21: "
   sed -i '$s/.*/"seven"/' texts/a.jsonl
   expect 3 prepare 0 bytes
-  expect_text err 'texts/a.jsonl:4: is no JSON object but "seven"'
+  expect_text err 'texts/a.jsonl:4: is not a JSON object but "seven"'
 }
 
 test_a_vocabulary_that_the_text_does_not_reach_is_told() {
@@ -196,9 +197,10 @@ test_a_vocabulary_that_the_text_does_not_reach_is_told() {
   expect 0 prepare 0.1 bpe --vocab 100000
   local reached
   reached=$(sed -nE 's/.*vocabulary ([0-9]+),.*/\1/p' out)
-  expect_text out "a vocabulary of 100000 was asked for: after $reached the text has no pair left that occurs twice"
+  expect_text out \
+    "the vocabulary has $reached ids, fewer than --vocab 100000: no pair in the text occurs twice any more"
   expect 0 prepare 0.1 bpe --vocab 300 --force
-  expect_no_text out "asked for"
+  expect_no_text out "fewer than --vocab"
 }
 
 test_no_text_at_all() {
@@ -218,9 +220,9 @@ test_options_that_would_do_nothing_are_refused() {
   expect 2 prepare 0.1 bytes --separator %
   expect_text err "--separator is for --split separator; with --split file it has no meaning"
   expect 2 prepare 0.1 bytes --split separator
-  expect_text err "--split separator needs the line that stands between documents, --separator"
+  expect_text err "--split separator needs --separator, the line between documents, which is empty"
   expect 2 prepare 0.1 bytes --split-bytes 1
-  expect_text err "--split-bytes" "'1' given, expected 0, or 16 and more"
+  expect_text err "--split-bytes" "'1' given, expected 0, or at least 16"
   expect 2 prepare 0.1 bytes --input texts/1.txt
   expect_text err "texts/1.txt: is among the --input twice; its text would count twice"
   expect_nothing_at data

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/demo.sh is skipped if it cannot run. The demonstration itself takes minutes and two idle cores.
+# tools/demo.sh is skipped if it cannot run. The demonstration itself takes minutes on two idle cores.
 . "$(dirname "$0")/cli.sh"
 
 demo=$CLI_TESTS/../../tools/demo.sh

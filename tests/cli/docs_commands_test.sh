@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md and docs/ as the user who runs the tests (root, in a container) on the cores there are.
+# Runs the commands of README.md and docs/ as the user of the tests (root, in a container) on all cores.
 # docs_commands.txt says how each command is handled. A command fails if it is not listed there, or if it is listed but
 # on no page.
 . "$(dirname "$0")/cli.sh"
@@ -33,7 +33,7 @@ lines_of_blocks() {
     block == "terminal" { if (sub(/^\$ /, "", text)) commands_of(text); else print "output\t" text }'
 }
 
-# A folder as the pages expect it: the sources, the program built and on the path, some text, recipes.
+# Makes a folder as the pages expect it: sources, the built program on the path, some text, recipes.
 make_desk() {
   local text
   ln -s "$source_folder/recipes" "$source_folder/tools" .
@@ -51,7 +51,7 @@ R
   expect 0 "$HEXAD" prepare --input my-texts --output data/quickstart --vocab 1000
 }
 
-# `type_in COMMAND CODE [OUTPUT...]`: in this shell, whose exports stay.
+# `type_in COMMAND CODE [OUTPUT...]`: runs the command in this shell, whose exports persist.
 type_in() {
   local command=$1 wanted=$2 began=$SECONDS line
   shift 2
@@ -64,7 +64,7 @@ type_in() {
   printf '  %3d s  %s\n' $((SECONDS - began)) "$command"
 }
 
-# `follow COMMAND HOW [OUTPUT...]`: HOW is that of the table.
+# `follow COMMAND HOW [OUTPUT...]`: runs the command as the entry HOW of the table says.
 follow() {
   local command=$1 how=$2 wanted=0
   shift 2
@@ -95,7 +95,7 @@ test_every_command_of_the_pages() {
   make_desk
   unset "${!OMPI_@}" OMP_NUM_THREADS  # only what the pages set
   PATH=$PWD/build/release/bin:$PATH
-  # The README first: what it exports holds for the others.
+  # The README comes first, because its exports apply to the other pages.
   for page in README.md CONTRIBUTING.md $(cd "$source_folder" && ls docs/*.md); do
     [ -z "${listed["$page *"]-}" ] || { seen["$page *"]=1; continue; }
     echo "$page"

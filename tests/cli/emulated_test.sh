@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Training on the emulated device: the CPU's bits, however late its queues start.
+# Training on the emulated device gives the CPU's bits, however late its queues start.
 . "$(dirname "$0")/cli.sh"
 
-# losses and norms of three steps on DEVICE: `on cpu NAME key=value...`
+# `on DEVICE NAME key=value...`: records losses and norms of three steps on DEVICE.
 on() {
   HEXAD_DEVICE=$1 expect 0 "$HEXAD" train tiny.yaml train.steps=3 run.dir="$2.$1" "${@:3}"
   sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*"grad_norm":([^,]+),.*/\1 \2 \3/p' "$2.$1/metrics.jsonl" >"$2.$1.txt"
@@ -35,7 +35,7 @@ test_a_checkpoint_of_one_device_is_continued_on_the_other() {
 
 test_what_it_cannot_do_is_refused_with_the_reason() {
   HEXAD_DEVICE=emulated expect 2 "$HEXAD" train tiny.yaml schedule.worker_lanes=true
-  expect_text err 'schedule.worker_lanes' 'on device: emulated; device: cpu has it'
+  expect_text err 'schedule.worker_lanes' 'must be auto or false on device: emulated'
 }
 
 test_a_wrong_seed_is_named() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Hangs blame the right rank; file work that moves is no hang.
+# The watchdog blames a hang on the right rank, and file work that progresses is no hang.
 . "$(dirname "$0")/cli.sh"
 
 job=(train tiny.yaml optim.schedule=constant distributed.watchdog_seconds=1)
@@ -34,7 +34,7 @@ test_a_rank_that_hangs_in_its_own_code_is_blamed() {
 }
 
 test_slow_file_work_is_no_hang() {
-  # Others wait for the slow one longer than the watchdog does.
+  # The other ranks wait for the slow rank longer than the watchdog's limit.
   HEXAD_FAULT=slow_files@1,1,700 expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=2
   HEXAD_FAULT=slow_files@0,1,60 expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=3 checkpoint.at_end=false
   expect_text err "resumed from run/checkpoints/step-00000002"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Faults 1 to 4 and 21: a rank that crashes, is killed or stopped, or never comes; a launcher that is killed.
+# Faults 1 to 4 and 21: a rank that crashes, is killed, is stopped or never starts, and a launcher that is killed.
 . "$(dirname "$0")/cli.sh"
 
 job=(train tiny.yaml parallel.ep=2 optim.schedule=constant)
 endless=("${job[@]}" train.steps=1000000 checkpoint.every=20)
 
-# Starts an endless job in the background: its launcher is $launcher, its ranks are $rank0 and $rank1.
+# Starts an endless job in the background. Sets $launcher, and its ranks $rank0 and $rank1.
 start() {
   "${launch[@]}" -np 2 "$HEXAD" "${endless[@]}" "$@" >out 2>err &
   launcher=$!
@@ -13,7 +13,7 @@ start() {
   rank0=$(process_of 0) rank1=$(process_of 1)
 }
 gone() { ! kill -0 "$1" 2>/dev/null; }
-# The launcher and both ranks end within ten seconds of $1 (in $SECONDS); the exit code is then in $code.
+# Expects launcher and both ranks to end within ten seconds of $1 (in $SECONDS). Sets $code to the exit code.
 expect_gone_after() {
   code=0
   wait "$launcher" || code=$?

@@ -5,9 +5,9 @@
 root=$CLI_TESTS/../..
 export HEXAD_DEVICE=emulated
 
-# The names in the table of docs/devices.md, a line each.
+# Prints the names in the table of docs/devices.md, one a line.
 listed() { sed -n '/^  | read |/,/^$/p' "$root/docs/devices.md" | cut -d'|' -f2 | grep -o '`[^`]*`' | tr -d '`'; }
-# The names in the metrics of RUN, a line each.
+# Prints the names in the metrics of RUN, one a line.
 read_in() { sed -nE 's/.*"host_reads":\{([^}]*)\}.*/\1/p' "$1/metrics.jsonl" | grep -oP '"\K[^"]+(?=":)' | sort -u; }
 expect_listed() { # RUN NAME...: all are listed, and these are among them
   local found name
@@ -16,7 +16,7 @@ expect_listed() { # RUN NAME...: all are listed, and these are among them
   while read -r name; do listed | grep -qxF "$name" || failed "'$name' is not listed in docs/devices.md"; done <<<"$found"
   for name in "${@:2}"; do grep -qxF "$name" <<<"$found" || failed "'$name' was not read: $found"; done
 }
-# A small model of the recipe's kind; the CPU takes a second for it.
+# A small model like the recipe's, which takes one second on the CPU.
 small=(train.steps=2 train.peak_flops=1e9 train.threads=1 run.dir=run)
 
 test_bench_cpu() {

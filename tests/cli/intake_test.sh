@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Inputs that users give: mixed folders, links, files that are no text, paths that cannot be read.
+# Inputs of users: mixed folders, links, binary files, unreadable paths.
 . "$(dirname "$0")/cli.sh"
 
 texts() {
@@ -30,7 +30,7 @@ test_what_is_taken_and_what_is_not_are_listed() {
   expect_text err "warning: not taken: 1 gzip-compressed file (to take the text: gunzip): texts/more.txt.gz"
   expect_equal "$(grep -c '^      "texts/' data/summary.json)" 27
   expect 0 prepare
-  expect_text out "was there already" "1 .md, 8 B: texts/README.md"
+  expect_text out "already prepared" "1 .md, 8 B: texts/README.md"
 }
 
 test_what_follows_a_dot_in_a_name_is_not_always_a_kind() {
@@ -51,7 +51,7 @@ test_patterns_choose_among_the_files() {
   expect 0 prepare --exclude README.md old
   expect_text out "data: 20 files" "2 left out by --exclude: texts/README.md, texts/old/"
   expect 0 prepare --include '*.txt' --exclude 'old/*'
-  expect_text out "was there already"
+  expect_text out "already prepared"
   expect 0 prepare --include '*.md' 1.txt --force
   expect_text out "data: 2 files"
   expect 0 prepare --include '*.txt' --exclude '*.text' --force
@@ -69,7 +69,7 @@ test_every_text_counts_once_whatever_its_names() {
   ln -s . texts/loop
   ln -s ../texts texts/up
   expect 0 prepare --follow-links
-  expect_text out "was there already" "taken already under another name: "
+  expect_text out "already prepared" "already taken under another name: "
   cmp -s before.hxd data/train.hxd || failed "another dataset"
   mkdir outside
   echo "from outside" >outside/far.txt
@@ -80,7 +80,7 @@ test_every_text_counts_once_whatever_its_names() {
   expect_text out "21 files"
 }
 
-# A file system lists its files in the order of their making, say.
+# A file system may list its files in the order of their creation.
 test_the_order_of_listing_does_not_matter() {
   local i
   texts
@@ -89,7 +89,7 @@ test_the_order_of_listing_does_not_matter() {
   mkdir texts
   for i in $(seq 20 -1 1); do cp first/$i.txt texts; done
   expect 0 prepare
-  expect_text out "was there already"
+  expect_text out "already prepared"
 }
 
 test_forty_bad_files_are_named_at_once() {
@@ -98,7 +98,7 @@ test_forty_bad_files_are_named_at_once() {
   for i in $(seq 40); do printf 'caf\xe9 %s\n' "$i" >texts/bad-$i.txt; done
   expect 3 prepare
   expect_text err "40 problems of the input:"
-  for i in $(seq 40); do expect_text err "texts/bad-$i.txt: is no text: byte 3 is 0xe9, which is no UTF-8"; done
+  for i in $(seq 40); do expect_text err "texts/bad-$i.txt: is not text: byte 3 is 0xe9, which is not UTF-8"; done
   expect_count 1 err "or pass --binary"
   expect_text err "iconv -f LATIN1 -t UTF-8"
   expect_nothing_at data
@@ -111,7 +111,7 @@ test_bytes_far_into_a_file_are_looked_at() {
     { seq 400000 && printf "$bad" && seq 10; } >texts/1.txt
     [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] || failed "too short"
     expect 3 prepare
-    expect_text err "texts/1.txt: is no text: byte 2688895 is 0x" "(line 400001)"
+    expect_text err "texts/1.txt: is not text: byte 2688895 is 0x" "(line 400001)"
   done
 }
 
@@ -132,7 +132,7 @@ test_compressed_inputs_are_named_for_what_they_are() {
   mv texts/1.txt.gz texts/1.txt
   printf 'PAR1\x15\x04\x15\x10PAR1' >table
   expect 3 "$HEXAD" prepare --input texts/1.txt table --output data
-  expect_text err "texts/1.txt: is no text but a gzip-compressed file" "table: is no text but a Parquet file" \
+  expect_text err "texts/1.txt: is not text but a gzip-compressed file" "table: is not text but a Parquet file" \
     "to take its text: gunzip" "to take its text: convert to JSON lines"
 }
 
@@ -148,7 +148,7 @@ test_a_tiny_held_out_part_is_warned_about() {
   expect_no_text err "held-out part"
 }
 
-# `reads WHAT CODE TEXT... -- COMMAND...`: the command ends with this code and names path and reason, nothing else.
+# `refuses CODE TEXT -- COMMAND...`: the command ends with this code and prints only path and reason.
 refuses() { # CODE TEXT -- COMMAND...
   local wanted=$1 text=$2
   shift 3
@@ -170,7 +170,7 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   # corpora
   refuses 2 "loop: $loop" -- "$HEXAD" prepare --input loop --output other
   refuses 2 "$long: $name" -- "$HEXAD" prepare --input "$long" --output other
-  refuses 2 "dangling: is a link to gone, which is not there" -- "$HEXAD" prepare --input dangling --output other
+  refuses 2 "dangling: is a link to gone, which does not exist" -- "$HEXAD" prepare --input dangling --output other
   refuses 2 "tiny.yaml is not a directory" -- "$HEXAD" prepare --input tiny.yaml/x --output other
   refuses 2 "pipe: is not a regular file but a pipe" -- "$HEXAD" prepare --input pipe --output other
   refuses 2 "/dev/stdin: is not a regular file but a" -- "$HEXAD" prepare --input /dev/stdin --output other < <(seq 9)
@@ -189,26 +189,27 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   # datasets
   local dataset="data.synthetic=false" text
   for text in "loop $loop" "$long $name" "tiny.yaml is a regular file, not a folder" "pipe is a pipe, not a folder" \
-    "dangling is a link to gone, which is not there"; do
+    "dangling is a link to gone, which does not exist"; do
     refuses 3 "data.dataset (${text%% *}): ${text#* }" -- "$HEXAD" train tiny.yaml $dataset data.dataset="${text%% *}"
   done
   # run directories and checkpoints
   local command
   for command in eval report "generate --prompt x"; do
     # shellcheck disable=SC2086
-    refuses 2 "'loop' is no run directory: loop/recipe.yaml: $loop" -- "$HEXAD" $command loop
+    refuses 2 "'loop' is not a run directory: loop/recipe.yaml: $loop" -- "$HEXAD" $command loop
     # shellcheck disable=SC2086
     refuses 2 "$name" -- "$HEXAD" $command "$long"
     # shellcheck disable=SC2086
     refuses 2 "tiny.yaml is not a directory" -- "$HEXAD" $command tiny.yaml
   done
-  refuses 2 "'loop' is no run directory: loop/recipe.yaml: $loop" -- "$HEXAD" report loop data
+  refuses 2 "'loop' is not a run directory: loop/recipe.yaml: $loop" -- "$HEXAD" report loop data
   refuses 2 "loop: $loop" -- "$HEXAD" inspect loop
   refuses 2 "$name" -- "$HEXAD" inspect "$long" --verify
-  refuses 2 "'tiny.yaml' is no checkpoint's folder, run directory, prepared folder or .hxd file" -- "$HEXAD" inspect tiny.yaml
+  refuses 2 "'tiny.yaml' is not a checkpoint folder, run directory, prepared folder or .hxd file" \
+    -- "$HEXAD" inspect tiny.yaml
   refuses 2 "the run directory cannot be made: $name" -- "$HEXAD" train tiny.yaml run.dir="$long"
   refuses 2 "the run directory cannot be made: $loop" -- "$HEXAD" train tiny.yaml run.dir=loop/run
-  refuses 3 "train.init_from (loop) is no checkpoint: manifest.json: $loop" -- "$HEXAD" train tiny.yaml train.init_from=loop
+  refuses 3 "train.init_from (loop) is not a checkpoint: manifest.json: $loop" -- "$HEXAD" train tiny.yaml train.init_from=loop
   # cluster files and traces
   refuses 2 "loop: $loop" -- "$HEXAD" train tiny.yaml schedule.profile=loop schedule.trace=1
   local moe=(model.moe.experts=2 model.moe.routing=trace)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# --json: what programs read of a command's results, alone on standard output.
+# --json writes a command's results for programs, with nothing else on standard output.
 . "$(dirname "$0")/cli.sh"
 
-# The file `out` is one JSON object, by a parser where there is one.
+# Checks that the file `out` is one JSON object, by a parser if one is installed.
 expect_json() {
   [ "$(head -c 1 out)" == "{" ] || failed "no JSON object"
   if command -v python3 >/dev/null; then python3 -m json.tool out >/dev/null || failed "no JSON"; fi
@@ -25,11 +25,11 @@ test_validate_says_where_a_run_goes_on() {
   expect 0 "$HEXAD" validate tiny.yaml train.steps=9 --json
   expect_json '"resumes_from": {' '"checkpoint": "run/checkpoints/step-00000006"' '"step": 6'
   expect 0 "$HEXAD" validate tiny.yaml train.steps=9
-  expect_text out "goes on from run/checkpoints/step-00000006, after step 6: 3 of 9 steps are left"
+  expect_text out "continues from run/checkpoints/step-00000006, after step 6: 3 of 9 steps are left"
   expect 0 "$HEXAD" validate tiny.yaml
   expect_text out "after step 6: no step is left, as train.steps is 6"
   expect 0 "$HEXAD" validate tiny.yaml checkpoint.resume=none
-  expect_no_text out "goes on from"
+  expect_no_text out "continues from"
 }
 
 test_warnings_of_validate_are_in_the_object_and_on_standard_error() {
@@ -58,7 +58,7 @@ test_problems_without_a_position_are_placed_by_their_key() {
   expect 2 "$HEXAD" validate tiny.yaml --json
   expect_json '"key": "memory.limit_bytes"' "\"line\": $(grep -n limit_bytes tiny.yaml | cut -d: -f1)"
   expect 3 "$HEXAD" validate tiny.yaml --json memory.limit_bytes=0 data.synthetic=false data.dataset=nowhere model.vocab=0
-  expect_json '"exit_code": 3' '"key": "data.dataset"' '"override": "data.dataset=nowhere"' "there is no such folder"
+  expect_json '"exit_code": 3' '"key": "data.dataset"' '"override": "data.dataset=nowhere"' "no such folder"
 }
 
 test_what_is_no_recipe_is_a_problem_too() {
@@ -112,7 +112,7 @@ test_inspect_names_what_lies_below_a_folder_that_is_none() {
   expect_text err "nothere: no such folder"
   mkdir -p runs/empty
   expect 2 "$HEXAD" inspect runs
-  expect_text err "'runs' is no checkpoint's folder, run directory, prepared folder or .hxd file"
+  expect_text err "'runs' is not a checkpoint folder, run directory, prepared folder or .hxd file"
   expect_no_text err "below it"
   expect 0 "$HEXAD" train tiny.yaml run.dir=runs/a
   expect 0 "$HEXAD" train tiny.yaml run.dir=runs/b

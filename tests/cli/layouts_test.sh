@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A recipe means the same run under every layout: losses of one rank within 1e-9.
+# A recipe gives the same run under every layout: losses equal those of one rank within 1e-9.
 . "$(dirname "$0")/cli.sh"
 
 same_losses() { # RANKS EP OVERRIDES...
@@ -64,7 +64,7 @@ test_a_held_out_loss_does_not_depend_on_the_ranks() {
   expect_equal "$(sed -n 1p out)" "$alone"
   expect 0 ranks 4 eval run parallel.ep=4
   expect_equal "$(sed -n 1p out)" "$alone"
-  # In groups of experts and with dense products, too: what prefill is under EPS-MoE's schedule.
+  # This includes groups of experts with dense products, as in prefill under EPS-MoE's schedule.
   expect 0 ranks 2 eval run schedule.moe.chunk_by=experts schedule.moe.chunks=2 schedule.moe.gemms=dense
   expect_equal "$(sed -n 1p out)" "$alone"
   expect 2 ranks 2 eval run schedule.moe.chunk_by=experts schedule.moe.chunks=3

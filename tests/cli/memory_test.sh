@@ -2,7 +2,7 @@
 # A model that cannot fit is refused before anything is allocated.
 source "$(dirname "$0")/cli.sh"
 
-# Overrides that need petabytes, each by another key.
+# Overrides that need petabytes, each with another key.
 too_wide=(model.hidden=65536 model.heads=64 model.layers=80 model.moe.expert_hidden=65536)
 too_long=(model.context=67108864 model.hidden=256)
 too_many_experts=(model.moe.experts=4096 model.hidden=4096 model.moe.expert_hidden=1048576)
@@ -13,7 +13,7 @@ test_train_refuses_what_the_machine_cannot_hold() {
   for case in too_wide too_long too_many_experts too_much_at_once; do
     expect 4 timeout 20 "$HEXAD" train tiny.yaml "${case[@]}"
     expect_text err "the model does not fit: the rank on $(hostname) is estimated to need " \
-      "is available (a rank: weights " "memory.limit_bytes: none starts it all the same"
+      "is available (a rank: weights " "memory.limit_bytes: none starts it anyway"
     expect_nothing_at run
   done
 }
@@ -27,7 +27,8 @@ test_train_names_keys_that_would_mend_it() {
 
 test_validate_warns_of_what_this_machine_cannot_hold() {
   expect 0 "$HEXAD" validate tiny.yaml "${too_wide[@]}"
-  expect_text out "valid for 1 rank" "warning: does not fit on this machine: the rank on $(hostname) is estimated to need "
+  expect_text out "valid for 1 rank" \
+    "warning: the model does not fit on this machine: the rank on $(hostname) is estimated to need "
   expect 0 "$HEXAD" validate tiny.yaml
   expect_no_text out "does not fit"
 }

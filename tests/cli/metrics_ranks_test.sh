@@ -2,7 +2,7 @@
 # metrics.jsonl measures steps, evaluations and saves separately.
 . "$(dirname "$0")/cli.sh"
 
-# Documents of one byte: with a context of 1, half of all sequences are an end of document, which nothing follows.
+# Documents have one byte. With a context of 1, half of all sequences are an end of document without a next token.
 bytes_prepared() {
   printf '{"text": "%s"}\n' {a..z} {A..Z} {0..9} >bytes.jsonl
   expect 0 "$HEXAD" prepare --input bytes.jsonl --output data --tokenizer bytes --heldout 0.3
@@ -13,7 +13,7 @@ text_prepared() {
 }
 data=(data.synthetic=false data.dataset=data model.vocab=0)
 
-# Weights, moments and router biases in the checkpoint of a step, by name.
+# Prints weights, moments and router biases in the checkpoint of a step, by name.
 tensors() { # RUN STEP
   sed '1,/^  "tensors":/d' "$(printf '%s/checkpoints/step-%08d/manifest.json' "$1" "$2")" |
     grep -E '^ {4,}"(kind|name|digest)": '
@@ -23,8 +23,8 @@ of_kind() { grep -F "{\"kind\":\"$1\"," "$2/metrics.jsonl"; } # KIND RUN
 number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }         # KEY, of lines on standard input
 sent() { of_kind "$1" "$2" | grep -o '"comm_bytes":{[^}]*}'; } # KIND RUN
 
-# Every share of every class, and all that was waited for together, fits into the step, and no class was waited for longer
-# than it was in flight.
+# Checks that every class's share of a step, and the sum of all waits, is at most the step. Also checks that the wait
+# for a class is at most its time in flight.
 expect_seconds_within_steps() {
   of_kind step "$1" | awk '
     function sums(name, text, n, parts, i, sum) {
@@ -44,7 +44,7 @@ expect_seconds_within_steps() {
     END { exit bad || NR == 0 }' >difference || failed "seconds of the steps of $1: $(head -3 difference)"
 }
 
-# Routing is the same in all steps, so that their bytes are, too.
+# Routing is the same in all steps, so their bytes are equal, too.
 test_a_steps_traffic_is_its_own() {
   local layout run=0 disturbed=(train.eval_every=1 train.eval_sequences=5 checkpoint.every=1)
   text_prepared
@@ -54,7 +54,7 @@ test_a_steps_traffic_is_its_own() {
     fixed=("${data[@]}" model.moe.routing=trace model.moe.trace=trace "$layout")
     expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=$run.plain checkpoint.every=0 checkpoint.at_end=false
     expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=$run.disturbed "${disturbed[@]}"
-    # Under zero 3 an evaluation leaves weights gathered, which the next step need not.
+    # Under zero 3, an evaluation leaves weights gathered, so the next step gathers fewer.
     if [ $layout == parallel.zero=3 ]; then
       paste <(sent step $run.disturbed | number dp) <(sent step $run.plain | number dp) |
         awk '!($1 > 0 && $1 <= $2) { exit 1 }' || failed "a step has traffic of an evaluation or save"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults 18 and 25 to 29: numbers, tokens and shapes at their edges.
+# Faults 18 and 25 to 29: extreme numbers, tokens and shapes.
 . "$(dirname "$0")/cli.sh"
 
 train() { "$HEXAD" train tiny.yaml "$@"; }
@@ -20,7 +20,7 @@ test_a_skipped_step_does_not_push_the_last_good_checkpoint_out() {
   expect_text out "resumed after step 2" "step 6/6"
 }
 
-# Expert 0 and 1 take everything: the others have no token in any step.
+# Experts 0 and 1 get all tokens, and the other experts none in any step.
 test_every_token_to_the_same_experts_trains_on() {
   expect 0 train model.moe.routing=zipf model.moe.zipf_exponent=1000
   expect_text run/metrics.jsonl '"router_max_load":2.0'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fault 41: the reader of the output may leave, and need not be a terminal.
+# Fault 41: the reader of the output may end early, and may not be a terminal.
 . "$(dirname "$0")/cli.sh"
 
 test_a_reader_that_leaves_does_not_end_the_run() {
@@ -15,6 +15,13 @@ test_a_reader_that_leaves_is_no_failure_of_a_command_that_prints() {
   code=${PIPESTATUS[0]}
   expect_equal "$code" 0
   [ ! -s err ] || failed "something was said"
+}
+
+test_a_closed_standard_error_keeps_the_exit_code() {
+  # The reader has ended before the program writes.
+  { sleep 0.2; "$HEXAD" validate missing.yaml 2>&1 >/dev/null; echo $? >code; } | true
+  { sleep 0.2; "$HEXAD" train missing.yaml 2>&1; echo $? >code2; } | true
+  expect_equal "$(cat code) $(cat code2)" "2 2"
 }
 
 test_a_closed_standard_output_is_no_failure() {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Fault 5 under mpirun: the ranks agree on a step, whichever saw the signal first.
+# Fault 5 under mpirun: the ranks agree on a step, whichever rank got the signal first.
 . "$(dirname "$0")/cli.sh"
 
 steps=300
 recipe=(train tiny.yaml train.steps=$steps checkpoint.every=0 parallel.ep=2)
 
-# Starts a job in the background, sends mpirun the signal after the third step, leaves its exit code in $code. Open MPI
-# passes SIGUSR1 on at once, SIGTERM after a time that is also the ranks' time to save: a second here.
+# Starts a job in the background and sends mpirun the signal after the third step. Sets $code to its exit code. Open MPI
+# forwards SIGUSR1 immediately. It forwards SIGTERM after a delay that is also the ranks' time to save: here a second.
 interrupt() {
   local pid
   env --default-signal=INT "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &
@@ -20,15 +20,15 @@ interrupt() {
 test_sigusr1_to_mpirun_saves_and_the_resumed_run_ends_with_the_same_bytes() {
   interrupt USR1
   expect_equal "$code" 75
-  expect_text err "preempted after step" "saved, start me again"
+  expect_text err "preempted after step" "saved: start the run again to continue"
   expect 0 ranks 2 "${recipe[@]}"
   expect_text err "resumed from"
   expect 0 ranks 2 "${recipe[@]}" run.dir=uninterrupted
   expect_same_weights run uninterrupted $steps
 }
 
-# mpirun then ends with a code of its own, and its reading of the ranks' output ends with the signal. Of Ctrl-C the ranks
-# hear nothing but SIGTERM, as they are no part of the terminal's foreground.
+# mpirun then ends with its own code, and stops reading the ranks' output at the signal. On Ctrl-C, the ranks only get
+# SIGTERM, because they are not in the terminal's foreground.
 saves_on() { # SIGNAL
   interrupt "$1" train.steps=1000000
   expect_equal "$code" 1
@@ -38,8 +38,8 @@ saves_on() { # SIGNAL
 test_sigterm_to_mpirun_saves() { saves_on TERM; }
 test_ctrl_c_to_mpirun_saves() { saves_on INT; }
 
-# Every process of the job gets SIGTERM, as from a batch system at a time limit. mpirun's own comes while the ranks
-# save, more than a second later.
+# Every process of the job gets SIGTERM, as from a batch system at a time limit. mpirun sends its own SIGTERM more than
+# a second later, while the ranks save.
 test_sigterm_to_mpirun_and_to_its_ranks_saves() {
   HEXAD_FAULT=slow_files@0,1,250 "${launch[@]}" --mca odls_base_sigkill_timeout 2 -np 2 "$HEXAD" "${recipe[@]}" \
     train.steps=1000000 >out 2>err &
@@ -51,11 +51,11 @@ test_sigterm_to_mpirun_and_to_its_ranks_saves() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# The estimate comes from the saves of the run before, which were slow.
+# The estimate is from the saves of the previous run, which were slow.
 test_the_start_warns_where_mpirun_leaves_less_time_than_a_save_takes() {
   HEXAD_FAULT=slow_files@0,1,250 expect 0 ranks 2 "${recipe[@]}" train.steps=2 checkpoint.every=1 optim.schedule=constant
   expect 0 ranks 2 "${recipe[@]}" train.steps=3 optim.schedule=constant
-  expect_text err "a save takes about" "1 s after its SIGTERM (Ctrl-C) mpirun kills the ranks, saved or not" \
+  expect_text err "a save takes about" "mpirun kills the ranks 1 s after its SIGTERM (Ctrl-C), saved or not" \
     "export OMPI_MCA_odls_base_sigkill_timeout=10" "SIGUSR1 to mpirun"
   expect_text run/log/rank-0000.log "a save takes about"
   OMPI_MCA_odls_base_sigkill_timeout=10 expect 0 ranks 2 "${recipe[@]}" train.steps=4 optim.schedule=constant
@@ -78,8 +78,8 @@ test_a_save_as_long_as_the_readme_allows_survives_ctrl_c() {
   wait_until has_steps run 3
   kill -INT "$launcher"
   wait "$launcher"
-  expect_text err "asked to stop: saves after step" \
-    "$timeout s after its SIGTERM mpirun kills the ranks, saved or not (OMPI_MCA_odls_base_sigkill_timeout)"
+  expect_text err "asked to stop: saving after step" \
+    "mpirun kills the ranks $timeout s after its SIGTERM, saved or not (OMPI_MCA_odls_base_sigkill_timeout)"
   expect_text run/log/rank-0000.log "preempted after step"
   expect 0 "$HEXAD" inspect run --verify
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Faults 5 and 6: a run that is asked to stop saves, exits 75, and resumed ends with the weights it would have had.
+# Faults 5 and 6: a run asked to stop saves and exits with 75. After a resume, it ends with the same weights.
 . "$(dirname "$0")/cli.sh"
 
 steps=1000
 train() { "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@"; }
 
-# Starts a run in the background, sends it signal $1 after its third step, leaves its exit code in $code.
+# Starts a run in the background and sends it signal $1 after its third step. Sets $code to its exit code.
 interrupt() {
   local signal=$1 pid
   shift
@@ -22,7 +22,7 @@ resumes_bitwise() { # SIGNAL OVERRIDES...
   shift
   interrupt "$signal" "$@"
   expect_equal "$code" 75
-  expect_text err "preempted after step" "saved, start me again"
+  expect_text err "preempted after step" "saved: start the run again to continue"
   expect 0 train "$@"
   expect_text err "resumed from"
   expect 0 train "$@" run.dir=uninterrupted
@@ -36,7 +36,7 @@ test_a_bf16_run_with_recomputation_resumes_to_the_same_bytes() {
   resumes_bitwise USR1 train.precision=bf16 recompute=block
 }
 
-# Starts a run in the background, as a terminal would: a script's `&` alone makes it ignore SIGINT.
+# Starts a run in the background like a terminal. With a script's plain `&`, it would ignore SIGINT.
 start() {
   env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" >out 2>err &
   pid=$!
@@ -57,7 +57,7 @@ test_sigusr1_may_come_again_and_be_followed_by_one_sigterm() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-# Slurm sends SIGTERM twice within milliseconds, people press Ctrl-C twice. The save takes longer than they do.
+# Slurm sends SIGTERM twice within milliseconds, and users press Ctrl-C twice. The save takes longer.
 test_a_second_signal_within_a_second_belongs_to_the_first() {
   local first second
   for first in INT TERM; do
@@ -76,7 +76,7 @@ test_a_second_signal_within_a_second_belongs_to_the_first() {
   done
 }
 
-# The run is held where its save begins, so that what comes next comes second.
+# The run is blocked at the begin of its save, so that the next signal is the second one.
 test_a_sigint_or_sigterm_a_second_later_ends_the_run_at_once_and_the_next_start_goes_on() {
   local first second number
   for first in INT TERM; do
@@ -92,7 +92,8 @@ test_a_sigint_or_sigterm_a_second_later_ends_the_run_at_once_and_the_next_start_
       kill -$second "$pid"
       number=$(kill -l $second)
       ended_with $((128 + number))
-      expect_text err "asked to stop: saves after step" "asked once more (Ctrl-C, SIGTERM) after a second, the run ends at once"
+      expect_text err "asked to stop: saving after step" \
+        "another Ctrl-C or SIGTERM after 1 s ends the run immediately, saved or not"
       expect 0 "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant
       expect_text err "resumed from run/checkpoints/step-00000002"
       expect_text out "step 4/4"
@@ -100,7 +101,7 @@ test_a_sigint_or_sigterm_a_second_later_ends_the_run_at_once_and_the_next_start_
   done
 }
 
-# Drawing a million weights takes longer than looking whether the lock is there.
+# Drawing a million weights takes longer than the check for the lock.
 test_a_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
   local signal
   for signal in USR1 TERM INT; do
@@ -109,7 +110,7 @@ test_a_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
     wait_until test -e run/lock
     kill -$signal "$pid"
     ended_with 75
-    expect_text err "preempted before step 1; nothing to save, start me again"
+    expect_text err "preempted before step 1; nothing to save: start the run again"
     expect_no_text out "step 1/"
     expect_equal "$(ls -A run/checkpoints 2>/dev/null)" ""
   done

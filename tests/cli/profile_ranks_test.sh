@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# `hexad profile`, alone, with two ranks, and on nodes that HEXAD_NODE names.
+# `hexad profile` with one rank, with two ranks, and on nodes named by HEXAD_NODE.
 . "$(dirname "$0")/cli.sh"
 
 profile=(profile --quick --seconds 1 --out c.yaml)
 
-# `on_nodes N M ...`: N ranks on a first node, M on a second.
+# `on_nodes N M ...`: runs N ranks on a first node and M on a second.
 on_nodes() {
   "${launch[@]}" -np "$1" env HEXAD_NODE=a "$HEXAD" "${@:3}" : -np "$2" env HEXAD_NODE=b "$HEXAD" "${@:3}"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Emulated nodes with a link for every rank (tools/testbed/rank_nodes.sh). Skipped (77) where network namespaces cannot be
+# Emulated nodes with a link for every rank (tools/testbed/rank_nodes.sh). Skipped (77) if network namespaces cannot be
 # made.
 . "$(dirname "$0")/cli.sh"
 
@@ -20,12 +20,12 @@ test_ranks_may_be_placed() {
   expect_equal "$(sort out | xargs)" "0 0 0 1 1 0 2 0 1 3 1 1 4 1 2 5 0 2"
 }
 
-# bytes_per_second OPERATION GROUP: of the largest message in c.yaml.
+# bytes_per_second OPERATION GROUP: prints the speed of the largest message in c.yaml.
 bytes_per_second() {
   awk -v wanted="$1 $2" '/operation:/ {operation = $3} /group:/ {group = $2}
     /points:/ && operation " " group == wanted {n = split($0, p, /[][, ]+/); printf "%d\n", p[n - 2] / p[n - 1]}' c.yaml
 }
-# Never much faster than the link, with what it may send at once; slower only as far as a busy machine makes it so.
+# Expects at most the link's speed plus its initial burst. It may only be slower by the load of a busy machine.
 expect_rate() { # OPERATION GROUP BYTES_PER_SECOND
   local measured
   measured=$(bytes_per_second "$1" "$2")
@@ -56,7 +56,7 @@ test_testbeds_stand_beside_each_other() {
 
 gone() { ! ip netns list 2>/dev/null | grep -q "^hx$1"; }
 
-# `ends_after SIGNAL`: whatever ends the script ends everything it started.
+# `ends_after SIGNAL`: the signal ends the script and everything that it started.
 ends_after() {
   rm -f ranks
   # Otherwise, background processes of a shell ignore SIGINT.
@@ -93,7 +93,7 @@ test_what_it_does_not_understand_it_explains() {
   expect 2 "$nodes" --inter fast true
   expect_text err "--inter is 'fast', expected kbit, mbit or gbit a second, such as 200mbit"
   expect 2 "$nodes" --placement 0,1,1,1 true
-  expect_text err "--placement is '0,1,1,1', expected for each rank its node from 0 to 1, each 2 times, 0 first"
+  expect_text err "--placement is '0,1,1,1', expected the node of each rank, 0 to 1, each 2 times, 0 first"
   expect 2 "$nodes" --ranks 0 true
   expect_text err "--ranks is '0', expected a number from 1 to 99"
   expect 2 "$nodes"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Faults 30 to 33: recipes that are wrong, hostile or not recipes. Each ends with 2 and says where.
+# Faults 30 to 33: files that are wrong, hostile or no recipes. Each ends with code 2 and names the place.
 . "$(dirname "$0")/cli.sh"
 
-# `refused TEXT...`: what standard input holds is a recipe that `hexad validate` refuses with these texts.
+# `refused TEXT...`: `hexad validate` refuses the recipe on standard input with these texts.
 refused() {
   cat >bad.yaml
   expect 2 "$HEXAD" validate bad.yaml
   expect_text err "$@"
-  # Whatever the recipe holds, the message is fit for a terminal.
+  # For any recipe, the message is safe for a terminal.
   expect_plain err
 }
 
@@ -119,7 +119,7 @@ test_validate_prints_the_stages_and_what_a_rank_sends() {
 
 test_validate_prints_the_memory_of_every_stage() {
   expect 0 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2 batch.global=8
-  expect_text out "stage 0 of 2 needs the most" "2 at once" "1 at once"
+  expect_text out "stage 0 of 2 needs the most" "micro-batches in flight: 2" "micro-batches in flight: 1"
 }
 
 test_validate_refuses_what_needs_more_than_the_limit() {
@@ -127,7 +127,7 @@ test_validate_refuses_what_needs_more_than_the_limit() {
   expect_text out "of the limit"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=16KiB
   expect_text err "memory.limit_bytes is 16.0 KiB, but a rank is estimated to need" " more; " \
-    "no single change is enough, the largest help is offload.optimizer: file"
+    "no single change is enough; the most effective one is offload.optimizer: file"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=400KiB
   expect_text err "any of these is enough: " "offload.optimizer: file ("
   expect 2 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2 memory.limit_bytes=16KiB
@@ -146,15 +146,15 @@ test_validate_draws_the_mesh() {
   expect_text err "nowhere/mesh.svg: cannot be created: No such file or directory"
 }
 
-# Commands replace only output of their kind, so that a typo does not cost a recipe.
+# Commands replace only output of their own kind, so that a typo does not destroy a recipe.
 test_outputs_replace_their_kind_only() {
   cp tiny.yaml recipe.yaml
   expect 2 "$HEXAD" validate tiny.yaml --mesh --svg recipe.yaml
-  expect_text err "recipe.yaml: is there and no drawing: it does not begin with '<svg '"
+  expect_text err "recipe.yaml: exists and is not a drawing: it does not begin with '<svg '"
   expect 2 "$HEXAD" profile --quick --seconds 1 --out recipe.yaml
-  expect_text err "recipe.yaml: is there and no profile"
+  expect_text err "recipe.yaml: exists and is not a profile"
   expect 2 "$HEXAD" bench predict tiny.yaml --out recipe.yaml
-  expect_text err "recipe.yaml: is there and no list of predictions"
+  expect_text err "recipe.yaml: exists and is not a list of predictions"
   cmp -s tiny.yaml recipe.yaml || failed "recipe.yaml has changed"
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg model.layers=1
@@ -170,7 +170,7 @@ test_a_warmup_longer_than_the_run_is_refused() {
   expect_no_text out "warning"
 }
 
-# Usual, so no error; and what the run leaves can be evaluated.
+# Short runs are usual, so this is no error. The resulting run can be evaluated.
 test_a_short_trial_of_a_recipe_with_a_long_warmup_is_warned_about() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml
@@ -207,14 +207,14 @@ test_rules_between_keys_are_checked_beside_wrong_ones() {
 test_a_dataset_that_is_not_there_is_said_with_where_it_was_looked_for() {
   local data=(data.synthetic=false data.dataset=texts)
   expect 3 "$HEXAD" train tiny.yaml "${data[@]}"
-  expect_text err "data.dataset (texts): there is no such folder in the working directory, $PWD, which relative paths" \
+  expect_text err "data.dataset (texts): no such folder in the working directory, $PWD, where relative dataset paths begin" \
     "\`hexad prepare\` makes a dataset"
   mkdir -p recipes/texts
   cp tiny.yaml recipes
   expect 3 "$HEXAD" train recipes/tiny.yaml "${data[@]}"
-  expect_text err "there is recipes/texts beside the recipe"
+  expect_text err "found recipes/texts beside the recipe"
   expect 3 "$HEXAD" validate recipes/tiny.yaml "${data[@]}" model.vocab=0
-  expect_text err "there is recipes/texts beside the recipe"
+  expect_text err "found recipes/texts beside the recipe"
 }
 
 test_one_process_for_a_layout_of_several_is_told_how_to_start_them() {
@@ -228,10 +228,10 @@ test_one_process_for_a_layout_of_several_is_told_how_to_start_them() {
 
 test_validate_says_how_mpirun_starts_it_here() {
   expect 0 "$HEXAD" validate tiny.yaml --world 4 train.steps=8
-  expect_text out "here it is started by: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
+  expect_text out "start it here with: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
   [ "$(id -u)" != 0 ] || expect_text out "--allow-run-as-root"
   expect_text out "--mca odls_base_sigkill_timeout" "OMPI_MCA_odls_base_sigkill_timeout in the environment"
-  # Time for the save, as far as it can be estimated: here after those of a run that took ten seconds each.
+  # The time for a save is an estimate, here from a run whose saves took ten seconds each.
   mkdir run
   echo '{"step":2,"checkpoint_bytes":250752,"checkpoint_seconds":10.0}' >run/metrics.jsonl
   expect 0 "$HEXAD" validate tiny.yaml --world 4

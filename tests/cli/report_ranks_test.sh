@@ -11,7 +11,7 @@ train_cut() {
   ranks 2 train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 model.hidden=64 parallel.tp=2 \
     train.steps=2 'run.prompts=["the quick"]' "$@"
 }
-# The most that a rank had for tensors in any step, as far as the sums of categories say.
+# Prints the largest memory for tensors of a rank in any step, as the sum over categories.
 peak_bytes() {
   sed -nE 's/.*"memory_peak_bytes":\{([^}]*)\}.*/\1/p' run/metrics.jsonl | tail -n 1 | tr ',' '\n' | grep -v total |
     awk -F: '{ sum += $2 } END { print sum }'
@@ -31,7 +31,7 @@ test_no_sample_is_worth_more_memory_than_the_run_may_take() {
   peak=$(peak_bytes)
   expect 0 train_cut memory.limit_bytes=$((peak * 11 / 10)) run.dir=limited
   expect_count 1 err "no samples in the report: the whole model takes about"
-  expect_text err "of memory.limit_bytes is left; hexad generate makes them where there is room"
+  expect_text err "of memory.limit_bytes is left; \`hexad generate\` makes them on a machine with enough memory"
   expect_file limited/report.html
   expect 0 "$HEXAD" generate limited --prompt "the quick" --max-tokens 4
 }

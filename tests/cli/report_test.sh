@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The record of how a run started and ended, and the reports made from it.
+# Record of a run's start and end, and the reports made from it.
 . "$(dirname "$0")/cli.sh"
 
 started_three_times() {
@@ -69,17 +69,17 @@ test_what_a_checkpoint_took_is_in_log_metrics_and_report() {
   expect_count 2 run/metrics.jsonl '"checkpoint_bytes":'
   expect_text run/log/rank-0000.log "info: saved step 2 in " "info: saved step 4 in "
   expect_text run/report.html "<dt>Checkpoint</dt>" "written 2 times"
-  # Main weights and two moments of every parameter, in f64.
+  # A checkpoint has main weights and two moments of every parameter, in f64.
   bytes=$(sed -n 's/.*"checkpoint_bytes":\([0-9]*\).*/\1/p' run/metrics.jsonl | head -n 1)
   expect_equal "$bytes" $((10448 * 3 * 8))
   expect 0 "$HEXAD" validate tiny.yaml
-  expect_text out "checkpoint (estimate)         245 KiB" "as the last saves of run"
+  expect_text out "checkpoint (estimate)         245 KiB" "like the last saves of run"
 }
 
 test_before_the_first_save_the_disk_is_measured() {
   expect 0 "$HEXAD" validate tiny.yaml run.dir=new/run
   expect_text out "checkpoint (estimate)" "to $PWD, measured now"
-  # A range: the next moment the disk has something else to do.
+  # Accepts a range, because the disk may be busy.
   grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s to [0-9.]+ m?s \(one process writes [^ ]+ .B/s to [^ ]+ .B/s to" out ||
     failed "no range"
   expect_nothing_at new
@@ -118,7 +118,7 @@ test_a_report_is_made_again_from_the_run_directory() {
   expect_equal "$(cat out)" other.html
   expect_text other.html "<h1>run</h1>"
   expect 2 "$HEXAD" report nowhere
-  expect_text err "'nowhere' is no run directory"
+  expect_text err "'nowhere' is not a run directory"
 }
 
 test_a_killed_run_has_a_report_that_says_so() {
@@ -130,7 +130,7 @@ test_a_killed_run_has_a_report_that_says_so() {
   wait "$pid" 2>/dev/null
   expect_nothing_at run/report.html
   expect 0 "$HEXAD" report run
-  expect_text run/report.html "Its end is not recorded: the run was killed, or went on when this report was made."
+  expect_text run/report.html "No end is recorded: the run was killed, or was still training when this report was made."
 }
 
 test_several_runs_are_laid_over_each_other() {
@@ -142,9 +142,9 @@ test_several_runs_are_laid_over_each_other() {
   expect 0 "$HEXAD" report slow fast  # what it wrote it may write again
   expect_no_text comparison.html "run.dir:"
   expect 2 "$HEXAD" report slow fast --out tiny.yaml
-  expect_text err "tiny.yaml: is there and no report"
+  expect_text err "tiny.yaml: exists and is not a report"
   expect 2 "$HEXAD" report slow fast slow/
-  expect_text err "'slow/' is the same run as 'slow', expected different ones to compare"
+  expect_text err "'slow/' is the same run as 'slow', expected different runs to compare"
 }
 
 three_runs_in_a_folder() {
@@ -163,13 +163,13 @@ test_a_folder_of_runs_stands_for_the_runs_in_it() {
   expect 2 "$HEXAD" report sweep sweep/lr-0.01
   expect_text err "is the same run as"
   expect 2 "$HEXAD" report sweep/notes
-  expect_text err "'sweep/notes' is no run directory: it has no recipe.yaml, and no folder below it has one"
+  expect_text err "'sweep/notes' is not a run directory: neither this folder nor any folder below has a recipe.yaml"
   mkdir sweep/empty && cp sweep/lr-0.01/recipe.yaml sweep/empty
   expect 0 "$HEXAD" report sweep
   expect_text err "sweep/empty: left out: cannot open sweep/empty/metrics.jsonl"
   : >sweep/empty/metrics.jsonl
   expect 0 "$HEXAD" report sweep
-  expect_text err "sweep/empty: left out: it has trained no step"
+  expect_text err "sweep/empty: left out: the run has trained no step"
   expect 3 "$HEXAD" report sweep/lr-0.01 sweep/empty
 }
 
@@ -187,7 +187,7 @@ test_the_table_of_a_sweep_is_written_as_csv() {
   expect_text table.csv "run,folder,optim.lr,ranks,layout,last_step,tokens,loss," ",mfu,efficiency," "lr-0.02,sweep/lr-0.02,0.02,1,"
   expect 0 "$HEXAD" report sweep --csv table.csv  # what it wrote it may write again
   expect 2 "$HEXAD" report sweep --csv tiny.yaml
-  expect_text err "tiny.yaml: is there and no table of runs"
+  expect_text err "tiny.yaml: exists and is not a table of runs"
 }
 
 test_lines_that_are_no_steps_do_not_disturb_a_comparison() {

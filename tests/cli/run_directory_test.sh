@@ -11,7 +11,7 @@ test_a_second_job_in_one_run_directory_is_refused_naming_host_and_process() {
   expect_text err "run: in use by process $pid on host $(hostname)"
   kill -9 "$pid"
   wait "$pid" 2>/dev/null
-  # The killed job's lock is taken over.
+  # The new job takes over the killed job's lock.
   expect 0 "$HEXAD" train tiny.yaml
 }
 
@@ -36,17 +36,17 @@ test_a_job_that_lives_on_another_host_is_not_overruled() {
   expect_text err "in use by process 4711 on host elsewhere; wait for it to end"
 }
 
-# A host that was killed, or switched off: the file stays, nobody renews it.
+# If a host was killed or switched off, its file stays, but is not renewed.
 test_what_a_dead_host_left_is_taken_over_without_removing_files_by_hand() {
   mkdir run
   echo "elsewhere 4711" >run/lock
   expect 0 "$HEXAD" train tiny.yaml
-  expect_text err "run/lock: of process 4711 on host elsewhere, which may have ended; watched for 20 s" \
+  expect_text err "run/lock: held by process 4711 on host elsewhere, which may have ended; watched for 20 s" \
     "run/lock: taken over from process 4711 on host elsewhere"
   expect_nothing_at run/lock
 }
 
-# A suspended job, say, that others had to take for dead.
+# Tests a job that was suspended, so that another job took it for dead.
 test_a_job_that_was_taken_over_from_ends_without_saving() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
@@ -77,7 +77,7 @@ test_a_run_directory_that_cannot_be_made_fails_before_step_0() {
   fails_before_step_0 /proc/run
 }
 
-# A folder where a file must go: an obstacle for root, too.
+# A folder in place of a file stops root, too.
 test_files_that_cannot_be_written_fail_before_step_0() {
   local name
   for name in log metrics.jsonl tensorboard recipe.yaml; do
@@ -114,7 +114,7 @@ test_a_full_disk_for_the_log_is_one_warning() {
   expect_count 1 err "cannot write to run/log/rank-0000.log: No space left on device"
 }
 
-# The limit lets checkpoints through and stops the metrics, which grow by 1 KB a step.
+# The limit allows checkpoints, but stops the metrics, which grow by 1 KB a step.
 test_a_limit_that_the_metrics_reach_is_one_warning() {
   expect 0 bash -c 'trap "" XFSZ; ulimit -f 300; exec "$@"' - "$HEXAD" train tiny.yaml train.steps=600 \
     checkpoint.every=0 train.log_every=1000

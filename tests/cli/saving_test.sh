@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Faults 7, 9 and 14: whatever happens while a checkpoint is written, the last good one stays and is found.
+# Faults 7, 9 and 14: if writing a checkpoint fails, the last good one stays and is found.
 . "$(dirname "$0")/cli.sh"
 
-# The points at which a save may die, in their order (framework/io/checkpoint_writer.cpp).
+# Points at which a save may die, in order (framework/io/checkpoint_writer.cpp).
 before_commit=("folder: created" "shard: file written" "shard: file synced" "manifest: file written"
   "manifest: file synced" "folder: synced")
 after_commit=("folder: renamed" "folder: rename synced" "latest: file written" "latest: file synced"
@@ -11,7 +11,7 @@ after_commit=("folder: renamed" "folder: rename synced" "latest: file written" "
 saved_step_2() { expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant; }
 go_on() { "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant "$@"; }
 
-# Kills the save of step 4 at a point; the next start must continue from step $2 and reach the end.
+# Kills the save of step 4 at a point. The next start must continue from step $2 and reach the end.
 dies_at() {
   local point=$1 resumes_from=$2
   rm -rf run
@@ -84,7 +84,7 @@ test_the_last_save_has_to_succeed() {
   expect_text out "step 6/6"
 }
 
-# A real limit, not an injected one: no file may grow past 40 KB, which the log and the metrics do not reach.
+# Sets a real limit instead of a planted fault. No file may grow past 40 KB; log and metrics stay below.
 test_a_file_size_limit_is_reported_as_the_system_says_it() {
   expect 4 bash -c 'trap "" XFSZ; ulimit -f 40; exec "$@"' - "$HEXAD" train tiny.yaml model.hidden=64
   expect_text err "shard-00000-of-00001.safetensors" "File too large"

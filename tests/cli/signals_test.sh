@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Ctrl-C and SIGTERM end every command but `train` at once (there: preemption_test.sh).
+# Ctrl-C and SIGTERM end every command immediately, except `train` (see preemption_test.sh).
 . "$(dirname "$0")/cli.sh"
 
-# `dies_of SIGNAL CONDITION -- COMMAND...`: the signal, sent once the condition holds, is what the command ends with.
+# `dies_of SIGNAL CONDITION -- COMMAND...`: sends the signal once the condition holds. The command must die of it.
 dies_of() {
   local signal=$1 condition=$2 pid
   shift 3

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `hexad simulate --paper`: the closed forms of four papers from a YAML of their symbols to JSON.
+# `hexad simulate --paper` evaluates the closed forms of four papers: YAML with their symbols in, JSON out.
 . "$(dirname "$0")/cli.sh"
 recipes=$(realpath "$CLI_TESTS/../../recipes/papers")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Under a Slurm of two emulated nodes: signals, time limits, requeued jobs, launchers that forget something, a node that is
-# lost. Skipped (77) where Slurm or network namespaces are missing: tools/install-dependencies.sh --slurm.
+# Slurm on two emulated nodes: signals, time limits, requeued jobs, incomplete launchers, a lost node. Skipped (77) if
+# Slurm or network namespaces are missing: tools/install-dependencies.sh --slurm.
 . "$(dirname "$0")/cli.sh"
 
 if [ -z "${SLURM_TESTBED_STATE:-}" ]; then
@@ -14,7 +14,7 @@ is() { [ "$(state_of "$1")" == "$2" ]; } # JOB STATE
 is_over() { ! scontrol show job "$1" | grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)'; }
 says() { grep -qF -- "$2" "$1" 2>/dev/null; } # FILE TEXT
 says_three_times() { [ "$(grep -cF -- "$2" "$1")" -eq 3 ]; }
-# A node has the name of its network namespace.
+# A node is named after its network namespace.
 nodes() { sinfo --noheader --Node --format %N | sort -u; }
 ranks_on() { # NODE...
   local node pid
@@ -27,7 +27,7 @@ ranks_on() { # NODE...
 idle_nodes() { [ "$(sinfo --noheader --states idle --format %D)" == "$1" ]; }
 saves() { compgen -G "$1/checkpoints/step-*" | grep -vc '\.tmp'; } # RUN
 
-# The batch script of docs/quickstart.md, on two nodes of two ranks; what it prints is in $job_RUN.out.
+# Submits the batch script of docs/quickstart.md, on two nodes of two ranks. Its output is in $job_RUN.out.
 submit() { # RUN OVERRIDE...
   cat >job.sh <<J
 #!/bin/bash
@@ -36,7 +36,7 @@ ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
   job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch"
 }
-# The other one: mpirun in the place of the batch shell. Two ranks a node, and time for the save.
+# Submits the other script: mpirun replaces the batch shell. There are two ranks a node, and time for the save.
 submit_mpirun() { # RUN OVERRIDE...
   cat >mpirun.sh <<J
 #!/bin/bash
@@ -52,8 +52,8 @@ test_a_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
   wait_until has_steps run 3
   scancel --signal=USR1 "$job"
   wait_until is "$job" PENDING
-  expect_text run.out "preempted after step" "saved, start me again"
-  # Slurm would wait for two minutes. At once is too early: the old step still has its PMIx socket.
+  expect_text run.out "preempted after step" "saved: start the run again to continue"
+  # Slurm would wait for two minutes. An immediate start fails, because the old step still has its PMIx socket.
   scontrol update JobId="$job" StartTime=now+6
   wait_until is "$job" RUNNING
   wait_until has_steps run 100
@@ -72,7 +72,7 @@ test_a_requeued_job_has_saved() {
   expect_equal "$(saves run)" 1
 }
 
-# Slurm sends SIGTERM twice then, 2 to 30 ms apart, and looks at limits every 30 s.
+# Slurm then sends SIGTERM twice, 2 to 30 ms apart, and checks limits every 30 s.
 test_at_its_time_limit_a_job_has_saved() {
   local jobs=()
   submit direct "${endless[@]}" batch.global=1024
@@ -129,32 +129,32 @@ test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
   pid=$!
   sleep 3
   kill -TERM $(ranks_on $(nodes))
-  wait_until says_three_times err "asked to stop, but other ranks have not come to MPI_Init"
+  wait_until says_three_times err "asked to stop, but other ranks have not reached MPI_Init"
   scancel --user root
   wait $pid || true
 }
 
 test_validate_in_an_allocation_prints_srun() {
   expect 0 salloc --quiet --nodes 2 --ntasks-per-node=2 --cpus-per-task=2 "$HEXAD" validate tiny.yaml --world 4
-  expect_text out "here it is started by: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --cpus-per-task=2 hexad train tiny.yaml"
+  expect_text out "start it here with: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --cpus-per-task=2 hexad train tiny.yaml"
   expect 0 salloc --quiet --nodes 2 --ntasks-per-node=1 "$HEXAD" validate tiny.yaml --world 4
-  expect_text out "started by: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --overcommit hexad train"
+  expect_text out "start it here with: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --overcommit hexad train"
   expect 2 salloc --quiet --nodes 1 "$HEXAD" train tiny.yaml parallel.tp=2
   expect_text err "the layout needs 2 ranks or more: srun --mpi=pmix --kill-on-bad-exit=1 -n 2"
-  # And the line does it.
+  # The suggested line works.
   expect 0 salloc --quiet --nodes 2 --ntasks-per-node=2 bash -c \
-    '$("$0" validate tiny.yaml --world 4 | sed -n "s/^here it is started by: //p" | sed "s,hexad train,$0 train,")' "$HEXAD"
+    '$("$0" validate tiny.yaml --world 4 | sed -n "s/^start it here with: //p" | sed "s,hexad train,$0 train,")' "$HEXAD"
   expect_text out "step 6/6"
 }
 
-# The other tests need it.
+# The other tests need the node.
 bring_back() { # NODE
   scancel "$job"
   "$CLI_TESTS/../../tools/testbed/enter_node.sh" "$1" slurmd -D >/dev/null 2>&1 &
   wait_until idle_nodes 2
 }
 
-# Before Slurm itself misses the node.
+# Runs before Slurm itself notices the missing node.
 test_survivors_of_a_lost_node_answer_sigterm_while_they_wait() {
   all=($(nodes))  # not local: the trap runs after the function
   trap 'bring_back "${all[1]}"' EXIT

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# `validate` refuses what `train` refuses at its start, with the same exit code and the same words.
+# `validate` refuses the same runs as `train` at its start, with the same exit code and message.
 source "$(dirname "$0")/cli.sh"
 
-# `both CODE TEXT KEY=VALUE...`: a run and a check of with_data.yaml end alike.
+# `both CODE TEXT KEY=VALUE...`: `train` and `validate` end in the same way on with_data.yaml.
 both() {
   local code=$1 text=$2 command
   shift 2
@@ -12,7 +12,7 @@ both() {
   done
 }
 
-# A dataset of 259 ids and one of a tokenizer of its own, and a recipe of the first.
+# Makes a dataset of 259 ids, another with its own tokenizer, and a recipe for the first.
 make_data() {
   seq 1 2000 | sed '0~10a\\' >numbers.txt
   expect 0 "$HEXAD" prepare --input numbers.txt --output data --tokenizer bytes --split blank_lines --heldout 0.1
@@ -31,7 +31,7 @@ test_a_recipe_that_trains_is_valid() {
 test_data_are_refused() {
   make_data
   both 2 "model.vocab (64) must be at least the vocabulary of data's tokenizer" model.vocab=64
-  both 3 "data.dataset (nowhere): there is no such folder" data.dataset=nowhere
+  both 3 "data.dataset (nowhere): no such folder" data.dataset=nowhere
   both 3 "is another tokenizer than data's" 'data.mixture=[{dataset: data}, {dataset: words}]' 'data.dataset=""'
   both 2 "data.mixture: weight 1 (1e-09) is below" \
     'data.mixture=[{dataset: data, weight: 1}, {dataset: data, weight: 1e-9}]' 'data.dataset=""'
@@ -44,7 +44,7 @@ test_data_are_refused() {
 
 test_weights_to_start_from_are_refused() {
   make_data
-  both 3 "train.init_from (nowhere) is no checkpoint" train.init_from=nowhere
+  both 3 "train.init_from (nowhere) is not a checkpoint" train.init_from=nowhere
   expect 0 "$HEXAD" train with_data.yaml run.dir=other
   both 3 "it is a run directory, whose newest checkpoint is other/checkpoints/step-00000006" train.init_from=other
   both 2 "but the recipe's model has" train.init_from=other/checkpoints/step-00000006 model.hidden=32
@@ -78,7 +78,7 @@ test_the_learning_rate_is_refused_or_warned_of() {
   for command in validate train; do
     expect 0 "$HEXAD" "$command" with_data.yaml optim.schedule=cosine train.steps=24
     cat out err >all
-    expect_text all "the learning rate of step 7 is " "as the run was going it would be " "train.steps: 6 -> 24"
+    expect_text all "the learning rate of step 7 is " "without these changes it would be " "train.steps: 6 -> 24"
   done
 }
 
@@ -86,7 +86,7 @@ test_a_router_without_a_gradient_is_warned_of() {
   for command in validate train; do
     expect 0 "$HEXAD" "$command" tiny.yaml model.moe.top_k=1
     cat out err >all
-    expect_text all "its weights get a gradient from the auxiliary losses only" "model.moe.normalize: false lets it learn"
+    expect_text all "the router's weights get a gradient from the auxiliary losses only" "model.moe.normalize: false lets it learn"
     expect 0 "$HEXAD" "$command" tiny.yaml model.moe.top_k=1 model.moe.normalize=false run.dir=other
     cat out err >all
     expect_no_text all "lets it learn"

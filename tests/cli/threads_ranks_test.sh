@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Threads of ranks and the cores that they share.
+# Threads of ranks, and the cores that they share.
 . "$(dirname "$0")/cli.sh"
 
-# The first core that this process may use, for as many ranks as there are.
+# Command that restricts all ranks to the first core that this process may use.
 one_core=(taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')")
 steps=(train tiny.yaml train.steps=2 checkpoint.every=0)
 
@@ -13,13 +13,13 @@ test_ranks_share_out_the_cores() {
 
 test_more_threads_than_cores_are_reported_once_with_numbers_and_key() {
   expect 0 "${one_core[@]}" "${launch[@]}" -np 2 "$HEXAD" "${steps[@]}" train.threads=3
-  expect_count 1 err '2 ranks x 3 threads of kernels share 1 core of this node'
+  expect_count 1 err '2 ranks x 3 kernel threads share 1 core of this node'
   expect_text err 'set train.threads=1'
 }
 
 test_more_ranks_than_cores_are_reported() {
   expect 0 "${one_core[@]}" "${launch[@]}" -np 2 "$HEXAD" "${steps[@]}"
-  expect_text err '2 ranks x 1 thread of kernels share 1 core of this node' 'start at most 1 rank on a node like this'
+  expect_text err '2 ranks x 1 kernel thread share 1 core of this node' 'start at most 1 rank on this node'
 }
 
 test_a_core_for_each_thread_is_not_worth_a_word() {
@@ -27,7 +27,7 @@ test_a_core_for_each_thread_is_not_worth_a_word() {
   expect_no_text err 'of kernels share'
 }
 
-# Three threads on a core compute what one computes.
+# Three threads on a core compute the same values as one.
 test_threads_without_cores_change_nothing() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=one
   expect 0 "${one_core[@]}" "$HEXAD" train tiny.yaml run.dir=three train.threads=3

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# profile.steps: where the time of a step goes, on every rank.
+# profile.steps records how each rank spends the time of a step.
 . "$(dirname "$0")/cli.sh"
 
-# Steps of some twenty milliseconds: 9 are recorded, 2 to 10.
+# Steps take about twenty milliseconds. Steps 2 to 10 are recorded, nine in all.
 traced() { # RANKS OVERRIDE...
   expect 0 ranks "$1" train tiny.yaml model.layers=4 model.hidden=64 model.moe.expert_hidden=64 model.heads=4 model.context=64 \
     batch.global=16 checkpoint.at_end=false checkpoint.every=0 train.steps=10 profile.steps=2..10 "${@:2}"
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is no gzip file"
 }
 
-# "RANK STEP SHARE" lines: the share of a step in which its rank's row "host" has no other span.
+# Prints lines "RANK STEP SHARE": the share of a step in which the rank's row "host" has no other span.
 uncovered() {
   awk '
     function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }
@@ -23,7 +23,7 @@ uncovered() {
     END { close_step() }'
 }
 
-# The median over the steps of each rank: a rank may lose its core between two spans.
+# Uses the median over the steps of each rank, because a rank may lose its core between two spans.
 expect_covered() {
   uncovered >shares
   [ "$(wc -l <shares)" -ge $((9 * $1)) ] || failed "steps are missing: $(cat shares)"

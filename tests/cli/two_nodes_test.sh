@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The emulated nodes of tools/testbed, and training across them. Skipped (77) where network namespaces cannot be made.
+# The emulated nodes of tools/testbed, and training across them. Skipped (77) if network namespaces cannot be made.
 . "$(dirname "$0")/cli.sh"
 
 nodes=$CLI_TESTS/../../tools/testbed/two_nodes.sh

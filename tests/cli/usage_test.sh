@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The command line as a newcomer meets it.
+# The command line as a new user sees it.
 . "$(dirname "$0")/cli.sh"
 
 test_hexad_alone_prints_its_help() {
@@ -121,6 +121,8 @@ test_missing_arguments_are_named() {
   expect_text err "--prompt is required"
   expect 2 "$HEXAD" prepare --output data
   expect_text err "--input is required"
+  expect 2 "$HEXAD" prepare --inpt texts --output data
+  expect_text err "unknown option '--inpt'; did you mean '--input'?"
 }
 
 test_nonsense_values_are_answered_with_the_legal_ones() {
@@ -150,15 +152,15 @@ test_what_is_not_there_is_named() {
   expect 2 "$HEXAD" train nowhere.yaml
   expect_text err "nowhere.yaml: no such file"
   expect 2 "$HEXAD" generate nowhere --prompt x
-  expect_text err "'nowhere' is no run directory: it has no recipe.yaml"
+  expect_text err "'nowhere' is not a run directory: it has no recipe.yaml"
   expect 2 "$HEXAD" eval nowhere
-  expect_text err "'nowhere' is no run directory"
+  expect_text err "'nowhere' is not a run directory"
   expect 2 "$HEXAD" inspect nowhere
   expect_text err "nowhere: no such folder"
   expect 2 "$HEXAD" prepare --input nowhere --output data
   expect_text err "nowhere: no such file or folder"
   expect 3 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=nowhere
-  expect_text err "data.dataset (nowhere): there is no such folder" "hexad prepare"
+  expect_text err "data.dataset (nowhere): no such folder" "hexad prepare"
   expect 2 "$HEXAD" train tiny.yaml model.mlp=swiglo
   expect_text err "model.mlp (swiglo) is no registered layer" "swiglu"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `hexad verify --mpi`: processes as ranks.
+# `hexad verify --mpi`, whose ranks are processes.
 . "$(dirname "$0")/cli.sh"
 
 test_processes_agree_with_one_rank() {
@@ -31,7 +31,7 @@ test_no_scratch_folder_is_left_behind() {
 
 test_processes_without_mpi_are_refused() {
   expect 2 ranks 2 verify tiny.yaml
-  expect_text err "add --mpi, or start it alone"
+  expect_text err "add --mpi, or start it without the launcher"
   expect 2 ranks 2 verify tiny.yaml --mpi --world 4
   expect_text err "--world 4 --mpi needs 4 processes, but there are 2: mpirun -np 4 " "hexad verify ..."
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `hexad verify` with threads as ranks.
+# `hexad verify`, whose ranks are threads.
 . "$(dirname "$0")/cli.sh"
 
 test_every_layout_of_two_ranks_agrees() {
@@ -12,7 +12,7 @@ test_listed_layouts() {
   expect 0 "$HEXAD" verify tiny.yaml --world 4 --layouts "ep=2,etp=1;tp=2,sp=true" --steps 1
   expect_text out "2 layouts of 4 ranks" "dp=4,ep=2" "sp=true" "2 layouts in "
   expect 0 "$HEXAD" verify tiny.yaml --world 4 --layouts 3 --seed 5 --steps 1 --jitter 1
-  expect_text out "3 of them, drawn with seed 5" "communication is delayed at random, seed 1" "3 layouts in "
+  expect_text out "3 of these runs, drawn with seed 5" "communication is delayed at random, seed 1" "3 layouts in "
 }
 
 test_layouts_on_the_emulated_device_agree_with_the_cpu() {
@@ -45,7 +45,7 @@ test_a_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
   HEXAD_FAULT=gradient@0,1,layers.0.moe.experts.down.weight expect 5 "$HEXAD" verify tiny.yaml --world 4 --steps 1 \
     --layouts "tp=2;dp=2,tp=2,ep=2,zero=1,moe=returns_last"
   expect_text out "2 layouts in " ": 1 mismatch;" "WRONG: gradient layers.0.moe.experts.down.weight, step 1" \
-    "it has 2 ranks:" "dp=2,ep=2: step 1: gradient layers.0.moe.experts.down.weight: off by " \
+    "the smallest one has 2 ranks:" "dp=2,ep=2: step 1: gradient layers.0.moe.experts.down.weight: off by " \
     "repeat with: hexad verify tiny.yaml --world 2 --layouts dp=2,ep=2 --steps 1"
 }
 
@@ -61,7 +61,7 @@ test_a_fault_that_changes_nothing_is_an_error() {
   expect_text err "HEXAD_FAULT: 'kill' is not planted by this command; legal here: gradient"
 }
 
-# The page's words are what a reader types.
+# Types the command as it is on the page.
 test_the_demonstration_of_the_page_finds_its_bug() {
   local line
   line=$(sed -n 's/^    \(HEXAD_FAULT=.*\)$/\1/p' "$CLI_TESTS/../../docs/verify.md")
@@ -124,7 +124,7 @@ test_an_oracle_that_is_not_finite_is_named() {
 is_empty() { [ -z "$(ls -A "$1")" ]; }
 has_folder() { ls -d "$1"/hexad-verify-* >/dev/null 2>&1; }
 
-# However the program or one of its runs ends.
+# Nothing is left, however the program or one of its runs ends.
 test_no_scratch_folder_is_left_behind() {
   local signal
   mkdir scratch

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From text to a model that writes: what the quickstart does, in a second.
+# The quickstart's commands in a second: from text to a model that generates text.
 . "$(dirname "$0")/cli.sh"
 
 prepared_and_trained() {
@@ -59,9 +59,9 @@ test_prepare_train_eval_generate_inspect() {
 test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   prepared_and_trained
   expect 0 "$HEXAD" generate run --prompt "$(seq 500)" --max-tokens 1 --temperature 0
-  expect_text err "warning: the prompt has " "context (model.context: 32) takes 31 of them: the first " \
-    " bytes of text, are cut off"
-  # It is the end that is continued.
+  expect_text err "warning: the prompt has " "context (model.context: 32) takes 31: the first " \
+    " bytes of text) are cut off"
+  # The end of the prompt is continued.
   tail -n 1 out >last
   expect 0 "$HEXAD" generate run --prompt "0 0 0$(seq 500)" --max-tokens 1 --temperature 0
   expect_equal "$(tail -n 1 out)" "$(cat last)"
@@ -71,7 +71,7 @@ test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect_text err "context (model.context: 32) is full after " " of 200 tokens"
   # Report prompts are cut, too.
   expect 0 "$HEXAD" train recipe.yaml run.dir=long "run.prompts=[\"$(seq -s ' ' 500)\"]"
-  expect_text err "sample '1 2 3 " "the prompt has " " bytes of text, are cut off"
+  expect_text err "sample '1 2 3 " "the prompt has " " bytes of text) are cut off"
 }
 
 test_what_is_no_utf8_is_printed_as_the_replacement_character() {
@@ -117,8 +117,8 @@ test_a_checkpoints_folder_stands_for_its_run() {
   expect 0 "$HEXAD" generate $checkpoint --prompt "the quick" --max-tokens 5
   expect_equal "$(cat out)" "$text"
   expect 2 "$HEXAD" eval $checkpoint --step 10
-  expect_text err "'$checkpoint' is one checkpoint, of step 20, not of step 10; name its run directory to choose"
-  # Moved away, and of a program that writes no recipe.yaml.
+  expect_text err "'$checkpoint' is the checkpoint of step 20, not of step 10; name its run directory to choose a step"
+  # The run was moved, and its program writes no recipe.yaml.
   cp -r $checkpoint elsewhere
   expect 0 "$HEXAD" eval elsewhere
   expect_text out "step 20: held-out loss $heldout"
@@ -130,7 +130,7 @@ test_a_checkpoints_folder_stands_for_its_run() {
   expect 2 "$HEXAD" eval run model.hiden=3
   expect_text err "model.hiden"
   expect 2 "$HEXAD" eval texts
-  expect_text err "'texts' is no run directory: it has no recipe.yaml and no checkpoints; nor is it a checkpoint's folder"
+  expect_text err "'texts' is neither a run directory (no recipe.yaml, no checkpoints) nor a checkpoint (no manifest.json)"
 }
 
 test_prompts_are_beginnings_of_held_out_texts() {
@@ -154,7 +154,7 @@ test_a_complete_run_says_so() {
 test_prepare_does_not_do_it_twice() {
   prepared_and_trained
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bpe --vocab 300 --heldout 0.2
-  expect_text out "was there already"
+  expect_text out "already prepared"
 }
 
 test_synthetic_runs_and_encoders_do_not_generate() {

@@ -1,4 +1,4 @@
-// Collectives whose transport takes memory of the card.
+// Collectives whose transport accepts memory of the card.
 #include "parallel/comm/card_messages.h"
 
 #include <gtest/gtest.h>
@@ -21,23 +21,23 @@ using device::DeviceContext;
 
 const device::ContextOptions card{.kind = device::DeviceKind::cuda};
 
-// Parts of messages so far that were in memory of a card; in whatever else than host memory.
+// Number of message parts so far in memory of a card, and in memory that is neither a card's nor the host's.
 std::atomic<int64_t> on_cards = 0, elsewhere = 0;
 
-// The host may not write there, as it could on the double.
-Plan without_writing(const Operation& op, int rank, int size, int64_t round_bytes) {
+// Returns a plan in which the host does not write to device memory, although the double would allow it.
+MessagePlan without_writing(const Operation& op, int rank, int size, int64_t round_bytes) {
   auto* const begin = static_cast<std::byte*>(op.out.raw());
   const std::vector<std::byte> before(begin, begin + op.out.bytes());
   std::fill_n(begin, before.size(), std::byte{0xa5});
-  Plan plan = make_plan(op, rank, size, round_bytes);
+  MessagePlan plan = make_message_plan(op, rank, size, round_bytes);
   EXPECT_EQ(std::count(begin, begin + before.size(), std::byte{0xa5}), op.out.bytes());
   std::copy(before.begin(), before.end(), begin);
   return plan;
 }
 
-Plan looked_at(const Operation& op, int rank, int size, int64_t round_bytes) {
+MessagePlan looked_at(const Operation& op, int rank, int size, int64_t round_bytes) {
   const bool on_card = op.out.defined() && cuda_double::kind_of(op.out.raw()) == cuda_double::Memory::device;
-  Plan plan = (on_card ? without_writing : make_plan)(op, rank, size, round_bytes);
+  MessagePlan plan = (on_card ? without_writing : make_message_plan)(op, rank, size, round_bytes);
   for (const Round& round : plan.rounds)
     for (const auto* transfers : {&round.sends, &round.receives})
       for (const Transfer& t : *transfers)
@@ -61,7 +61,7 @@ void with_cards_shared(int n, const std::function<void(const ProcessGroup&, Devi
     }
     body(*world, context);
   };
-  with_engine_ranks(n, run, {.adversary = 1, .takes_cards = true, .engine = {.make_plan = looked_at}});
+  with_engine_ranks(n, run, {.adversary = 1, .takes_cards = true, .engine = {.make_message_plan = looked_at}});
   EXPECT_EQ(elsewhere, 0);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using device::DeviceContext;
 
-// Small integers: exact in bf16, and so are their sums over a few ranks.
+// Returns small integers, which are exact in bf16, and so are their sums over a few ranks.
 int64_t value(int rank, int64_t i) { return (i * 7 + rank * 5) % 13 - 6; }
 
 template <class T>
@@ -27,7 +27,7 @@ template <class T, class Expected>
 void expect(const Tensor& t, Expected expected, const std::string& what) {
   const std::vector<T> data = t.to_vector<T>();
   for (int64_t i = 0, n = t.numel(); i < n; ++i) {
-    const double got = static_cast<double>(data[static_cast<size_t>(i)]), wanted = static_cast<double>(expected(i));
+    const double got = static_cast<double>(data[i]), wanted = static_cast<double>(expected(i));
     if (got != wanted)
       FAIL() << what << ": element " << i << " of " << t.shape() << " is " << got << ", expected " << wanted;
   }
@@ -76,7 +76,7 @@ void check_dtype(const ProcessGroup& g, int64_t n, const Place& place) {
   }
 }
 
-// Rows that `from` sends to `to`, under several patterns.
+// Number of rows that `from` sends to `to`, under several patterns.
 using Pattern = int64_t (*)(int from, int to);
 
 void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width, const Place& place) {
@@ -93,7 +93,7 @@ void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width, const Pla
   g.all_to_all(out, in, splits, stream).wait();
   int64_t row = 0;
   for (int from = 0; from < g.size(); ++from) {
-    int64_t first = 0;  // row of the sender's tensor
+    int64_t first = 0;  // first row in the sender's tensor
     for (int to = 0; to < g.rank(); ++to) first += rows(from, to);
     const int64_t n = rows(from, g.rank());
     expect<float>(
@@ -120,8 +120,8 @@ void check_collectives(const ProcessGroup& g, const Place& place) {
   const int64_t mine[] = {g.rank(), 10 + g.rank()};
   const auto all = g.all_gather_values(mine, context);
   for (int r = 0; r < g.size(); ++r) {
-    EXPECT_EQ(all[static_cast<size_t>(2 * r)], r);
-    EXPECT_EQ(all[static_cast<size_t>(2 * r + 1)], 10 + r);
+    EXPECT_EQ(all[2 * r], r);
+    EXPECT_EQ(all[2 * r + 1], 10 + r);
   }
   EXPECT_EQ(g.all_reduce_value(0.5 + g.rank(), Reduce::max, context), g.size() - 0.5);
   EXPECT_TRUE(g.any(g.rank() == g.size() - 1, context));
@@ -132,9 +132,9 @@ void check_uneven_splits(const ProcessGroup& g, const Place& place) {
   const Pattern patterns[] = {
       [](int, int) -> int64_t { return 3; },
       [](int from, int to) -> int64_t { return from + 2 * to; },
-      [](int from, int to) -> int64_t { return from == 0 ? 5 * to : 0; },      // all but the first send nothing
-      [](int, int to) -> int64_t { return to == 0 ? 4 : 0; },                  // everything to one rank
-      [](int from, int to) -> int64_t { return from && to ? from * to : 0; },  // the first takes no part
+      [](int from, int to) -> int64_t { return from == 0 ? 5 * to : 0; },      // only the first rank sends
+      [](int, int to) -> int64_t { return to == 0 ? 4 : 0; },                  // all rows go to one rank
+      [](int from, int to) -> int64_t { return from && to ? from * to : 0; },  // the first rank takes no part
       [](int, int) -> int64_t { return 0; },
   };
   for (int64_t width : {1, 65, 20000})
@@ -148,7 +148,7 @@ void check_ring(const ProcessGroup& g, const Place& place) {
   const int next = (g.rank() + 1) % g.size(), before = (g.rank() + g.size() - 1) % g.size();
   constexpr int64_t n = 500000;
   const Tensor forth = Tensor::empty({n}, Dtype::f32, context), back = Tensor::like(forth);
-  // Sends before receives, and waited for last: neither may hold up the other.
+  // Sends precede receives and are waited for last. Neither may block the other.
   std::vector<Event> sent;
   for (int to : {next, before}) sent.push_back(g.send(filled<float>({n}, context, g.rank()), to, stream));
   const Event received = g.receive(forth, before, stream);
@@ -171,7 +171,7 @@ void check_groups_in_flight_together(const ProcessGroup& world, const Place& pla
   for (int repeat = 0; repeat < 3; ++repeat) {
     std::vector<Event> events;
     std::vector<Tensor> sums;
-    // Each group sees its operations in one order, but groups are interleaved differently by each rank.
+    // Each group gets its operations in the same order on all ranks, but each rank interleaves the groups differently.
     std::vector<const ProcessGroup*> order{dp.get(), ep.get(), pairs.get()};
     std::rotate(order.begin(), order.begin() + (world.rank() + repeat) % 3, order.end());
     for (int i = 0; i < 2; ++i)
@@ -198,15 +198,15 @@ void check_split(const ProcessGroup& world) {
     if (r % 2 == world.rank() % 2) expected.push_back(r);
   EXPECT_EQ(parity->all_gather_values(mine, context), expected);
   EXPECT_EQ(parity->size(), static_cast<int>(expected.size()));
-  EXPECT_EQ(expected[static_cast<size_t>(parity->rank())], world.rank());
+  EXPECT_EQ(expected[parity->rank()], world.rank());
   EXPECT_EQ(parity->traffic(), TrafficClass::ep);
   EXPECT_EQ(parity->name(), "parity");
-  // Its ranks again, for what is needed sooner.
+  // The same ranks, for urgent operations.
   const auto urgent = parity->urgent("urgent");
   EXPECT_EQ(urgent->all_gather_values(mine, context), expected);
   EXPECT_EQ(urgent->traffic(), TrafficClass::ep);
   EXPECT_EQ(urgent->name(), "urgent");
-  // Splits once more, from a group that was itself split off.
+  // Splits again, from a group that was itself made by a split.
   const auto alone = parity->split(world.rank(), 0, TrafficClass::tp, "alone");
   EXPECT_EQ(alone->size(), 1);
   EXPECT_EQ(alone->all_gather_values(mine, context), std::vector<int64_t>{world.rank()});

@@ -1,4 +1,5 @@
-// Started under mpirun by world_test.cpp: rank 1 fails in the way named by the argument while the others wait for it.
+// Program started under mpirun by world_test.cpp. Rank 1 fails in the way named by the argument while the other ranks
+// wait for it.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -10,7 +11,7 @@
 
 using namespace hexad;
 
-// Says that it is called.
+// Prints that it is called.
 extern "C" int MPI_Abort(MPI_Comm communicator, int code) {
   std::fprintf(stderr, "MPI_Abort is called\n");
   return PMPI_Abort(communicator, code);

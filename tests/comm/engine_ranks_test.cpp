@@ -1,4 +1,4 @@
-// All that groups of processes do, without processes.
+// Tests of all functions of process groups, run without processes.
 #include "parallel/comm/engine_ranks.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(EngineRanks, AFailingRankMakesItsPeersThrow) {
       if (world.rank() == 1) fail(ExitCode::numeric, "loss is NaN");
       DeviceContext context;
       pairs->any(false, context);  // rank 0 waits for the failing rank here
-      world.any(false, context);   // ranks 2 and 3 here
+      world.any(false, context);   // ranks 2 and 3 wait here
     };
     const auto body = [&](const ProcessGroup& world) {
       if (world.rank() == 1) return work(world);
@@ -127,7 +127,7 @@ TEST(EngineRanks, TheWatchdogNamesTheOperationAndTheMissingRank) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
     const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");
-    if (world.rank() == 3) return over.wait(false);  // never comes
+    if (world.rank() == 3) return over.wait(false);  // this rank never calls the collective
     DeviceContext context;
     try {
       half->any(false, context);
@@ -155,7 +155,7 @@ TEST(EngineRanks, UnawaitedOperationsAreDoneAtTheEnd) {
   with_engine_ranks(3,
                     [&](const ProcessGroup& world) {
                       InlineStream stream;
-                      const Tensor& x = sums[static_cast<size_t>(world.rank())];
+                      const Tensor& x = sums[world.rank()];
                       x.data<float>()[99999] = 1;
                       world.all_reduce(x, Reduce::sum, stream);
                     },

@@ -1,4 +1,5 @@
-// The engine over a transport inside this process: fit for the thread sanitizer, and as slow as a test wants.
+// Tests of the engine over a transport inside this process, which the thread sanitizer supports and which may be as
+// slow as a test needs.
 #include "parallel/comm/engine.h"
 
 #include <gtest/gtest.h>
@@ -42,8 +43,8 @@ TEST(CommEngine, GroupsWorkWithLateMessagesAndComparedCalls) {
       options);
 }
 
-// Each rank makes the calls of a step in an order of its own and then waits for some of those of the step before, so
-// that classes that are held up on one rank are waited for on another. The watchdog ends the test if that is for ever.
+// Each rank makes the calls of a step in its own order and then waits for some calls of the previous step. So a rank
+// may wait for a class that is held up on another rank. If a wait never ends, the watchdog ends the test.
 TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 18, .low_window_bytes = 1 << 16};
@@ -51,7 +52,7 @@ TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
   options.jitter = {.seed = 11, .max_delay = std::chrono::microseconds(100)};
   enum Who : size_t { ep_rows, gradients, weights, message_out, message_in, kinds };
   constexpr int ranks = 4, steps = 12;
-  constexpr int64_t n = 1 << 16;  // elements: several rounds
+  constexpr int64_t n = 1 << 16;  // number of elements: several rounds
   const auto body = [&](const ProcessGroup& world) {
     DeviceContext context;
     const int r = world.rank();
@@ -84,7 +85,8 @@ TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
       for (const Event& e : now) e.wait();
       const auto last = [&](const Tensor& t) { return t.data<float>()[n - 1]; };
       EXPECT_EQ(last(out[ep_rows]), static_cast<float>(r / 2 * 2 + 1 + step));
-      EXPECT_EQ(last(in[gradients]), static_cast<float>(2 * (r % 2) + 2 + 2 * step));  // of r % 2 and r % 2 + 2
+      // Sum over ranks r % 2 and r % 2 + 2.
+      EXPECT_EQ(last(in[gradients]), static_cast<float>(2 * (r % 2) + 2 + 2 * step));
       EXPECT_EQ(last(in[weights]), last(in[gradients]));
       EXPECT_EQ(last(out[message_in]), static_cast<float>((r + 3) % ranks + step));
     }
@@ -92,8 +94,8 @@ TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
   with_engines(ranks, body, options);
 }
 
-// Ranks 0 and 2 exchange nothing in the all-to-all, of which rank 2 is called only when its gradients are summed: rank
-// 0, which has heard from rank 1, must not keep those back for it.
+// Ranks 0 and 2 exchange nothing in the all-to-all, which rank 2 calls only after its gradients are summed. Rank 0 has
+// received data from rank 1. It must not hold back these gradients for the all-to-all.
 TEST(CommEngine, AnExchangeWithoutRowsDelaysNoSum) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 16, .low_window_bytes = 1 << 15};
@@ -127,7 +129,7 @@ TEST(CommEngine, GroupsKnowWhetherTheyCrossNodes) {
   });
 }
 
-// Fault 22.
+// Covers fault 22.
 TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsWhenAsked) {
   const Guards checks{.watchdog_seconds = 10, .check_collectives = true};
   const auto disagreement = [&](const std::function<Event(const ProcessGroup&, Device, Stream&)>& call) {
@@ -171,7 +173,7 @@ TEST(CommEngine, UnawaitedOperationsAreDoneAtTheEnd) {
   for (int r = 0; r < 2; ++r) sums.push_back(Tensor::zeros({100000}, Dtype::f32, context));
   with_engines(2, [&](const ProcessGroup& world) {
     InlineStream stream;
-    const Tensor& x = sums[static_cast<size_t>(world.rank())];
+    const Tensor& x = sums[world.rank()];
     x.data<float>()[99999] = 1;
     world.all_reduce(x, Reduce::sum, stream);
   });
@@ -189,8 +191,8 @@ TEST(CommEngine, TheEndWaitsForOperationsThatWaitForTheirStream) {
   Gate gate;
   std::thread later;
   with_engines(2, [&](const ProcessGroup& world) {
-    const Tensor& x = sums[static_cast<size_t>(world.rank())];
-    Stream& lane = *lanes[static_cast<size_t>(world.rank())];
+    const Tensor& x = sums[world.rank()];
+    Stream& lane = *lanes[world.rank()];
     lane.run([&] {
       gate.wait();
       x.data<float>()[99999] = 1;
@@ -198,7 +200,7 @@ TEST(CommEngine, TheEndWaitsForOperationsThatWaitForTheirStream) {
     world.all_reduce(x, Reduce::sum, lane);
     if (world.rank() == 0)
       later = std::thread([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the engines end, or wait as they promise
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the engines end, or wait as specified
         gate.pass();
       });
   });
@@ -206,7 +208,7 @@ TEST(CommEngine, TheEndWaitsForOperationsThatWaitForTheirStream) {
   for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
 }
 
-// A stream comes to an operation when the engine that it belongs to has failed and is gone.
+// A stream reaches an operation after its engine has failed and is destroyed.
 TEST(CommEngine, LateStreamWorkIsDroppedAfterAFailedEngineEnds) {
   DeviceContext context;
   std::array<std::unique_ptr<Stream>, 2> lanes;
@@ -214,7 +216,7 @@ TEST(CommEngine, LateStreamWorkIsDroppedAfterAFailedEngineEnds) {
   Gate gate;
   with_engines(2, [&](const ProcessGroup& world) {
     InlineStream stream;
-    Stream& lane = *lanes[static_cast<size_t>(world.rank())];
+    Stream& lane = *lanes[world.rank()];
     lane.run([&] { gate.wait(); });
     const Event late = world.barrier(lane);
     world.receive(Tensor::zeros({LoopbackTransport::broken_size}, Dtype::u8, context), 1 - world.rank(), stream);

@@ -1,4 +1,4 @@
-// A rank whose peers are imagined, beside one that has them.
+// A rank whose peers are imagined, compared with a rank of a real group.
 #include "parallel/comm/imagined_group.h"
 
 #include <gtest/gtest.h>
@@ -19,12 +19,13 @@ using namespace comm;
 
 using device::DeviceContext;
 
-// One of every operation, alike on all ranks; every rank sends the one behind it what the one before sends it.
+// Calls each operation once, with the same sizes on all ranks. Every rank sends to the next rank and receives from the
+// previous one.
 void all_operations(const ProcessGroup& g, device::Device device) {
   Stream& stream = device.context().compute();
   const int64_t n = g.size();
   const auto tensor = [&](int64_t rows, Dtype dtype = Dtype::f32) { return Tensor::zeros({rows, 5}, dtype, device); };
-  const Splits splits{std::vector<int64_t>(static_cast<size_t>(n), 3), std::vector<int64_t>(static_cast<size_t>(n), 3)};
+  const Splits splits{std::vector<int64_t>(n, 3), std::vector<int64_t>(n, 3)};
   g.all_reduce(tensor(4), Reduce::sum, stream).wait();
   g.all_reduce(tensor(4), Reduce::max, stream).wait();
   g.reduce_scatter(tensor(2), tensor(2 * n), stream).wait();
@@ -44,14 +45,14 @@ TEST(ImaginedGroup, CountsTheBytesOfARealOne) {
     DeviceContext context;
     all_operations(world, context);
     world.barrier(context.compute()).wait();
-    counted[static_cast<size_t>(world.rank())] = world.take(TrafficClass::control).bytes;
+    counted[world.rank()] = world.take(TrafficClass::control).bytes;
   });
   for (int rank = 0; rank < ranks; ++rank) {
     DeviceContext context(
         {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});
     const ImaginedGroup group(rank, ranks);
     all_operations(group, context);
-    EXPECT_EQ(group.take(TrafficClass::control).bytes, counted[static_cast<size_t>(rank)]) << "rank " << rank;
+    EXPECT_EQ(group.take(TrafficClass::control).bytes, counted[rank]) << "rank " << rank;
   }
 }
 
@@ -62,7 +63,7 @@ TEST(ImaginedGroup, GivesOtherRanksTheValuesOfThisRank) {
   EXPECT_EQ(group.all_gather_values(mine, context), (std::vector<int64_t>{4, 5, 4, 5, 4, 5}));
   EXPECT_EQ(group.all_reduce_value(2, Reduce::sum, context), 6);
   EXPECT_EQ(group.all_reduce_value(2, Reduce::max, context), 2);
-  // Everybody sends this rank what it sends itself.
+  // Every peer sends this rank a copy of this rank's own data.
   const Tensor in = Tensor::from<int32_t>(std::vector<int32_t>{1, 2, 3, 4, 5}, {5}, context),
                out = Tensor::zeros({6}, Dtype::i32, context);
   group.all_to_all(out, in, {{1, 2, 2}, {2, 2, 2}}, context.compute()).wait();
@@ -104,7 +105,7 @@ TEST(ImaginedGroup, HasTheSubgroupsOfAMesh) {
   EXPECT_EQ(split_by_node(*group), nullptr);
 }
 
-// A transfer in flight does the same. A message leaves at once.
+// A transfer in flight holds its tensor, too. A message leaves immediately.
 TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilTheWait) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});

@@ -1,4 +1,4 @@
-// Choice of the rank to blame, played without a network: ranks' standings are a table.
+// Choice of the rank to blame, tested without a network. A table holds the ranks' standings.
 #include "parallel/comm/inquiry.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using base::cat;
 using Kind = Standing::Kind;
-using Table = std::map<int, Standing>;  // who is not in it is silent
+using Table = std::map<int, Standing>;  // ranks not in the table are silent
 
 constexpr double limit = 10;
 
@@ -22,7 +22,7 @@ Inquiry::Finding find(int rank, std::vector<int> missing, const Table& table) {
   Inquiry inquiry(rank, {Kind::waits, limit, std::move(missing), "hang"}, table.at(rank), limit);
   for (int tick = 0; !inquiry.over(); ++tick) {
     EXPECT_LE(tick, 2 * Inquiry::patience);
-    for (int r : inquiry.to_ask())
+    for (int r : inquiry.ranks_to_ask())
       if (table.contains(r)) inquiry.answer(r, table.at(r));
     inquiry.tick();
   }
@@ -50,7 +50,7 @@ TEST(Inquiry, BlamesTheRankThatWaitsForNoOther) {
 TEST(Inquiry, ARankBusyWithItsOwnWorkBlamesItself) {
   const auto nobody_else = find(0, {}, {{0, works}});
   EXPECT_NE(nobody_else.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << nobody_else.text;
-  // Its operation is under way, its own thread does not wait for it, and the other one waits for this rank.
+  // Rank 0's operation is under way and its own thread does not wait for it. Rank 1 waits for rank 0.
   const auto both = find(0, {1}, {{0, works}, {1, waits_for({0})}});
   EXPECT_NE(both.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << both.text;
 }
@@ -72,12 +72,12 @@ TEST(Inquiry, StalledFileWorkIsBlamed) {
 TEST(Inquiry, BlamesNoSingleRankOfACycle) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({0})}});
   EXPECT_EQ(finding.text,
-            "hang; rank 1 waits in operation 1 of group tp; to blame: no rank alone, they wait for each other");
+            "hang; rank 1 waits in operation 1 of group tp; to blame: no single rank, they wait for each other");
 }
 
 TEST(Standing, TravelsAsText) {
-  for (const Standing& s : {waits_for({1, 2, 3}), files(2.5), works}) EXPECT_EQ(standing_from(to_note(s)), s);
-  EXPECT_THROW(standing_from("what?"), base::Error);
+  for (const Standing& s : {waits_for({1, 2, 3}), files(2.5), works}) EXPECT_EQ(parse_standing(to_note(s)), s);
+  EXPECT_THROW(parse_standing("what?"), base::Error);
 }
 
 }  // namespace

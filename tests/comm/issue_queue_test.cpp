@@ -9,9 +9,9 @@ namespace hexad::comm {
 using namespace base;
 namespace {
 
-constexpr int64_t piece = 16384;  // the least that is cut
+constexpr int64_t piece = 16384;  // smallest size that is split
 
-// Queues messages, which have as many rounds as pieces, and reads back what starts.
+// Queues messages with as many rounds as pieces, and reads back the rounds that start.
 class Queue : public testing::Test {
  protected:
   RequestPtr post(TrafficClass traffic, int communicator, int pieces, bool ready = true, Link link = Link::network) {
@@ -32,7 +32,7 @@ class Queue : public testing::Test {
     const RequestPtr r = post(traffic, communicator, 0);
     r->operation = {.kind = Operation::Kind::receive, .out = Tensor::zeros({9 * piece}, Dtype::u8, context), .peer = 1};
   }
-  // Names of what starts until nothing more may: "ep1.0 dp2.0".
+  // Returns the names of the rounds that start, until no more may start: "ep1.0 dp2.0".
   std::string starts() {
     std::string text;
     while (true) {
@@ -71,15 +71,15 @@ TEST_F(Queue, AClassHasTheWholeWindowUntilAHigherOneIsUsed) {
   post(TrafficClass::ep, 2, 1);
   EXPECT_EQ(starts(), "ep2.0");
   for (int i = 0; i < 4; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "dp1.3 dp1.4");  // from now on another one may come at any time
+  EXPECT_EQ(starts(), "dp1.3 dp1.4");  // a message of the higher class may now come at any time
 }
 
 TEST_F(Queue, ALowerClassWaitsWhileAHigherOneMoves) {
   post(TrafficClass::ep, 1, 5);
   post(TrafficClass::dp, 2, 9);
-  EXPECT_EQ(starts(), "ep1.0 dp2.0 ep1.1 ep1.2");  // the peer may not be there yet
+  EXPECT_EQ(starts(), "ep1.0 dp2.0 ep1.1 ep1.2");  // the peer may not have posted its operation yet
   for (int i = 0; i < 2; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "ep1.3");  // it is: its piece was taken
+  EXPECT_EQ(starts(), "ep1.3");  // it has: its piece was received
   for (int i = 0; i < 3; ++i) finish_oldest();
   EXPECT_EQ(starts(), "ep1.4");
   finish_oldest();
@@ -94,7 +94,7 @@ TEST_F(Queue, AMissingPeerHoldsUpNoOtherRequest) {
                   .out = Tensor::zeros({2 * rows}, Dtype::u8, context),
                   .in = Tensor::zeros({2 * rows}, Dtype::u8, context),
                   .splits = {{0, rows, rows}, {0, rows, rows}}};
-  r->operation.splits.receive[2] = 0;  // of rank 2 nothing will be heard
+  r->operation.splits.receive[2] = 0;  // rank 2 will send nothing
   r->operation.out = Tensor::zeros({rows}, Dtype::u8, context);
   post(TrafficClass::dp, 2, 9);
   EXPECT_EQ(starts(), "ep1.0 dp2.0");
@@ -102,7 +102,7 @@ TEST_F(Queue, AMissingPeerHoldsUpNoOtherRequest) {
   EXPECT_EQ(starts(), "ep1.1 dp2.1 dp2.2");
 }
 
-// Ranks that send each other nothing: rank 1 may have to wait for rank 2, of which nothing will be heard here.
+// Some ranks send each other nothing. Rank 1 may have to wait for rank 2, and this rank gets no message from rank 2.
 TEST_F(Queue, AnExchangeWithoutRowsForARankHoldsUpNoOtherRequest) {
   const RequestPtr r = post(TrafficClass::ep, 1, 0);
   r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});
@@ -117,7 +117,7 @@ TEST_F(Queue, AnExchangeWithoutRowsForARankHoldsUpNoOtherRequest) {
   EXPECT_EQ(starts(), "dp2.1 dp2.2");
 }
 
-// A message that its peer has not begun does not take the room of others.
+// A message that its peer has not begun takes no room from other messages.
 TEST_F(Queue, UnansweredMessagesFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
@@ -130,11 +130,11 @@ TEST_F(Queue, UnansweredMessagesFillNoWindow) {
   EXPECT_EQ(starts(), "dp3.1 dp3.2");
 }
 
-// A round whose peer holds its operation back would keep its room until the higher one ends.
+// If a round's peer holds its operation back, the round would keep its room until the higher class ends.
 TEST_F(Queue, StalledChannelsFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
-  finish_oldest();  // the class is in use: the others give way
+  finish_oldest();  // the class is in use: lower classes give way
   post(TrafficClass::dp, 3, 9);
   EXPECT_EQ(starts(), "dp3.0");
   finish_oldest();
@@ -142,7 +142,7 @@ TEST_F(Queue, StalledChannelsFillNoWindow) {
   post(TrafficClass::pp, 2, 9);
   EXPECT_EQ(starts(), "pp2.0");
   std::swap(in_flight.front(), in_flight.back());
-  finish_oldest();  // pp moves, dp does not
+  finish_oldest();  // pp progresses, dp does not
   EXPECT_EQ(starts(), "pp2.1 pp2.2");
 }
 
@@ -155,7 +155,7 @@ TEST_F(Queue, SendsAndReceivesHaveSeparateWindows) {
   EXPECT_EQ(starts(), "dp3.0");
 }
 
-// Or smaller rounds behind it would keep the window full for ever.
+// Without this rule, smaller rounds behind it would keep the window full for ever.
 TEST_F(Queue, ARoundWithoutRoomBlocksSmallerRoundsOfItsDirection) {
   queue.limit({.round_bytes = piece, .window_bytes = 3 * piece + piece / 2});
   post(TrafficClass::ep, 1, 9);
@@ -192,7 +192,7 @@ TEST_F(Queue, UrgentCommunicatorsGoBeforeOthersOfTheirClass) {
   const auto post_urgent = [&](int communicator) {
     auto r = post(TrafficClass::dp, communicator, 2, false);
     auto u = std::make_shared<Request>(*r);
-    r->ready = true;  // an ordinary one to compare with
+    r->ready = true;  // a normal request, for comparison
     u->group = cat("urgent", communicator);
     u->channel.urgency = Urgency::urgent;
     u->ready = true;
@@ -240,7 +240,7 @@ TEST_F(Queue, ByArrivalIgnoresClassesAndWaiting) {
 
 TEST_F(Queue, OperationsOfAChannelStartInOrder) {
   const RequestPtr first = post(TrafficClass::ep, 1, 1, false), second = post(TrafficClass::ep, 1, 1);
-  EXPECT_EQ(starts(), "");  // the second is ready, but not its turn
+  EXPECT_EQ(starts(), "");  // the second is ready, but the first precedes it
   first->ready = true;
   EXPECT_EQ(starts(), "ep1.0 ep1.0");
   EXPECT_EQ(in_flight[0].request, first);
@@ -255,15 +255,15 @@ TEST_F(Queue, WaitingLiftsTheWholePrefixOfTheChannel) {
   queue.boost(*waited);
   EXPECT_EQ(starts(), "dp2.0 ep1.0 dp2.1");
   for (int i = 0; i < 3; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "dp2.0 ep1.1 dp2.1");  // still ahead: the one that is waited for
+  EXPECT_EQ(starts(), "dp2.0 ep1.1 dp2.1");  // still first: the request that is waited for
   for (int i = 0; i < 3; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "ep1.2 ep1.3 ep1.4");  // what comes after it is not
+  EXPECT_EQ(starts(), "ep1.2 ep1.3 ep1.4");  // requests after it have normal priority
 }
 
 TEST_F(Queue, ARoundWaitsForItsPredecessor) {
   auto r = post(TrafficClass::dp, 1, 1);
   r->operation = {.kind = Operation::Kind::all_reduce, .out = Tensor::zeros({2 * piece}, Dtype::u8, context)};
-  EXPECT_EQ(starts(), "dp1.0");  // the sums are not there yet to be gathered
+  EXPECT_EQ(starts(), "dp1.0");  // the sums that are gathered are not complete yet
   finish_oldest();
   EXPECT_EQ(starts(), "dp1.1");
   EXPECT_FALSE(r->done());
@@ -280,14 +280,14 @@ TEST_F(Queue, OperationsAreNumberedByChannel) {
     starts();
     finish_oldest();
   }
-  EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 2);  // also when the channel was empty meanwhile
+  EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 2);  // even if the channel was empty meanwhile
 }
 
 TEST_F(Queue, AChannelWithoutProgressIsOverdue) {
   const RequestPtr r = post(TrafficClass::ep, 1, 3);
   starts();
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
-  finish_oldest();  // starts the count again
+  finish_oldest();  // restarts the count
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   EXPECT_EQ(queue.overdue(4), r);
 }
@@ -297,7 +297,7 @@ TEST_F(Queue, UnreadyRequestsAreOverdueOnlyIfAwaited) {
   for (int i = 0; i < 9; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   queue.boost(*r);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
-  queue.make_ready(r);  // now the peers have their time
+  queue.make_ready(r);  // the peers' time starts now
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   EXPECT_EQ(queue.overdue(4), r);
 }

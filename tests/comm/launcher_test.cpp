@@ -1,4 +1,4 @@
-// Facts that a process takes from the environment that its launcher made.
+// Facts that a process reads from the environment set by its launcher.
 #include "parallel/comm/launcher.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST_F(Launcher, SrunWithoutPmixIsRefusedWithTheLineThatStartsIt) {
     FAIL();
   } catch (const base::Error& e) {
     EXPECT_STREQ(e.what(),
-                 "srun started 4 tasks without PMIx (PMIX_RANK is not set), through which Open MPI finds the other "
+                 "srun started 4 tasks without PMIx (PMIX_RANK is not set), which Open MPI needs to find the other "
                  "ranks: start with srun --mpi=pmix --kill-on-bad-exit=1");
     EXPECT_EQ(e.code(), base::ExitCode::usage);
   }
@@ -55,7 +55,7 @@ TEST_F(Launcher, IgnoresVariablesOfMpirunInsideAJobOfSrun) {
 }
 
 TEST_F(Launcher, RecognisesMpirunInsideAStepOfSrun) {
-  setenv("SLURM_STEP_NUM_TASKS", "2", 1);  // its daemons
+  setenv("SLURM_STEP_NUM_TASKS", "2", 1);  // the tasks are mpirun's daemons
   setenv("PMIX_RANK", "0", 1);
   setenv("PMIX_NAMESPACE", "1407057921", 1);
   setenv("OMPI_COMM_WORLD_SIZE", "8", 1);

@@ -30,13 +30,13 @@ struct Wires {
   std::mutex mutex;
   struct Message {
     std::vector<std::byte> bytes;
-    std::shared_ptr<bool> taken;  // under the mutex, like all of it
+    std::shared_ptr<bool> taken;  // guarded by the mutex, like all members
   };
-  std::map<std::tuple<int, int, int>, std::deque<Message>> messages;  // by from, to, tag
-  std::map<int, std::vector<Transport::Note>> notes;                  // by to
+  std::map<std::tuple<int, int, int>, std::deque<Message>> messages;  // by sender, receiver, tag
+  std::map<int, std::vector<Transport::Note>> notes;                  // by receiver
 };
 
-/// Delivers messages in the order of each pair and tag, but looks at them only at random polls: a slow, unfair network.
+/// Slow, unfair network. It delivers messages in the order of each pair and tag, but only at random polls.
 class LoopbackTransport final : public Transport {
  public:
   LoopbackTransport(std::shared_ptr<Wires> wires, int rank, int size)
@@ -97,7 +97,7 @@ class LoopbackTransport final : public Transport {
 
   static constexpr int64_t broken_size = 13;
   static inline std::atomic<int> aborted = 0;
-  static inline std::atomic<int> deaf = -1;  // a rank whose engine does not answer, as if it were stopped
+  static inline std::atomic<int> deaf = -1;  // rank whose engine does not answer, as if it were stopped
 
  private:
   struct Receive {
@@ -117,10 +117,10 @@ class LoopbackTransport final : public Transport {
   std::map<std::tuple<int, int, int>, std::deque<Receive>> waiting_;
 };
 
-/// Several rounds an operation.
+/// Limits under which an operation has several rounds.
 inline const CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
 
-/// Runs `body` on ranks that are threads, each with an engine; two ranks are a node.
+/// Runs `body` on ranks that are threads, each with an engine. Two ranks form a node.
 inline void with_engines(int ranks,
                          const std::function<void(const ProcessGroup& world, const base::FileWork& work)>& body,
                          CommEngine::Options options = small_rounds) {
@@ -140,7 +140,7 @@ inline void with_engines(int ranks, const std::function<void(const ProcessGroup&
       ranks, [&](const ProcessGroup& world, const base::FileWork&) { body(world); }, options);
 }
 
-/// Returns the failure that rank 0 is told when all ranks do `body` with these guards.
+/// Runs `body` on all ranks with these guards, and returns the failure reported on rank 0.
 inline std::string failure_on_rank_0(int ranks, const Guards& guards,
                                      const std::function<void(const ProcessGroup&)>& body) {
   CommEngine::Options options = small_rounds;
@@ -160,7 +160,7 @@ inline std::string failure_on_rank_0(int ranks, const Guards& guards,
   return text;
 }
 
-/// Work on a stream that others give and take time.
+/// Work on a stream that lasts until another thread opens the gate.
 struct Gate {
   std::atomic<bool> open = false;
   void wait() const { open.wait(false); }

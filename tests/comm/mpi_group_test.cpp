@@ -1,4 +1,4 @@
-// Run by mpirun: every rank runs every test.
+// Tests run by mpirun: every rank runs every test.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -18,7 +18,7 @@ namespace {
 using device::DeviceContext;
 using device::InlineStream;
 
-World* world = nullptr;  // of main(): MPI is initialised once in a process
+World* world = nullptr;  // set by main(): MPI is initialised once per process
 
 TEST(MpiGroup, DoesWhatEveryGroupDoes) { check_collectives(world->group()); }
 TEST(MpiGroup, ExchangesUnevenAndEmptySplits) { check_uneven_splits(world->group()); }
@@ -41,7 +41,7 @@ TEST(MpiGroup, AWorkerStreamStartsOperationsInCallOrder) {
   });
   const Event first = world->group().all_reduce(a, Reduce::sum, slow);
   const Event second = world->group().all_reduce(b, Reduce::max, fast);
-  second.wait();  // one communicator, one order: the first is on its way, too
+  second.wait();  // one communicator keeps its order: the first operation is in flight, too
   first.wait();
   EXPECT_EQ(*a.data<int64_t>(), world->size());
 }
@@ -94,10 +94,10 @@ TEST(World, KnowsItsNodes) {
 int main(int argc, char** argv) {
   hexad::comm::World world;
   hexad::comm::world = &world;
-  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // others report failures only
+  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // other ranks report only failures
   testing::InitGoogleTest(&argc, argv);
   const int failed = RUN_ALL_TESTS();
-  // A rank that failed left its peers waiting somewhere, or they failed, too.
+  // If this rank failed, its peers may be waiting for it or have failed, too.
   if (failed) world.abort_job(hexad::comm::ExitCode::communication);
   return 0;
 }

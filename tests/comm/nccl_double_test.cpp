@@ -1,4 +1,4 @@
-// The double of NCCL does what NCCL does, as far as groups rely on it.
+// Tests that the double of NCCL behaves like NCCL wherever groups rely on it.
 #include "tests/support/cuda_double/nccl.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ struct Rank {
     copy(values.data(), memory, n * sizeof(float), stream);
     return values;
   }
-  // True if the stream is seen to reach its end within `in`.
+  // True if the stream ends within `in`.
   bool ends(std::chrono::milliseconds in, cudaStream_t which = nullptr) const {
     const auto until = std::chrono::steady_clock::now() + in;
     while (cudaStreamQuery(which ? which : stream) == cudaErrorNotReady) {
@@ -109,7 +109,7 @@ TEST(NcclDouble, RoundsSumsOfBf16AtEveryStep) {
   });
 }
 
-// Calls that hang: each rank's, whether it connects before, so that the host does not hang.
+// Expects each rank's calls to hang. Ranks connect first if necessary, so that the host does not hang.
 void expect_hang(const std::function<void(Rank&, ncclComm_t)>& launch) {
   on_ranks(2, [&](Rank& r) {
     const ncclComm_t comm = r.make();
@@ -132,7 +132,7 @@ void expect_hang(const std::function<void(Rank&, ncclComm_t)>& launch) {
 
 TEST(NcclDouble, HangsWhereCountsDiffer) {
   expect_hang([](Rank& r, ncclComm_t comm) {
-    ncclAllReduce(r.memory, r.memory, static_cast<size_t>(2 + r.rank), ncclFloat32, ncclSum, comm, r.stream);
+    ncclAllReduce(r.memory, r.memory, 2 + r.rank, ncclFloat32, ncclSum, comm, r.stream);
   });
 }
 
@@ -157,7 +157,7 @@ TEST(NcclDouble, HangsWhenAnEmptyMessageIsMissing) {
     ncclSend(r.memory, 0, ncclFloat32, 1 - r.rank, comm, r.stream);
     if (r.rank == 0) ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
     ncclGroupEnd();
-    if (r.rank == 1)  // whose part is over: it waits for what the other never comes to
+    if (r.rank == 1)  // its part is over, so it waits here for a call that rank 0 never reaches
       ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream);
     else
       ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
@@ -171,7 +171,7 @@ TEST(NcclDouble, HangsWhereBothSendBeforeTheyReceive) {
   });
 }
 
-// Two communicators on a stream each, called in another order by each rank.
+// Calls two communicators, each on its own stream, in a different order on each rank.
 void cross(int ctas, bool hangs) {
   on_ranks(2, [&](Rank& r) {
     const ncclComm_t root = r.make();
@@ -181,12 +181,12 @@ void cross(int ctas, bool hangs) {
     const auto reduce = [&](int i) {
       EXPECT_EQ(ncclAllReduce(r.memory + i, r.memory + i, 1, ncclFloat32, ncclSum, comms[i], streams[i]), ncclSuccess);
     };
-    for (const int i : {0, 1}) {  // connects
+    for (const int i : {0, 1}) {  // connects the ranks
       reduce(i);
       EXPECT_TRUE(r.ends(10s, streams[i]));
     }
     reduce(r.rank);
-    std::this_thread::sleep_for(20ms);  // it has begun
+    std::this_thread::sleep_for(20ms);  // the operation has begun
     reduce(1 - r.rank);
     EXPECT_EQ(r.ends(hangs ? 50ms : 10s, streams[0]), !hangs);
     for (const ncclComm_t c : {comms[0], comms[1], root}) EXPECT_EQ(ncclCommAbort(c), ncclSuccess);

@@ -1,4 +1,4 @@
-// Failures between ranks with cards are found within the watchdog's time, and named.
+// Tests that failures between ranks with cards are found within the watchdog's time and named.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,21 +21,21 @@ constexpr double watchdog = 1;
 
 Tensor floats(const CardWorld& w, int64_t n) { return Tensor::zeros({n}, Dtype::f32, w.context); }
 
-// A rank that ends before others have done with it.
+// Thrown by a rank that ends before its peers are done with it.
 struct Leaves {};
 
-// Runs `body` on ranks of which those that come to its end hang: on each the watchdog finds that, and nothing is
-// launched any more. Returns the failures that it found.
+// Runs `body` on the ranks. Ranks that finish `body` hang. The watchdog finds each hang, and then nothing more is
+// launched. Returns the failures found.
 std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&, Failures&)>& body) {
   Failures failures;
   const auto begin = std::chrono::steady_clock::now();
   const auto run = [&](const CardWorld& w) {
     try {
       body(w, failures);
-    } catch (const Error&) {  // it hung in a call of the host
+    } catch (const Error&) {  // the hang was in a call on the host
     }
     EXPECT_TRUE(failures.wait(w.world.rank())) << "nothing was found on rank " << w.world.rank();
-    w.context.compute().synchronize();  // an abort frees what waits
+    w.context.compute().synchronize();  // an abort releases waiting work
     EXPECT_THROW(w.world.all_reduce(floats(w, 1), Reduce::sum, w.context.compute()), Error);
   };
   try {
@@ -46,7 +46,7 @@ std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&,
   return failures.all();
 }
 
-// Each of them holds all of these.
+// Expects every failure to contain all of the texts.
 void expect_texts(const std::vector<Error>& failures, ExitCode code, const std::vector<std::string>& parts) {
   ASSERT_FALSE(failures.empty());
   for (const Error& e : failures) {
@@ -66,7 +66,7 @@ TEST(NcclFailures, ACrossedOrderOfGroupsIsReportedAsAHang) {
     b->all_reduce(y, Reduce::sum, stream).wait();
     const Event first = (w.world.rank() ? b : a)->all_reduce(x, Reduce::sum, stream);
     (w.world.rank() ? a : b)->all_reduce(y, Reduce::sum, stream);
-    first.wait();  // which an abort ends
+    first.wait();  // the abort ends this wait
   });
   expect_texts(failures, ExitCode::communication,
                {"hang: 1 s in operation 1 of group ", " (rank ",
@@ -78,7 +78,7 @@ TEST(NcclFailures, AnExchangeSkippedByARankWithoutRowsIsReported) {
     const auto ep = w.world.split(0, w.world.rank(), TrafficClass::ep, "ep");
     const int me = w.world.rank();
     Splits splits{.send = {0, 0, 0}, .receive = {0, 0, 0}};
-    if (me < 2) splits.send[static_cast<size_t>(1 - me)] = splits.receive[static_cast<size_t>(1 - me)] = 5;
+    if (me < 2) splits.send[1 - me] = splits.receive[1 - me] = 5;
     const Tensor in = floats(w, me < 2 ? 5 : 0), out = floats(w, me < 2 ? 5 : 0);
     Stream& stream = w.context.compute();
     ep->all_to_all(out, in, splits, stream).wait();
@@ -92,7 +92,7 @@ TEST(NcclFailures, AnExchangeSkippedByARankWithoutRowsIsReported) {
                {"hang: 1 s in operation 1 of group ep (rank ", " of 3), all_to_all of f32 [5]"});
 }
 
-TEST(NcclFailures, ASplitInAnotherOrder) {
+TEST(NcclFailures, ASplitInAnotherOrderIsReported) {
   std::atomic<int> found = 0;
   with_cards(2, [&](const CardWorld& w) {
     try {
@@ -109,7 +109,7 @@ TEST(NcclFailures, ASplitInAnotherOrder) {
   EXPECT_EQ(found, 2);
 }
 
-TEST(NcclFailures, ARankThatDies) {
+TEST(NcclFailures, ARankThatDiesIsReported) {
   const auto failures = failures_of(3, [](const CardWorld& w, Failures&) {
     const Tensor x = floats(w, 100);
     w.world.all_reduce(x, Reduce::sum, w.context.compute()).wait();
@@ -149,7 +149,7 @@ TEST(NcclFailures, AFirstMessageWithoutItsPeerIsReported) {
   expect_texts(failures, ExitCode::communication, {"hang: 1 s in splitting tp up from communicator tp"});
 }
 
-// Sets no on_failure, like a program.
+// Runs without on_failure, like a user's program.
 void hang_in_a_sum() {
   with_ranks(2, [](const ProcessGroup& threads) {
     device::DeviceContext context({.kind = device::DeviceKind::cuda, .place = threads.rank()});

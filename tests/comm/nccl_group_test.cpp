@@ -1,4 +1,4 @@
-// NcclGroup on the doubles of CUDA's runtime and of NCCL: what every group does, and what this one promises besides.
+// Tests of NcclGroup on the doubles of CUDA's runtime and of NCCL: the promises of every group, and the group's own.
 #include "parallel/comm/nccl/nccl_group.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST_P(NcclGroups, CutLongTransfersWithoutADifference) {
   with_cards(GetParam(), body, {.piece_bytes = 4096});
 }
 
-// Sums as the CPU does, with random delays like the device's kernels.
+// Sums like the CPU, with random delays like the device's kernels.
 void sum_on_double(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
   std::vector<const void*> pointers;
   for (const Tensor& a : addends) pointers.push_back(tensor::device_raw(a));
@@ -87,21 +87,19 @@ Sums<T> sums_of(const ProcessGroup& g, DeviceContext& context, int64_t n) {
 
 template <class T>
 std::vector<Sums<T>> on_threads(int n, int64_t elements) {
-  std::vector<Sums<T>> all(static_cast<size_t>(n));
+  std::vector<Sums<T>> all(n);
   with_ranks(n, [&](const ProcessGroup& g) {
     DeviceContext host;
-    all[static_cast<size_t>(g.rank())] = sums_of<T>(g, host, elements);
+    all[g.rank()] = sums_of<T>(g, host, elements);
   });
   return all;
 }
 
 template <class T>
 std::vector<Sums<T>> on_cards(int n, int64_t elements, SumInOrder sum_of) {
-  std::vector<Sums<T>> all(static_cast<size_t>(n));
-  with_cards(
-      n,
-      [&](const CardWorld& w) { all[static_cast<size_t>(w.world.rank())] = sums_of<T>(w.world, w.context, elements); },
-      {.piece_bytes = 1000, .sum_of = sum_of});
+  std::vector<Sums<T>> all(n);
+  with_cards(n, [&](const CardWorld& w) { all[w.world.rank()] = sums_of<T>(w.world, w.context, elements); },
+             {.piece_bytes = 1000, .sum_of = sum_of});
   return all;
 }
 
@@ -119,8 +117,8 @@ TEST(NcclSums, InRankOrderEqualOtherGroupsBitwise) {
   expect_sums_in_order<double>();
 }
 
-// Else the test above would show nothing.
-TEST(NcclSums, AreOtherwiseNccls) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
+// Without this difference, the test above would prove nothing.
+TEST(NcclSums, AreThoseOfNcclByDefault) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
 
 TEST(NcclSums, InOtherOrdersAreEqualOnAllRanks) {
   const auto sums = on_cards<bf16>(4, 1009, nullptr);
@@ -135,7 +133,7 @@ Tensor numbers(DeviceContext& context, float value) {
 TEST(NcclGroup, IsWaitedForByStreamsAndNotByTheHost) {
   with_cards(2, [](const CardWorld& w) {
     std::promise<void> gate;
-    if (w.world.rank() == 1)  // its device gets to the operation late
+    if (w.world.rank() == 1)  // its device reaches the operation late
       cuda_double::enqueue(device::cuda::cuda_stream(w.context.compute()).handle(),
                            [open = std::make_shared<std::shared_future<void>>(gate.get_future())] { open->wait(); });
     const Tensor warm = numbers(w.context, 0);
@@ -200,7 +198,7 @@ TEST(NcclGroup, HasACommunicatorAndAStreamOfItsOwnForEachClass) {
                    EXPECT_EQ(c.config.trafficClass, c.name == "tp" ? 3 : NCCL_CONFIG_UNDEF_INT) << c.name;
                  }
                EXPECT_EQ(names, (std::vector<std::string>{"world", "tp", "dp", "dp, urgent"}));
-               // All in flight together, in one order on all ranks.
+               // All operations are in flight together, in the same order on all ranks.
                std::vector<Tensor> sums;
                std::vector<Event> events;
                for (int repeat = 0; repeat < 5; ++repeat)

@@ -1,4 +1,4 @@
-#include "parallel/comm/nccl/pieces.h"
+#include "parallel/comm/nccl/message_pieces.h"
 
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ TEST(StreamPriorities, FollowThePrioritiesOfTheClasses) {
   EXPECT_EQ(stream_priority({.traffic = TrafficClass::tp}, {}, 0, -1), -1) << "cards with two levels";
 }
 
-// A stage of a pipeline over several nodes whose experts lie inside nodes and across them, under ZeRO-3.
+// Tests a pipeline stage that spans several nodes. Its experts are placed inside nodes and across nodes, under ZeRO-3.
 TEST(ThreadBlocks, OfALayoutsInFlightOperationsFitOnACard) {
   using enum TrafficClass;
   int sum = config_of({.traffic = control, .across_nodes = true}).max_ctas + config_of({.traffic = tp}).max_ctas +

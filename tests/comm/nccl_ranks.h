@@ -1,4 +1,4 @@
-// Ranks that are threads of one process with a device of the CUDA double each, and the groups that NCCL's double makes.
+// Ranks that are threads of one process, each with a device of the CUDA double, and their groups on NCCL's double.
 #pragma once
 
 #include <condition_variable>
@@ -14,9 +14,9 @@ namespace hexad::comm {
 class Failures {
  public:
   void add(const Error& e);
-  /// Waits for one of rank `rank`, or of any; false: there was none for 20 s.
+  /// Waits for a failure of `rank`, or of any rank. Returns false if there was none for 20 s.
   bool wait(std::optional<int> rank = {});
-  /// All so far.
+  /// Returns all failures so far.
   std::vector<Error> all();
 
  private:
@@ -25,8 +25,8 @@ class Failures {
   std::vector<Error> failures_;
 };
 
-/// Runs `body` as `n` ranks whose `world` takes tensors of their devices, of which each has one at `place`. Without
-/// `failures` a failure of NCCL fails the test.
+/// Runs `body` on `n` ranks whose `world` accepts tensors of their devices. Each rank has one device, at `place`. If
+/// `failures` is null, a failure of NCCL fails the test.
 struct CardWorld {
   const ProcessGroup& world;
   device::DeviceContext& context;

@@ -1,4 +1,5 @@
-// Buffers that groups register with NCCL's double, which finds registrations that come too late or stay too long.
+// Tests of the buffers that groups register with NCCL's double. The double finds registrations that come too late or
+// stay too long.
 #include "parallel/comm/nccl/registered.h"
 
 #include <gtest/gtest.h>
@@ -17,11 +18,11 @@ using namespace base;
 
 namespace {
 
-constexpr int64_t n = (int64_t{5} << 20) / 4;  // elements of a buffer that is large enough
+constexpr int64_t n = (int64_t{5} << 20) / 4;  // elements of a buffer that is large enough to be registered
 const DeviceGroupOptions registering{.register_buffers = true};
 
 Tensor ones(const CardWorld& w, Category category = Category::gradient, int64_t elements = n) {
-  const std::vector<float> values(static_cast<size_t>(elements), 1.0f);
+  const std::vector<float> values(elements, 1.0f);
   return Tensor::from<float>(values, {elements}, w.context, category);
 }
 
@@ -29,7 +30,7 @@ void sum(const CardWorld& w, const ProcessGroup& group, const Tensor& x) {
   group.all_reduce(x, Reduce::sum, w.context.compute()).wait();
 }
 
-// Ranks have all come here.
+// Waits until all ranks have come here.
 void meet(const CardWorld& w) { w.world.any(false, w.context); }
 
 class NcclRegistered : public testing::Test {
@@ -68,7 +69,7 @@ TEST_F(NcclRegistered, ABufferIsRegisteredOnceWithEachCommunicatorThatUsesIt) {
         meet(w);
         EXPECT_EQ(cuda_double::nccl_registrations(), 0);
         meet(w);
-        const Tensor again = ones(w);  // perhaps at the same addresses, of other memory
+        const Tensor again = ones(w);  // perhaps the same addresses, but other memory
         sum(w, w.world, again);
         EXPECT_EQ(again.to_vector<float>(), std::vector<float>(n, 2.0f));
       },
@@ -82,7 +83,7 @@ TEST_F(NcclRegistered, SmallAndShortLivedBuffersAreNotRegistered) {
         const Tensor small = ones(w, Category::gradient, 1000), passing = ones(w, Category::communication);
         sum(w, w.world, small), sum(w, w.world, passing);
         const Tensor lasting = ones(w), gathered = Tensor::empty({2 * n}, Dtype::f32, w.context);
-        w.world.all_gather(gathered, lasting, w.context.compute()).wait();  // one of both would be
+        w.world.all_gather(gathered, lasting, w.context.compute()).wait();  // only one of the two could be registered
         meet(w);
         EXPECT_EQ(cuda_double::nccl_registrations(), 0);
       },
@@ -107,7 +108,7 @@ TEST_F(NcclRegistered, ACommunicatorDeregistersItsBuffersWhenItEnds) {
           const auto passing = w.world.split(0, w.world.rank(), TrafficClass::dp, "passing");
           w.world.urgent("urgent");
           sum(w, *passing, x);
-          passing->all_reduce(x, Reduce::sum, w.context.compute());  // in flight
+          passing->all_reduce(x, Reduce::sum, w.context.compute());  // left in flight
         }
         meet(w);
         EXPECT_EQ(cuda_double::nccl_registrations(), 0);

@@ -1,4 +1,4 @@
-// Ranks as nodes x places, and the groups along both.
+// Ranks as a grid of nodes x places, and the groups along both dimensions.
 #include "parallel/comm/node_groups.h"
 
 #include <gtest/gtest.h>

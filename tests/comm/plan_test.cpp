@@ -1,4 +1,4 @@
-#include "parallel/comm/plan.h"
+#include "parallel/comm/message_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -19,11 +19,11 @@ namespace {
 using device::DeviceContext;
 using Kind = Operation::Kind;
 
-// Plays the plans of all ranks without a network. `seed` chooses which rank goes on; a round is received only when all
-// of its messages are there, so a plan that needs more than its first round in flight never ends.
-void play(std::vector<Plan>& plans, uint64_t seed) {
+// Executes the plans of all ranks without a network. `seed` chooses the rank that continues. A round is received only
+// once all of its messages have arrived. So a plan never ends if it needs more than its first round in flight.
+void play(std::vector<MessagePlan>& plans, uint64_t seed) {
   const Philox random(seed, Purpose::shuffle, "plan");
-  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> wires;  // by (from, to)
+  std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> wires;  // by (sender, receiver)
   std::vector<size_t> next(plans.size()), sent(plans.size());
   uint64_t tick = 0;
   for (size_t stuck = 0; stuck < 1000;) {
@@ -62,7 +62,7 @@ void play(std::vector<Plan>& plans, uint64_t seed) {
   for (const auto& [pair, wire] : wires) ASSERT_TRUE(wire.empty()) << pair.first << " sent too much to " << pair.second;
 }
 
-int64_t sent_bytes(const Plan& plan) {
+int64_t sent_bytes(const MessagePlan& plan) {
   int64_t total = 0;
   for (const Round& r : plan.rounds)
     for (const Transfer& t : r.sends) total += t.bytes;
@@ -77,13 +77,13 @@ TEST_P(AllReducePlan, SumsEverythingAndSendsTheLeastBytes) {
   DeviceContext context;
   for (int64_t n : {0, 1, 2048, 2049, 50000, 100003}) {
     std::vector<Tensor> x;
-    std::vector<Plan> plans;
+    std::vector<MessagePlan> plans;
     for (int r = 0; r < ranks; ++r) {
       x.push_back(Tensor::empty({n}, Dtype::f32, context));
       for (int64_t i = 0; i < n; ++i) x.back().data<float>()[i] = static_cast<float>((i * 3 + r) % 17);
     }
     for (int r = 0; r < ranks; ++r)
-      plans.push_back(make_plan({.kind = Kind::all_reduce, .out = x[static_cast<size_t>(r)]}, r, ranks, 65536));
+      plans.push_back(make_message_plan({.kind = Kind::all_reduce, .out = x[r]}, r, ranks, 65536));
     play(plans, static_cast<uint64_t>(n));
     for (const Tensor& t : x)
       for (int64_t i = 0; i < n; ++i) {
@@ -92,7 +92,7 @@ TEST_P(AllReducePlan, SumsEverythingAndSendsTheLeastBytes) {
         ASSERT_EQ(t.data<float>()[i], static_cast<float>(sum)) << i << " of " << n;
       }
     if (n <= 50000) continue;
-    for (const Plan& p : plans)
+    for (const MessagePlan& p : plans)
       EXPECT_NEAR(static_cast<double>(sent_bytes(p)), 2.0 * (ranks - 1) / ranks * static_cast<double>(n) * 4, 4096);
   }
 }
@@ -106,27 +106,26 @@ TEST_P(BroadcastPlan, ReachesEverybodyAndNoRankSendsTheTensorTwice) {
   for (int64_t bytes : {0, 1, 8192, 8193, 100000, 1000003})
     for (int root : {0, ranks - 1}) {
       std::vector<Tensor> x;
-      std::vector<Plan> plans;
+      std::vector<MessagePlan> plans;
       for (int r = 0; r < ranks; ++r) {
         x.push_back(Tensor::zeros({bytes}, Dtype::u8, context));
         if (r == root)
           for (int64_t i = 0; i < bytes; ++i) x.back().data<uint8_t>()[i] = static_cast<uint8_t>(1 + i % 251);
       }
       for (int r = 0; r < ranks; ++r)
-        plans.push_back(
-            make_plan({.kind = Kind::broadcast, .out = x[static_cast<size_t>(r)], .peer = root}, r, ranks, 65536));
+        plans.push_back(make_message_plan({.kind = Kind::broadcast, .out = x[r], .peer = root}, r, ranks, 65536));
       play(plans, static_cast<uint64_t>(bytes + root));
       for (const Tensor& t : x)
         for (int64_t i = 0; i < bytes; ++i) ASSERT_EQ(t.data<uint8_t>()[i], 1 + i % 251) << i << " of " << bytes;
-      for (const Plan& p : plans) EXPECT_LE(sent_bytes(p), bytes > 8192 ? 2 * bytes : (ranks - 1) * bytes);
+      for (const MessagePlan& p : plans) EXPECT_LE(sent_bytes(p), bytes > 8192 ? 2 * bytes : (ranks - 1) * bytes);
     }
 }
 
 TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
   DeviceContext context;
   const Tensor in = Tensor::zeros({300000}, Dtype::f32, context), out = Tensor::zeros({900000}, Dtype::f32, context);
-  const Plan plan = make_plan({.kind = Kind::all_gather, .out = out, .in = in}, 1, 3, 399999);
-  ASSERT_EQ(plan.rounds.size(), 7u);  // 1,200,000 bytes in pieces of 199,936: half of it, a multiple of 64
+  const MessagePlan plan = make_message_plan({.kind = Kind::all_gather, .out = out, .in = in}, 1, 3, 399999);
+  ASSERT_EQ(plan.rounds.size(), 7u);  // 1,200,000 bytes in pieces of 199,936: half of a round, a multiple of 64
   for (const Round& r : plan.rounds) {
     EXPECT_EQ(r.sends.size(), 2u);
     EXPECT_EQ(r.receives.size(), 2u);
@@ -134,18 +133,18 @@ TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
   }
 }
 
-// Messages to another node wait for the receiving rank's one link. If all ranks of a node began with the same rank of
-// the other node, its link would be the last to become free, and the others idle at first.
+// Messages to another node share the receiving rank's one link. If all ranks of a node began with the same rank of the
+// other node, they would all use its link, and the other links would be idle at first.
 TEST(Plan, TheKthMessagesToAnotherNodeGoToDifferentRanks) {
   DeviceContext context;
   constexpr int ranks = 8, of_a_node = 4;
   const std::vector<int64_t> rows(ranks, 10);
   const Tensor t = Tensor::zeros({80, 4}, Dtype::f32, context), u = Tensor::zeros({80, 4}, Dtype::f32, context);
   for (const auto& node_of : {+[](int r) { return r / of_a_node; }, +[](int r) { return r % 2; }}) {
-    std::map<std::pair<int, size_t>, int> received;  // by receiver and place in the order
+    std::map<std::pair<int, size_t>, int> received;  // by receiver and position in the order
     for (int r = 0; r < ranks; ++r) {
-      const Plan plan =
-          make_plan({.kind = Kind::all_to_all, .out = t, .in = u, .splits = {rows, rows}}, r, ranks, 1 << 20);
+      const MessagePlan plan =
+          make_message_plan({.kind = Kind::all_to_all, .out = t, .in = u, .splits = {rows, rows}}, r, ranks, 1 << 20);
       ASSERT_EQ(plan.rounds.size(), 1u);
       size_t place = 0;
       for (const Transfer& sent : plan.rounds[0].sends)
@@ -159,14 +158,15 @@ TEST(Plan, TheKthMessagesToAnotherNodeGoToDifferentRanks) {
 TEST(Plan, ScratchIsBoundedByRoundsNotByTheTensor) {
   DeviceContext context;
   const Tensor x = Tensor::zeros({4 << 20}, Dtype::f32, context);
-  const Plan plan = make_plan({.kind = Kind::all_reduce, .out = x}, 0, 2, 1 << 19);
+  const MessagePlan plan = make_message_plan({.kind = Kind::all_reduce, .out = x}, 0, 2, 1 << 19);
   EXPECT_EQ(context.allocator()->stats().used_in(Category::communication), 2 << 19);
 }
 
 TEST(Plan, AnExchangeOfNothingHasOneEmptyRound) {
   DeviceContext context;
   const Tensor t = Tensor::zeros({0, 4}, Dtype::f32, context);
-  const Plan plan = make_plan({.kind = Kind::all_to_all, .out = t, .in = t, .splits = {{0, 0}, {0, 0}}}, 0, 2, 1 << 20);
+  const MessagePlan plan =
+      make_message_plan({.kind = Kind::all_to_all, .out = t, .in = t, .splits = {{0, 0}, {0, 0}}}, 0, 2, 1 << 20);
   ASSERT_EQ(plan.rounds.size(), 1u);
   EXPECT_EQ(plan.rounds[0].volume().sent + plan.rounds[0].volume().received, 0);
 }

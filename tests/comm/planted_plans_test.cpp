@@ -1,11 +1,11 @@
-// Mistakes in plans of collectives and in the use of buffers, planted: over a network that chooses what is hardest each
-// shows in the numbers, whatever the seed.
+// Mistakes planted in plans of collectives and in the use of buffers. An adversarial network makes each of them change
+// the results, whatever the seed.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <utility>
 
-#include "hasty_plan.h"
+#include "hasty_message_plan.h"
 #include "parallel/comm/engine_ranks.h"
 
 namespace hexad::comm {
@@ -18,8 +18,8 @@ using device::InlineStream;
 using Kind = Operation::Kind;
 
 constexpr uint64_t seeds = 20;
-constexpr int64_t round_bytes = 16384;                 // 4096 elements of f32 a message, or fewer
-constexpr int64_t elements = 6 * round_bytes / 4 + 5;  // of a rank's piece
+constexpr int64_t round_bytes = 16384;                 // at most 4096 elements of f32 a message
+constexpr int64_t elements = 6 * round_bytes / 4 + 5;  // elements of a rank's piece
 
 float value(int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 5) % 13 + 1); }
 
@@ -42,7 +42,7 @@ bool is(const Tensor& t, Expected expected) {
   return true;
 }
 
-using Collective = bool (*)(const ProcessGroup& world);  // whether its result is right
+using Collective = bool (*)(const ProcessGroup& world);  // returns true if the result is right
 
 bool reduce_scatter(const ProcessGroup& world) {
   DeviceContext context;
@@ -68,17 +68,17 @@ bool broadcast(const ProcessGroup& world) {
   return is(x, [&](int64_t i) { return value(0, i); });
 }
 
-bool is_right(int ranks, uint64_t seed, Collective collective, MakePlan plan) {
+bool is_right(int ranks, uint64_t seed, Collective collective, MakeMessagePlan plan) {
   std::atomic<int> right = 0;
   with_engine_ranks(ranks, [&](const ProcessGroup& world) { right += collective(world); },
-                    {.adversary = seed, .engine = {.limits = {.round_bytes = round_bytes}, .make_plan = plan}});
+                    {.adversary = seed, .engine = {.limits = {.round_bytes = round_bytes}, .make_message_plan = plan}});
   return right == ranks;
 }
 
 struct Planted {
   const char* name;
   Collective collective;
-  MakePlan plan;
+  MakeMessagePlan plan;
   int least_ranks = 2;
 };
 void PrintTo(const Planted& p, std::ostream* out) { *out << p.name; }
@@ -96,12 +96,13 @@ TEST_P(PlantedPlans, AreFoundForEverySeed) {
   const Planted& p = GetParam();
   for (int ranks = p.least_ranks; ranks <= 4; ++ranks)
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
-      EXPECT_TRUE(is_right(ranks, seed, p.collective, make_plan)) << ranks << " ranks, seed " << seed;
+      EXPECT_TRUE(is_right(ranks, seed, p.collective, make_message_plan)) << ranks << " ranks, seed " << seed;
       EXPECT_FALSE(is_right(ranks, seed, p.collective, p.plan)) << ranks << " ranks, seed " << seed;
     }
 }
 
-// Blocks move on around a ring as those of ring attention do, with two buffers; `waits` for (sends, receives).
+// Passes blocks around a ring with two buffers, like ring attention. `waits` says whether to wait for (sends,
+// receives).
 bool ring_is_right(int ranks, uint64_t seed, std::pair<bool, bool> waits) {
   std::atomic<bool> right = true;
   const auto body = [&](const ProcessGroup& world) {

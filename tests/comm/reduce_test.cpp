@@ -15,11 +15,11 @@ template <class T>
 std::vector<T> reduced(std::vector<std::vector<T>> ranks, Reduce op) {
   std::vector<const void*> sources;
   for (const auto& r : ranks) sources.push_back(r.data());
-  reduce(ranks[0].data(), sources, static_cast<int64_t>(ranks[0].size()), dtype_of<T>, op);  // in place, too
+  reduce(ranks[0].data(), sources, static_cast<int64_t>(ranks[0].size()), dtype_of<T>, op);  // reduces in place, too
   return ranks[0];
 }
 
-TEST(Reduce, EveryDtypeAndOperation) {
+TEST(Reduce, SupportsEveryDtypeAndOperation) {
   EXPECT_EQ(reduced<float>({{1, -2}, {3, 5}, {-9, 1}}, Reduce::sum), (std::vector<float>{-5, 4}));
   EXPECT_EQ(reduced<double>({{1, -2}, {3, 5}, {-9, 1}}, Reduce::max), (std::vector<double>{3, 5}));
   EXPECT_EQ(reduced<int32_t>({{1, -2}, {3, 5}, {-9, 1}}, Reduce::min), (std::vector<int32_t>{-9, -2}));
@@ -41,7 +41,7 @@ TEST(Reduce, KeepsANanOfAnyRank) {
   for (Reduce op : {Reduce::sum, Reduce::max, Reduce::min})
     for (int at = 0; at < 3; ++at) {
       std::vector<std::vector<float>> ranks{{1}, {2}, {3}};
-      ranks[static_cast<size_t>(at)][0] = nan;
+      ranks[at][0] = nan;
       EXPECT_TRUE(std::isnan(reduced<float>(ranks, op)[0])) << "rank " << at;
     }
 }

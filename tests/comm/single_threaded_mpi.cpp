@@ -1,4 +1,4 @@
-// Started under mpirun by world_test.cpp: an MPI library that does not support threads.
+// Program started under mpirun by world_test.cpp. Its MPI library claims not to support threads.
 #include <mpi.h>
 
 #include <cstdio>

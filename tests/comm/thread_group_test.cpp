@@ -67,7 +67,7 @@ TEST(ThreadGroup, AFailingRankMakesItsPeersThrow) {
     DeviceContext context;
     try {
       pairs->any(false, context);  // rank 0 waits for the failing rank here
-      world.any(false, context);   // ranks 2 and 3 here
+      world.any(false, context);   // ranks 2 and 3 wait here
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::peer_lost);
       EXPECT_STREQ(e.what(), "[world] rank 1 ended with an error");
@@ -111,7 +111,7 @@ std::string disagreement(const std::function<Event(const ProcessGroup&, Device, 
   return "accepted";
 }
 
-// "rank 0 calls X at comm/thread_group_test.cpp:N, rank 1 calls Y at ...": without the places.
+// Removes the places from "rank 0 calls X at comm/thread_group_test.cpp:N, rank 1 calls Y at ...".
 std::string without_places(std::string text) {
   for (size_t at; (at = text.find(" at comm/thread_group_test.cpp:")) != text.npos;)
     text.erase(at, text.find_first_not_of("0123456789", text.find(':', at) + 1) - at);
@@ -145,7 +145,7 @@ TEST(ThreadGroup, TheWatchdogNamesTheOperationAndTheMissingRank) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
     const auto half = world.split(world.rank() % 2, 0, TrafficClass::dp, "dp");
-    if (world.rank() == 3) return over.wait(false);  // never comes
+    if (world.rank() == 3) return over.wait(false);  // this rank never calls the collective
     DeviceContext context;
     try {
       half->any(false, context);
@@ -161,7 +161,7 @@ TEST(ThreadGroup, TheWatchdogNamesTheOperationAndTheMissingRank) {
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::communication);
     EXPECT_EQ(without_places(e.what()),
-              "hang: 0.1 s in operation 0 of group dp (2 ranks), all_reduce of f64 [1]: rank 3 has not come; to "
+              "hang: 0.1 s in operation 0 of group dp (2 ranks), all_reduce of f64 [1]: rank 3 has not arrived; to "
               "blame: rank 3 waits for no other rank: it computes, or hangs in its own code");
   }
 }
@@ -169,7 +169,7 @@ TEST(ThreadGroup, TheWatchdogNamesTheOperationAndTheMissingRank) {
 TEST(ThreadGroup, TheWatchdogFollowsTheChainToTheRankThatWaitsForNoOther) {
   std::atomic<bool> over = false;
   const auto body = [&](const ProcessGroup& world) {
-    const int r = world.rank();  // 0 waits for 1, which waits for 2, which never comes
+    const int r = world.rank();  // rank 0 waits for rank 1, rank 1 for rank 2, which never comes
     const auto low = world.split(r < 2, 0, TrafficClass::dp, "low"),
                high = world.split(r > 0, 0, TrafficClass::tp, "high");
     if (r == 2) return over.wait(false);
@@ -192,7 +192,7 @@ TEST(ThreadGroup, TheWatchdogFollowsTheChainToTheRankThatWaitsForNoOther) {
 }
 
 TEST(ThreadGroup, LateOperationsOfDifferentChannelsOvertakeEachOther) {
-  // Whatever the delays, results are the same; and for some seed the second is done before the first.
+  // Results are the same for all delays. For some seed, the second operation ends before the first.
   std::atomic<int> overtaken = 0;
   for (uint64_t seed = 0; seed < 8; ++seed)
     with_ranks(2,
@@ -266,8 +266,8 @@ TEST(ThreadGroup, SumsOfBf16AreRoundedOnceAndTheSameOnAllRanks) {
   with_ranks(4, [](const ProcessGroup& world) {
     DeviceContext context;
     InlineStream stream;
-    // 256 + 1 + 1 + 1 is 256 when each sum is rounded to bf16 (8 bits), and 260 (259 rounded to even) when only the
-    // last is.
+    // 256 + 1 + 1 + 1 is 256 if each sum is rounded to bf16 (8 bits). It is 260 (259 rounded to even) if only the last
+    // sum is rounded.
     const Tensor x = Tensor::empty({1}, Dtype::bf16, context);
     *x.data<bf16>() = bf16(world.rank() ? 1.f : 256.f);
     world.all_reduce(x, Reduce::sum, stream).wait();

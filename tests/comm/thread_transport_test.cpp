@@ -13,7 +13,7 @@ using base::Error;
 using base::ExitCode;
 using SendDone = Transport::SendDone;
 
-// Two ranks or more, played by the test's own thread.
+// Network of two or more ranks, all driven by the test's own thread.
 struct Network {
   explicit Network(ThreadNetwork::Options options)
       : shared(std::make_shared<ThreadNetwork>(options)), size(options.node_of_rank.size()) {
@@ -154,7 +154,8 @@ TEST(AdversaryNetwork, NothingMovesUntilEveryProgramStandsStill) {
   EXPECT_EQ(net.tokens(1), Tokens{2});
 }
 
-// A sender that writes too early spoils some messages, and one that sends too early others.
+// Some messages are read immediately, so a sender that sends too early spoils them. Others are read as late as
+// possible, so a sender that overwrites them too early spoils these.
 TEST(AdversaryNetwork, DataAreReadAtOnceOrAsLateAsCanBe) {
   std::set<float> seen;
   for (uint64_t seed = 0; seed < 16; ++seed) {
@@ -194,7 +195,7 @@ TEST(AdversaryNetwork, MessagesSentBeforeARankLeftArrive) {
     float sent = 1, got = 0;
     net[1].send(0, 0, bytes(sent), 4, 1, SendDone::copied);
     const bool done = net.tokens(1, false) == Tokens{1};
-    if (!done) continue;  // it must wait
+    if (!done) continue;  // not done: the sender must wait
     net.ranks[1].reset();
     sent = 2;
     net[0].receive(1, 0, bytes(got), 4, 2);

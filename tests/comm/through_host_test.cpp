@@ -1,4 +1,4 @@
-// Collectives on tensors of a device whose groups move host memory only.
+// Collectives on tensors of a device whose groups move only host memory.
 #include "parallel/comm/through_host.h"
 
 #include <gtest/gtest.h>
@@ -26,11 +26,11 @@ constexpr DeviceKind emulated_kind = DeviceKind::emulated;
 constexpr int64_t n = 1000;
 
 Tensor ones(Device device) {
-  const std::vector<float> values(static_cast<size_t>(n), 1.0f);
+  const std::vector<float> values(n, 1.0f);
   return Tensor::from<float>(values, {n}, device);
 }
 
-// Holds up a lane until it is let go.
+// Blocks a lane until it is opened.
 struct Gate {
   std::atomic<bool> open = false;
   void close(DeviceContext& context, Lane lane) {
@@ -82,7 +82,7 @@ TEST(ThroughHost, ALaneThatWaitsSeesTheResult) {
   context.compute().synchronize();
   EXPECT_EQ(on_host.to_vector<float>(), std::vector<float>(n, 1.0f));
 
-  // The result is on the host long before it is back on the device.
+  // The result is on the host long before it is copied back to the device.
   Gate gate;
   gate.close(context, Lane::copy);
   std::fill_n(on_host.data<float>(), n, 7.0f);
@@ -104,7 +104,7 @@ TEST(ThroughHost, SentTensorsAreKeptUntilTheOperationIsDone) {
   const auto start = [&](Operation, Stream&) { return Event(host_part); };
   Operation op{.kind = Operation::Kind::all_gather, .out = got, .in = x};
   const Event done = through_host(std::move(op), 0, start, context.compute());
-  EXPECT_FALSE(x.sole_owner());  // nobody may write into it
+  EXPECT_FALSE(x.sole_owner());  // no other owner may write into it
   device::complete(host_part);
   done.wait();
   EXPECT_TRUE(x.sole_owner());
@@ -122,7 +122,7 @@ TEST(ThroughHost, SentTensorsMayBeFreedAtOnce) {
     context.compute().synchronize();
     world.send(sent, other, context.stream(Lane::inter));
     sent = {};
-    const Tensor next = Tensor::empty({n}, Dtype::f32, context);  // has its memory, or another
+    const Tensor next = Tensor::empty({n}, Dtype::f32, context);  // may have the same memory or other memory
     next.fill_bytes(0, context.compute());
     gate.let_go();
     world.receive(got, other, context.compute()).wait();
@@ -151,7 +151,7 @@ TEST(ThroughHost, ALostPeerIsAnErrorOfTheWaitingRank) {
     }
 }
 
-TEST(ThroughHost, OthersMayComeWhenTheDeviceIsGone) {
+TEST(ThroughHost, PeersMayArriveAfterTheDeviceIsGone) {
   std::atomic<bool> gone = false;
   with_ranks(2, [&](const ProcessGroup& world) {
     if (world.rank() == 0) {

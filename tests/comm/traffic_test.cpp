@@ -25,7 +25,7 @@ TEST(TrafficMeter, TimeSharedByOperationsCountsOnce) {
   EXPECT_EQ(stats.bytes, 15);
   EXPECT_GE(stats.seconds, 0.002);
   EXPECT_LE(stats.seconds, all.count());
-  EXPECT_EQ(stats.exposed_seconds, 0);  // nobody waited
+  EXPECT_EQ(stats.exposed_seconds, 0);  // no thread waited
   EXPECT_EQ(meter->take(TrafficClass::ep).seconds, 0);
 }
 
@@ -42,7 +42,7 @@ TEST(TrafficMeter, OperationsInFlightCountUpToNow) {
 TEST(Flight, BlockedTimeIsExposed) {
   const auto meter = std::make_shared<TrafficMeter>();
   std::thread peer;
-  // The operation cannot end before its waiter blocks: it is the wait that ends it.
+  // The operation cannot end before its waiter blocks, because the wait ends the operation.
   std::shared_ptr<Flight> flight;
   flight = Flight::make(meter, TrafficClass::tp, [&] {
     peer = std::thread([&] {

@@ -1,4 +1,4 @@
-// Reports of an engine on operations that do not end: which rank is waited for, and why.
+// Reports of an engine on operations that do not end: the rank that is waited for, and the reason.
 #include <gtest/gtest.h>
 
 #include "tests/comm/loopback.h"
@@ -12,7 +12,7 @@ using device::DeviceContext;
 using device::InlineStream;
 using namespace std::chrono_literals;
 
-// Faults 3 and 21.
+// Covers faults 3 and 21.
 TEST(Watchdog, NamesTheOperationAndTheMissingRank) {
   const std::string text = failure_on_rank_0(4, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
     DeviceContext context;
@@ -46,7 +46,7 @@ TEST(Watchdog, TellsARanksOwnWorkFromThatOfItsPeers) {
   EXPECT_NE(text.find("the work before it on this rank is not done"), std::string::npos) << text;
 }
 
-// Rank 0 waits for rank 1, which waits for rank 2.
+// Makes rank 0 wait for rank 1, which waits for rank 2.
 void wait_in_a_chain(const ProcessGroup& world, const std::function<void()>& rank_2) {
   DeviceContext context;
   const int r = world.rank();
@@ -87,7 +87,7 @@ TEST(Watchdog, FollowsTheChainToTheRankThatHangsInItsOwnCode) {
       << text;
 }
 
-// Rank 2 works on a file for five times the watchdog's limit; with `moves` something happens to it all the time.
+// Runs file work on rank 2 for five times the watchdog's limit. If `moves`, the work progresses all the time.
 std::string end_of_file_work(bool moves) {
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0.6;
@@ -124,7 +124,7 @@ TEST(Watchdog, StalledFileWorkIsReportedWithItsFile) {
   EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes of it done"), std::string::npos) << text;
 }
 
-// Returns what rank 0 is told after it was asked to end while it waits for rank 1, which comes after `late`.
+// Returns the error of rank 0 if the job is asked to end while rank 0 waits for rank 1. Rank 1 arrives after `late`.
 std::string failure_of_a_stopped_job(std::chrono::milliseconds late) {
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0;
@@ -149,7 +149,7 @@ std::string failure_of_a_stopped_job(std::chrono::milliseconds late) {
   return text;
 }
 
-// The node of a rank dies, and the batch system ends the others.
+// The node of a rank dies, and the batch system ends the other ranks.
 TEST(AskedToEnd, ARankThatDoesNotAnswerIsLost) {
   LoopbackTransport::deaf = 1;
   const std::string text = failure_of_a_stopped_job(20s);

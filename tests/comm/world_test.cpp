@@ -12,7 +12,7 @@ namespace hexad::comm {
 using namespace base;
 namespace {
 
-// The variables that launchers set, as they are wanted; what was there returns at the end.
+// Sets the variables of launchers for a test, and restores them at the end.
 class Environment {
  public:
   using Values = std::vector<std::pair<std::string, std::string>>;
@@ -62,7 +62,8 @@ TEST(World, ReadsTheNumberOfRanksFromTheLauncher) {
   }
 }
 
-// Runs three ranks; 124 or 137: not over after ten seconds. All their output is in `text`.
+// Runs three ranks and returns their exit status; 124 or 137 if they did not end within ten seconds. `text` receives
+// all their output.
 int status_of(const std::string& program, std::string& text) {
   const std::string command =
       cat("timeout -k 2 10 ", HEXAD_MPIEXEC, " -np 3 --oversubscribe --bind-to none ", program, " 2>&1");
@@ -74,16 +75,16 @@ int status_of(const std::string& program, std::string& text) {
 
 int status_when_rank_1_ends_by(const std::string& way, std::string& text) {
   const int status = status_of(cat(HEXAD_DYING_RANK, " ", way), text);
-  EXPECT_EQ(text.find("MPI_Abort is called"), std::string::npos) << text;  // docs/adr/0012
+  EXPECT_EQ(text.find("MPI_Abort is called"), std::string::npos) << text;  // docs/adr/0012 says why
   return status;
 }
 
 struct Death {
   const char* way;
   int status;
-  const char* said;  // by mpirun
+  const char* said;  // expected text of mpirun
 };
-// lost: rank 0, which only lost a peer, is the first to end.
+// Ways for rank 1 to die. With `lost`, rank 0, which only lost a peer, ends first.
 class DyingRank : public testing::TestWithParam<Death> {};
 INSTANTIATE_TEST_SUITE_P(By, DyingRank,
                          testing::Values(Death{"abort", static_cast<int>(ExitCode::resource), "Exit code:    4"},
@@ -99,7 +100,7 @@ TEST_P(DyingRank, EndsTheJobWithinTenSeconds) {
   EXPECT_NE(text.find(GetParam().said), std::string::npos) << text;
 }
 
-// Ranks that do not know of mpirun.
+// Tests ranks that were not started by mpirun.
 TEST(AnotherLauncher, IsAskedToEndTheJob) {
   const Environment environment(Environment::Values{});
   std::string text;
@@ -109,7 +110,7 @@ TEST(AnotherLauncher, IsAskedToEndTheJob) {
   EXPECT_NE(text.find("MPI_Abort is called"), std::string::npos) << text;
 }
 
-// Faults 3 and 21.
+// Covers faults 3 and 21.
 class SilentRank : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(By, SilentRank, testing::Values("stop", "hang"), [](const auto& way) { return way.param; });
 
@@ -124,7 +125,7 @@ TEST_P(SilentRank, IsNamedAndTheWholeJobEnds) {
   EXPECT_NE(text.find("nothing comes from rank 1; to blame: rank 1 (host "), std::string::npos) << text;
 }
 
-// Fault 22.
+// Covers fault 22.
 TEST(RanksThatDisagree, AreNamedWithTheirCalls) {
   const Environment environment(Environment::Values{});
   std::string text;
@@ -147,7 +148,7 @@ TEST(MismatchedSizes, AreReportedWithRankGroupAndOperation) {
   const Environment environment(Environment::Values{});
   std::string text;
   EXPECT_EQ(status_when_rank_1_ends_by("mismatch", text), static_cast<int>(ExitCode::communication)) << text;
-  // Whichever side notices first: the others are ended before they can say more.
+  // Either rank may notice first. The other ranks are then ended before they can report more.
   EXPECT_NE(text.find("[world] all_reduce of f32 ["), std::string::npos) << text;
   EXPECT_NE(text.find("receive from rank"), std::string::npos) << text;
 }

@@ -1,4 +1,4 @@
-// Numbers of bytes: what is read, what is written, what is refused.
+// Reading, writing and rejection of numbers of bytes.
 #include "framework/config/byte_size.h"
 
 #include <gtest/gtest.h>

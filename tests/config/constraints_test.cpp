@@ -24,7 +24,7 @@ TEST(Constraint, SeparatesNeighboursBeyondTheIntegersOfADouble) {
   EXPECT_FALSE(divisible_by(2).holds(big));
 }
 
-TEST(Constraint, PowersOfTwo) {
+TEST(Constraint, PowerOfTwoHoldsForPowersOfTwoOnly) {
   for (int64_t n : {1, 2, 4, 1024}) EXPECT_TRUE(power_of_two().holds(n)) << n;
   for (int64_t n : {-2, 0, 3, 6, 1023}) EXPECT_FALSE(power_of_two().holds(n)) << n;
   EXPECT_EQ(power_of_two().nearest(5), "4, 8");

@@ -1,4 +1,4 @@
-// Faults 31 to 33: texts, files and includes that are no recipe; and command-line overrides.
+// Faults 31 to 33: texts, files and includes that are not recipes. Also command-line overrides.
 #include "framework/config/document.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::string refused_text(std::string_view text) {
   return refusal([&] { parse(text, "r.yaml"); });
 }
 
-/// A folder of its own for each test, removed at the end.
+/// Temporary folder for each test, removed at its end.
 class Files : public testing::Test {
  protected:
   Files() {
@@ -51,24 +51,24 @@ using Fault32 = Files;
 using Fault33 = Files;
 using Include = Files;
 
-TEST(Fault31, DuplicateKeys) {
+TEST(Fault31, DuplicateKeysAreRefused) {
   EXPECT_EQ(refused_text("a: 1\nb:\n  c: 1\n  c: 2\n"), "r.yaml:4: `c` is written twice in one section");
   EXPECT_EQ(refused_text("a: 1\n\"a\": 2\n"), "r.yaml:2: `a` is written twice in one section");
   EXPECT_EQ(refused_text("a: {b: 1, b: 1}"), "r.yaml:1: `b` is written twice in one section");
 }
 
-TEST(Fault31, TwoDocuments) {
+TEST(Fault31, ASecondDocumentIsRefused) {
   EXPECT_EQ(refused_text("a: 1\n---\nb: 1\n"), "r.yaml:2: a second YAML document begins here; a recipe is one");
   EXPECT_EQ(refused_text("a: 1\n---\n"), "r.yaml:2: a second YAML document begins here; a recipe is one");
   EXPECT_EQ(refused_text("---\na: 1\n...\n"), "accepted");
 }
 
-TEST(Fault31, BadUtf8) {
+TEST(Fault31, BytesThatAreNotUtf8AreRefused) {
   EXPECT_EQ(refused_text("a: 1\nb: \xff\n"), "r.yaml:2: not UTF-8: byte 0xff");
   EXPECT_EQ(refused_text("a: \xc0\xaf"), "r.yaml:1: not UTF-8: byte 0xc0");      // overlong '/'
   EXPECT_EQ(refused_text("a: \xed\xa0\x80"), "r.yaml:1: not UTF-8: byte 0xed");  // surrogate
   EXPECT_EQ(refused_text("a: \xf4\x90\x80\x80"), "r.yaml:1: not UTF-8: byte 0xf4");
-  EXPECT_EQ(refused_text("a: \xe2\x82"), "r.yaml:1: not UTF-8: byte 0xe2");  // cut short
+  EXPECT_EQ(refused_text("a: \xe2\x82"), "r.yaml:1: not UTF-8: byte 0xe2");  // truncated
   EXPECT_EQ(refused_text(std::string_view("a\0:\0 \0", 6)), "r.yaml:1: control character 0x00; a recipe is plain text");
   EXPECT_EQ(refused_text("a: 1\n\x04"
                          "b: 2"),
@@ -81,7 +81,7 @@ TEST(Fault31, Utf8AndWindowsLineEndingsAreFine) {
             "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
 }
 
-TEST(Fault31, AnchorsAliasesTagsAndMergeKeys) {
+TEST(Fault31, AnchorsAliasesTagsAndMergeKeysAreRefused) {
   EXPECT_EQ(refused_text("a: &x [*x]"), "r.yaml:1: anchors (&name) are not allowed in recipes");
   EXPECT_EQ(refused_text("a: &x 1\nb: *x"), "r.yaml:1: anchors (&name) are not allowed in recipes");
   EXPECT_EQ(refused_text("&x a: 1"), "r.yaml:1: anchors (&name) are not allowed in recipes");
@@ -91,7 +91,7 @@ TEST(Fault31, AnchorsAliasesTagsAndMergeKeys) {
             "r.yaml:2: merge keys (<<) are not allowed in recipes; use include: other.yaml at the top level");
 }
 
-TEST(Fault31, AliasBomb) {
+TEST(Fault31, AnAliasBombIsRefused) {
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 10; ++i) {
     bomb += hexad::base::cat("a", i, ": &a", i, " [*a", i - 1);
@@ -101,7 +101,7 @@ TEST(Fault31, AliasBomb) {
   EXPECT_EQ(refused_text(bomb), "r.yaml:1: anchors (&name) are not allowed in recipes");
 }
 
-TEST(Fault31, TwentyThousandBrackets) {
+TEST(Fault31, TwentyThousandBracketsAreRefused) {
   const std::string deep = "r.yaml:1: nested deeper than 32 levels";
   EXPECT_EQ(refused_text("a: " + std::string(20000, '[') + std::string(20000, ']')), deep);
   const std::string open = "r.yaml:1: a key must be a word, not a list or map; is a bracket left open?";
@@ -128,7 +128,7 @@ TEST(Fault31, SyntaxErrorsNameTheLine) {
   EXPECT_EQ(refused_text("\"\": 1"), "r.yaml:1: an empty key");
 }
 
-TEST_F(Fault32, EmptyMissingHugeOrADirectory) {
+TEST_F(Fault32, EmptyMissingAndHugeFilesAndDirectoriesAreRefused) {
   put("empty.yaml", "");
   put("comment.yaml", "# nothing\n");
   put("list.yaml", "- a\n");
@@ -153,14 +153,14 @@ TEST_F(Fault32, EmptyMissingHugeOrADirectory) {
   EXPECT_EQ(refused(longest), longest + ": File name too long");
 }
 
-TEST_F(Fault32, TooManyValues) {
+TEST_F(Fault32, TooManyValuesAreRefused) {
   std::string text = "a: [";
   for (int i = 0; i < 20000; ++i) text += "1,";
   put("many.yaml", text + "]");
   EXPECT_EQ(refused("many.yaml"), "many.yaml:1: too many values for a recipe");
 }
 
-TEST_F(Fault33, Cycles) {
+TEST_F(Fault33, CyclesAreRefused) {
   put("a.yaml", "include: b.yaml\n");
   put("b.yaml", "x: 1\ninclude: [c.yaml]\n");
   put("c.yaml", "include: ./in/../a.yaml\n");
@@ -170,10 +170,10 @@ TEST_F(Fault33, Cycles) {
   EXPECT_EQ(refused("self.yaml"), "self.yaml:1: include self.yaml: includes itself: self.yaml -> self.yaml");
 }
 
-TEST_F(Fault33, OutsideTheRecipesFolder) {
+TEST_F(Fault33, IncludesOutsideTheRecipesFolderAreRefused) {
   put("out.yaml", minimal);
   const std::string outside = ": is outside the recipe's folder " + fs::canonical(root_ / "in").string() +
-                              "; an absolute path may lead there, or --include-root names a folder for both";
+                              "; use an absolute path, or name a folder that holds both with --include-root";
   put("in/up.yaml", "name: a\ninclude: ../out.yaml\n");
   EXPECT_EQ(refused("in/up.yaml"), "in/up.yaml:2: include ../out.yaml" + outside);
   fs::create_symlink(root_ / "out.yaml", root_ / "in/link.yaml");
@@ -198,7 +198,7 @@ TEST_F(Fault33, AnAbsoluteIncludeDoesNotOpenOtherFolders) {
   EXPECT_EQ(refused("in/c.yaml"), "in/c.yaml:1: include /no/such.yaml: no such file");
 }
 
-TEST_F(Fault33, MissingOrMalformedIncludes) {
+TEST_F(Fault33, MissingAndMalformedIncludesAreRefused) {
   put("a.yaml", "include: gone.yaml\n");
   EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include gone.yaml: no such file");
   put("a.yaml", "include: in\n");

@@ -1,4 +1,4 @@
-// A small recipe with every kind of member, and shorthands for the tests.
+// Small recipe with every kind of member, and shorthands for the tests.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "framework/base/error.h"
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 
 namespace example {
 
@@ -110,10 +110,10 @@ struct Recipe {
   }
 };
 
-/// The smallest legal recipe, for tests that add lines to it.
+/// Smallest legal recipe, to which tests add lines.
 inline const std::string minimal = "model: {hidden: 64}\n";
 
-/// Reads `text` as the file r.yaml and throws what is wrong with it.
+/// Reads `text` as the file r.yaml. Throws its errors.
 inline Recipe read_text(std::string_view text, const std::vector<std::string>& overrides = {}) {
   Problems problems;
   Recipe recipe = read<Recipe>(parse(text, "r.yaml", overrides), problems);
@@ -121,7 +121,7 @@ inline Recipe read_text(std::string_view text, const std::vector<std::string>& o
   return recipe;
 }
 
-/// The message of the Error(usage) that `action` throws; anything else fails the test through the exception.
+/// Returns the message of the Error(usage) that `action` throws. Any other exception fails the test.
 template <class F>
 std::string refusal(F action) {
   try {

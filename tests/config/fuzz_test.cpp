@@ -1,4 +1,4 @@
-// Damaged recipes are read or refused; they never crash. The debug preset runs this under the address sanitizer.
+// Damaged recipes are read or refused, but never crash. The debug preset runs these tests under the address sanitizer.
 #include <gtest/gtest.h>
 
 #include "framework/base/philox.h"
@@ -31,7 +31,7 @@ sources:
   - {path: 'b.bin', weight: 2}
 )";
 
-/// Reads `text`; any exception but Error(usage) leaves through gtest as a failure.
+/// Reads `text`. Any exception but Error(usage) reaches gtest and fails the test.
 void survive(const std::string& text, uint64_t seed) {
   try {
     const Recipe recipe = read_text(text);
@@ -44,11 +44,11 @@ void survive(const std::string& text, uint64_t seed) {
 
 TEST(DamagedRecipe, TheUndamagedOneIsLegal) { EXPECT_EQ(read_text(valid).sources.size(), 2u); }
 
-TEST(DamagedRecipe, TruncatedAnywhere) {
+TEST(DamagedRecipe, IsReadOrRefusedWhenTruncatedAnywhere) {
   for (size_t n = 0; n < valid.size(); ++n) survive(valid.substr(0, n), n);
 }
 
-TEST(DamagedRecipe, OneFlippedBitAnywhere) {
+TEST(DamagedRecipe, IsReadOrRefusedWithOneFlippedBitAnywhere) {
   for (size_t bit = 0; bit < valid.size() * 8; ++bit) {
     std::string text = valid;
     text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
@@ -56,7 +56,7 @@ TEST(DamagedRecipe, OneFlippedBitAnywhere) {
   }
 }
 
-TEST(DamagedRecipe, SpecialCharactersAndShuffledPieces) {
+TEST(DamagedRecipe, IsReadOrRefusedWithSpecialCharactersAndShuffledPieces) {
   const std::string_view special = "[]{},:-?&*!|>'\"%@`#\n\t ~<=.0";
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     const Philox random(seed, Purpose::synthetic, "damaged recipe");

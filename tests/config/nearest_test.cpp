@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 
 namespace hexad::config {
 namespace {
@@ -57,7 +57,7 @@ std::string suggested(const std::string& yaml, const std::vector<std::string>& o
 }
 
 TEST(Nearest, SuggestsValuesForTheKeyOfTheCommandLine) {
-  // heads 4 would do, but it was tp that was asked for; of its divisors of 6, dp must divide the batch.
+  // heads 4 would be legal, but the user set tp. Of its values that divide 6, dp must divide the batch.
   EXPECT_EQ(suggested("{heads: 6, batch: 12}", {"parallel.tp=4"}),
             "r.yaml:1: heads (6) must be divisible by parallel.tp (4); nearest: parallel.tp 3, 6");
 }
@@ -68,14 +68,14 @@ TEST(Nearest, ValuesOfTheFileGoBeforeDefaults) {
 }
 
 TEST(Nearest, ValuesBreakNoOtherRule) {
-  // tp 6 and 3 divide the heads; with 3, dp 4 divides 8; with 6, dp is 2. tp 5 divides neither heads nor world.
+  // tp 6 and 3 divide the heads. With 3, dp 4 divides 8; with 6, dp is 2. tp 5 divides neither heads nor world.
   EXPECT_EQ(suggested("{heads: 30, batch: 8}", {"parallel.tp=5"}),
             "command line: parallel.tp=5: parallel has tp 5 x pp 1 = 5 ranks, which must divide 12; nearest: "
             "parallel.tp 3, 6");
 }
 
 TEST(Nearest, SuggestsAValueThatFixesItsOwnRuleAndBreaksNoOther) {
-  // No value of heads mends the number of ranks, which nothing but parallel.tp can.
+  // No value of heads fits the number of ranks. Only parallel.tp can.
   const std::string text = suggested("{heads: 6, batch: 8, parallel: {tp: 8}}");
   EXPECT_NE(text.find("heads (6) must be divisible by parallel.tp (8); nearest: "), std::string::npos) << text;
   EXPECT_EQ(text.find("1000"), std::string::npos) << text;
@@ -101,7 +101,8 @@ TEST(Nearest, TriesValuesNamedInTheMessageHoweverFar) {
 }
 
 TEST(Nearest, SuggestsNoValueThatItsOwnKeyRefuses) {
-  // tp 6 would break the heads, tp 8 parallel itself; 4, 2 and 1 break the batch alone, and 4 is the nearest of them.
+  // tp 6 would make heads illegal, tp 8 would make parallel illegal. 4, 2 and 1 make only the batch illegal; the
+  // nearest is 4.
   EXPECT_EQ(suggested("{heads: 8, batch: 10}", {"parallel.tp=5"}),
             "command line: parallel.tp=5: parallel has tp 5 x pp 1 = 5 ranks, which must divide 12; nearest: "
             "parallel.tp 4, with another batch\n"

@@ -1,4 +1,4 @@
-// Messages for wrong values (faults 30 and 28's arithmetic): file:line, key, value, what is expected, the likely
+// Messages for wrong values (faults 30 and 28's arithmetic): file:line, key, value, the expected value, the likely
 // meaning.
 #include "framework/config/problems.h"
 
@@ -13,9 +13,9 @@ using namespace hexad::config;
 
 namespace {
 
-/// The message for `line` as the second line of an otherwise legal recipe.
+/// Returns the message for `line` as the second line of an otherwise legal recipe.
 std::string second_line(const std::string& line) { return refusal_of(minimal + line + "\n"); }
-/// The same inside model:, whose hidden is set.
+/// Returns the same message for a line inside model:, whose hidden is set.
 std::string in_model(const std::string& line) { return refusal_of("model:\n  hidden: 64\n  " + line + "\n"); }
 
 TEST(Fault30, UnknownKeysAreNamedWithTheLikelyOne) {
@@ -33,7 +33,7 @@ TEST(Fault30, AKeyInTheWrongSectionIsFound) {
             "layers, dropout, tied, moe");
 }
 
-TEST(Fault30, WrongTypes) {
+TEST(Fault30, WrongTypesAreNamedWithTheExpectedOne) {
   EXPECT_EQ(in_model("layers: many"), "r.yaml:3: model.layers (many) must be an integer");
   EXPECT_EQ(in_model("layers: [1]"), "r.yaml:3: model.layers (a list) must be an integer");
   EXPECT_EQ(in_model("layers: {a: 1}"), "r.yaml:3: model.layers (a section) must be an integer");
@@ -46,7 +46,7 @@ TEST(Fault30, WrongTypes) {
   EXPECT_EQ(second_line("name:"), "r.yaml:2: name (nothing) must be a text; write \"\" for an empty one");
 }
 
-TEST(Fault30, IntegersInOtherSpellings) {
+TEST(Fault30, IntegersInOtherSpellingsAreNamedWithTheLegalOne) {
   EXPECT_EQ(in_model("layers: 1e3"), "r.yaml:3: model.layers (1e3) must be an integer; write 1000");
   EXPECT_EQ(in_model("layers: 12.0"), "r.yaml:3: model.layers (12.0) must be an integer; write 12");
   EXPECT_EQ(in_model("layers: 12.5"), "r.yaml:3: model.layers (12.5) must be an integer");
@@ -60,7 +60,7 @@ TEST(Fault30, IntegersInOtherSpellings) {
             "r.yaml:3: model.dropout (00.5) must not start with 0, which YAML reads as octal; write 0.5");
 }
 
-TEST(Fault30, Ranges) {
+TEST(Fault30, ValuesOutOfRangeAreRefused) {
   EXPECT_EQ(in_model("layers: 0"), "r.yaml:3: model.layers (0) must be between 1 and 1000");
   EXPECT_EQ(in_model("layers: 3000000000"), "r.yaml:3: model.layers (3000000000) must be between 1 and 1000");
   EXPECT_EQ(in_model("layers: -99999999999999999999"),
@@ -80,7 +80,7 @@ TEST(Fault30, Ranges) {
   EXPECT_EQ(second_line("name: \"\""), "r.yaml:2: name (\"\") must not be empty");
 }
 
-TEST(Fault30, NanAndInfinity) {
+TEST(Fault30, NanAndInfinityAreRefused) {
   for (const std::string word : {".nan", ".NaN", "nan", ".inf", "-.inf", "+.Inf", "inf", "-Infinity"}) {
     EXPECT_EQ(in_model("dropout: " + word), "r.yaml:3: model.dropout (" + word + ") must be a finite number");
     EXPECT_EQ(in_model("layers: " + word), "r.yaml:3: model.layers (" + word + ") must be a finite integer");
@@ -103,7 +103,7 @@ TEST(Fault30, EnumsSuggestTheNearestName) {
   EXPECT_EQ(in_model("moe: {score: }"), "r.yaml:3: model.moe.score (nothing) must be one of softmax, sigmoid");
 }
 
-TEST(Fault30, KeysThatMustBeWritten) {
+TEST(Fault30, MissingKeysThatMustBeSetAreNamed) {
   EXPECT_EQ(refusal_of("name: a"), "r.yaml: model.hidden is not set; it must be at least 1");
   EXPECT_EQ(refusal_of("name: a\nmodel:\n  layers: 2\n"), "r.yaml:2: model.hidden is not set; it must be at least 1");
   EXPECT_EQ(second_line("sources: [{weight: 2}]"), "r.yaml:2: sources.0.path is not set; it must not be empty");

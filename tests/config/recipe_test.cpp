@@ -1,4 +1,4 @@
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 
 #include <gtest/gtest.h>
 

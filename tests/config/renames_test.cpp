@@ -1,4 +1,4 @@
-// A recipe of the version before is read, and its user told.
+// Reading of recipes of the previous version, and the warnings to their users.
 #include "framework/config/renames.h"
 
 #include <filesystem>
@@ -28,9 +28,11 @@ TEST(Renames, GiveAnOldKeyItsNewName) {
   EXPECT_EQ(text_of(d, "schedule.moe", "memory_reuse"), "none");
   EXPECT_EQ(text_of(d, "", "young"), "3");
   ASSERT_EQ(said.size(), 4u);
-  EXPECT_EQ(said[0],
-            "r.yaml:4: schedule.moe.parts is called schedule.moe.chunks now; the next version will not know it");
-  EXPECT_EQ(said[2], "r.yaml:5: schedule.moe.memory_reuse: keep is called none now; the next version will not know it");
+  EXPECT_EQ(
+      said[0],
+      "r.yaml:4: schedule.moe.parts is called schedule.moe.chunks now; the next version will refuse the old name");
+  EXPECT_EQ(said[2],
+            "r.yaml:5: schedule.moe.memory_reuse: keep is called none now; the next version will refuse the old name");
 }
 
 TEST(Renames, ApplyToTheCommandLineToo) {
@@ -60,12 +62,12 @@ std::string refusal(Document d) {
 
 TEST(Renames, ReportEveryKeyGivenUnderBothNames) {
   EXPECT_EQ(refusal(parse("schedule:\n  moe:\n    chunks: 2\n    parts: 4\nold: 1\nyoung: 2\n", "r.yaml")),
-            "r.yaml:4: schedule.moe.parts is the old name of schedule.moe.chunks, which r.yaml:3 gives, too; leave "
+            "r.yaml:4: schedule.moe.parts is the old name of schedule.moe.chunks, which r.yaml:3 also gives; leave "
             "one of them out\n"
-            "r.yaml:5: old is the old name of young, which r.yaml:6 gives, too; leave one of them out");
+            "r.yaml:5: old is the old name of young, which r.yaml:6 also gives; leave one of them out");
   const std::string overrides[] = {"old=1", "young=2"};
   EXPECT_EQ(refusal(parse("{}", "r.yaml", overrides)),
-            "command line: old=1: old is the old name of young, which command line: young=2 gives, too; leave one of "
+            "command line: old=1: old is the old name of young, which command line: young=2 also gives; leave one of "
             "them out");
 }
 

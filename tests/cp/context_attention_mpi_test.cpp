@@ -1,4 +1,4 @@
-// Run by mpirun: the same claims as with threads, through the communication engine.
+// Tests run by mpirun: the claims of the tests with threads, over the communication engine.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/world.h"
@@ -7,7 +7,7 @@
 namespace hexad::tests {
 namespace {
 
-const comm::World* world = nullptr;  // of main(): MPI is initialised once in a process
+const comm::World* world = nullptr;  // set by main(): MPI is initialised once per process
 
 TEST(MpiContextAttention, L3_EqualsFullAttentionInOutputsAndGradients) {
   const auto group = world->group().split(0, world->rank(), comm::TrafficClass::cp, "cp");
@@ -26,10 +26,10 @@ TEST(MpiContextAttention, L3_EqualsFullAttentionInOutputsAndGradients) {
 int main(int argc, char** argv) {
   hexad::comm::World world;
   hexad::tests::world = &world;
-  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // others report failures only
+  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // other ranks report only failures
   testing::InitGoogleTest(&argc, argv);
   const int failed = RUN_ALL_TESTS();
-  // A rank that failed left its peers waiting somewhere, or they failed, too.
+  // If this rank failed, its peers may be waiting for it or have failed, too.
   if (failed) world.abort_job(hexad::base::ExitCode::communication);
   return 0;
 }

@@ -1,4 +1,4 @@
-// Attention over ranks that share sequences equals attention of the whole sequences.
+// Tests that attention over ranks that share sequences equals attention over whole sequences.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -8,7 +8,7 @@
 #include "framework/base/philox.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
-#include "parallel/cp/blocks.h"
+#include "parallel/cp/attention_blocks.h"
 #include "tests/cp/context_check.h"
 
 namespace hexad::tests {
@@ -43,7 +43,7 @@ std::vector<Case> all_cases() {
 INSTANTIATE_TEST_SUITE_P(L3, ContextAttentionOf, testing::ValuesIn(all_cases()),
                          [](const auto& test) { return test.param.name; });
 
-// Root of the mean square of the difference.
+// Returns the root mean square of the difference.
 double distance(const Tensor& a, const Tensor& b) {
   const auto x = values_of(a), y = values_of(b);
   double squares = 0;
@@ -51,7 +51,7 @@ double distance(const Tensor& a, const Tensor& b) {
   return std::sqrt(squares / static_cast<double>(x.size()));
 }
 
-TEST(ContextAttention, InBf16RoundsAtMostTwiceAsMuchAsFullAttention) {  // whose sums are never stored in parts
+TEST(ContextAttention, InBf16RoundsAtMostTwiceAsMuchAsFullAttention) {  // full attention never stores partial sums
   for (ContextKind kind : context_kinds)
     for (int ranks : {2, 4}) {
       const Case c{"bf16", kind, ranks, 2, 10 * ranks, 12, 1, 8, true, {}, 0, Dtype::bf16};
@@ -90,7 +90,7 @@ TEST(ContextAttention, EqualsAttentionBitwiseOnOneRank) {
   }
 }
 
-// Sleeps before every piece of work, differently on every rank.
+// Sleeps before every piece of work, for a different time on every rank.
 class DelayingStream final : public Stream {
  public:
   explicit DelayingStream(int rank) : random_(1, Purpose::synthetic, cat("rank ", rank)) {}
@@ -116,9 +116,9 @@ TEST(ContextAttention, O1_DelayedRanksNeitherDeadlockNorChangeABit) {
         Lab lab;
         DelayingStream delays(world.rank());
         Stream& late_stream =
-            lab.context.on_host() ? static_cast<Stream&>(delays) : lab.stream();  // a device's is late itself
+            lab.context.on_host() ? static_cast<Stream&>(delays) : lab.stream();  // a device has delays of its own
         const Results prompt = context_results(lab, lab.stream(), c, whole, world);
-        for (int layer = 0; layer < 3; ++layer) {  // one after the other, nobody waits in between
+        for (int layer = 0; layer < 3; ++layer) {  // consecutive layers, without a wait between them
           const Results late = context_results(lab, late_stream, c, whole, world);
           expect_bitwise(prompt.out, late.out);
           expect_bitwise(prompt.dq, late.dq);
@@ -147,7 +147,7 @@ TEST(ContextAttention, AFailingRankEndsItsPeers) {
   }
 }
 
-TEST(ContextAttention, ReadsStridedHeads) {  // of one product for q, k and v
+TEST(ContextAttention, ReadsStridedHeads) {  // q, k and v are parts of one product
   for (ContextKind kind : context_kinds) {
     const Case c{"strided", kind, 2, 1, 12, 4, 4, 4, true};
     Lab one;
@@ -215,14 +215,14 @@ TEST(RingAttention, HoldsTwoBlocksOfKeysAndValuesInForwardAndThreeOfGradientsMor
       const ContextAttention a = context_of(lab, c, world);
       const Given mine = rows_of(lab, whole, a.split.tokens());
       const auto& allocator = lab.context.allocator();
-      const int64_t block = 2 * mine.k.bytes();  // keys and values
+      const int64_t block = 2 * mine.k.bytes();  // bytes of keys and values
       const auto policy = keep_policy();
       Tape tape(lab.stream(), *policy);
       results_of(tape, mine, [&](Value q, Value k, Value v) {
         allocator->reset_peaks();
         const Value out = context_attention(tape, q, k, v, a);
         EXPECT_EQ(allocator->stats().peak_in(Category::communication), 2 * block);
-        world.barrier(lab.stream()).wait();  // a peer's thread may hold our last message a moment longer
+        world.barrier(lab.stream()).wait();  // a peer's thread may hold this rank's last message a moment longer
         allocator->reset_peaks();
         return out;
       });
@@ -231,7 +231,7 @@ TEST(RingAttention, HoldsTwoBlocksOfKeysAndValuesInForwardAndThreeOfGradientsMor
   }
 }
 
-// Products of a query with a key, in all blocks that a rank computes.
+// Returns the number of query-key products in all blocks that a rank computes.
 int64_t work_of(const ContextSplit& split, bool causal) {
   const int64_t n = split.chunk_length();
   int64_t products = 0;
@@ -252,7 +252,7 @@ TEST(RingAttention, GivesEveryRankTheSameWorkAndNoneTwice) {
   }
 }
 
-TEST(RingAttention, IsEvenAtEveryStep) {  // a rank with more to do at one step would keep the others waiting
+TEST(RingAttention, IsEvenAtEveryStep) {  // a rank with more work in a step would delay the others
   for (int ranks : {2, 3, 4})
     for (int rank = 0; rank < ranks; ++rank)
       for (int owner = 0; owner < ranks; ++owner) {

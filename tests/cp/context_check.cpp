@@ -13,14 +13,14 @@ using namespace tensor;
 namespace {
 
 struct Bounds {
-  std::vector<int32_t> first, last;  // of every token of the micro-batch; empty: no documents
+  std::vector<int32_t> first, last;  // for every token of the micro-batch; empty: no documents
 };
 
 Bounds bounds_of(const Case& c) {
   Bounds b;
   if (c.documents.empty()) return b;
   for (int64_t s = 0; s < c.sequences; ++s) {
-    size_t document = static_cast<size_t>(s);
+    size_t document = s;
     for (int64_t begin = 0; begin < c.length;) {
       const int64_t end = std::min(begin + c.documents[document++ % c.documents.size()], c.length);
       for (int64_t i = begin; i < end; ++i) {
@@ -102,7 +102,7 @@ Tensor rows_of(Lab& lab, const Tensor& whole, const std::vector<int64_t>& tokens
   const int64_t bytes = whole.bytes() / whole.dim(0);
   for (size_t r = 0; r < tokens.size(); ++r)
     std::memcpy(static_cast<std::byte*>(rows.raw()) + static_cast<int64_t>(r) * bytes,
-                static_cast<const std::byte*>(all.raw()) + tokens[r] * bytes, static_cast<size_t>(bytes));
+                static_cast<const std::byte*>(all.raw()) + tokens[r] * bytes, bytes);
   return on_device(rows, lab.context, Category::temporary);
 }
 

@@ -1,4 +1,4 @@
-// Attention of whole sequences beside attention over ranks that share them: for threads and for processes.
+// Comparison of attention over whole sequences with attention over ranks that share them, for threads and processes.
 #pragma once
 
 #include <functional>
@@ -28,18 +28,19 @@ struct Case {
   int ranks;
   int64_t sequences, length, heads, groups, size;
   bool causal;
-  /// Lengths of the packed documents; each sequence begins one document later. Empty: no documents.
+  /// Lengths of the packed documents. Each sequence begins with the next document of this list. Empty: no documents.
   std::vector<int64_t> documents = {};
-  int64_t padding = 0;  // the last tokens of every sequence see nothing
+  int64_t padding = 0;  // the last tokens of every sequence attend to nothing
   Dtype dtype = Dtype::f64;
 
   double scale() const;
 };
 void PrintTo(const Case& c, std::ostream* out);
-/// All that a group of `ranks` can be asked: masks, grouped queries, packed documents that cross chunks, odd sizes.
+/// Returns all cases for a group of `ranks` ranks: masks, grouped queries, packed documents that cross chunks, odd
+/// sizes.
 std::vector<Case> context_cases(int ranks);
 
-// Inputs of attention, and its results: of the whole micro-batch, or of a rank's rows.
+// Inputs of attention and gradient of its output, for the whole micro-batch or for a rank's rows.
 struct Given {
   Tensor q, k, v, dout;
 };
@@ -47,20 +48,20 @@ struct Results {
   Tensor out, dq, dk, dv;
 };
 
-/// The same on every rank that asks with a fresh lab.
+/// Returns the same values on every rank, if its lab is new.
 Given random_micro_batch(Lab& lab, const Case& c);
 Results full_attention(Lab& lab, const Case& c, const Given& whole);
 
-/// This rank's arguments.
+/// Returns this rank's arguments.
 ContextAttention context_of(Lab& lab, const Case& c, const ProcessGroup& group);
-/// The rows of these tokens, on the lab's device.
+/// Returns the rows of these tokens, on the lab's device.
 Tensor rows_of(Lab& lab, const Tensor& whole, const std::vector<int64_t>& tokens);
 Given rows_of(Lab& lab, const Given& whole, const std::vector<int64_t>& tokens);
 Results results_of(Tape& tape, const Given& in, const std::function<Value(Value q, Value k, Value v)>& f);
-/// Forward and backward of this rank's rows, on `stream`.
+/// Runs forward and backward of this rank's rows on `stream`.
 Results context_results(Lab& lab, Stream& stream, const Case& c, const Given& whole, const ProcessGroup& group);
 
-/// Claims that this rank's results are its rows of `expected`.
+/// Expects this rank's results to be its rows of `expected`.
 void expect_rows(Lab& lab, const Case& c, const Results& expected, const Results& mine, const ProcessGroup& group);
 
 }  // namespace hexad::tests

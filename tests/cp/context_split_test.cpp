@@ -39,7 +39,7 @@ TEST(ContextSplit, GivesEveryTokenToOneRank) {
       for (int r = 0; r < ranks; ++r)
         for (int64_t token : split.tokens(r)) tokens.push_back(token);
       std::sort(tokens.begin(), tokens.end());
-      Tokens all(static_cast<size_t>(sequences * split.length));
+      Tokens all(sequences * split.length);
       std::iota(all.begin(), all.end(), 0);
       EXPECT_EQ(tokens, all);
     }

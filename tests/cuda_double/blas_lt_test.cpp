@@ -1,4 +1,4 @@
-// The double of cuBLASLt multiplies what descriptors say, and refuses what the library refuses.
+// Tests that the double of cuBLASLt multiplies as its descriptors say, and refuses the calls that the library refuses.
 #include <cublasLt.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace hexad::cuda_double {
 namespace {
 
-/// A product of f32 matrices [m, k] and [k, n] in the library's order of columns.
+/// Product of f32 matrices [m, k] and [k, n] in the library's column-major order.
 struct Product {
   int64_t m = 3, n = 5, k = 4, a_leading = 0, b_leading = 0, d_leading = 0;
   bool a_transposed = false, b_transposed = false;
@@ -104,10 +104,10 @@ TEST_F(BlasLt, MultipliesTransposesAndStridesAsAPlainLoop) {
           sum += a[p.a_transposed ? t + i * p.a_step() : i + t * p.a_step()] *
                  b[p.b_transposed ? j + t * p.b_step() : t + j * p.b_step()];
         const int64_t at = i + j * p.d_step();
-        ASSERT_EQ(d[at], 2 * sum + 3 * before[static_cast<size_t>(at)]) << i << ", " << j << " of k " << p.k;
+        ASSERT_EQ(d[at], 2 * sum + 3 * before[at]) << i << ", " << j << " of k " << p.k;
       }
     const int64_t end = (p.n - 1) * p.d_step() + p.m;
-    EXPECT_EQ(d[end], before[static_cast<size_t>(end)]);
+    EXPECT_EQ(d[end], before[end]);
   }
 }
 
@@ -115,7 +115,7 @@ TEST_F(BlasLt, RefusesInconsistentDescriptors) {
   describe({.a_leading = 2});
   EXPECT_EQ(choose(), CUBLAS_STATUS_INVALID_VALUE);
   describe({});
-  EXPECT_EQ(cublasLtMatrixLayoutInit(&b_layout, CUDA_R_32F, 6, 5, 6), CUBLAS_STATUS_SUCCESS);  // k is 4
+  EXPECT_EQ(cublasLtMatrixLayoutInit(&b_layout, CUDA_R_32F, 6, 5, 6), CUBLAS_STATUS_SUCCESS);  // too few rows: k is 4
   EXPECT_EQ(choose(), CUBLAS_STATUS_INVALID_VALUE);
   describe({});
   EXPECT_EQ(cublasLtMatrixLayoutInit(&b_layout, CUDA_R_16BF, 4, 5, 4), CUBLAS_STATUS_SUCCESS);
@@ -138,7 +138,7 @@ TEST_F(BlasLt, RefusesLessWorkspaceThanItAskedFor) {
   EXPECT_EQ(chosen.workspaceSize, 0u);
 }
 
-// Streams that share a workspace are found where they run at once, whatever they write there.
+// Finds streams that share a workspace and run at the same time, even if their writes do not differ.
 TEST_F(BlasLt, AWorkspaceInUseBreaksTheOtherStream) {
   describe({.m = 9, .n = 6, .k = 300});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);

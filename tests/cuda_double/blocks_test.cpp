@@ -1,5 +1,5 @@
-// Memory that is used again waits for its users before, and for nobody else.
-#include "framework/device/cuda/blocks.h"
+// Reused memory waits for its previous users, and for no other queue.
+#include "framework/device/cuda/device_blocks.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 class CudaBlocks : public ::testing::Test {
  protected:
   static std::shared_ptr<Queue> queue() { return std::make_shared<Queue>(0, 0); }
-  // Keeps a queue busy until open().
+  // Keeps a queue busy until open() is called.
   void block(Queue& q) {
     cuda_double::enqueue(q.handle(), [f = gate_.get_future().share()] { f.wait(); });
   }
@@ -71,7 +71,7 @@ TEST_F(CudaBlocks, AQueueDoesNotWaitForUsersOfOtherBlocks) {
   block(*first);
   blocks_.add(memory_ + 512, 512, {});
   blocks_.touch(memory_ + 512, second);
-  second->synchronize();  // would hang
+  second->synchronize();  // hangs if it waits for the first queue
   open();
   first->synchronize();
 }
@@ -84,7 +84,7 @@ TEST_F(CudaBlocks, WorkAfterTheBlockWasFreedIsNotWaitedFor) {
   block(*first);
   blocks_.add(memory_, 512, std::move(last));
   blocks_.touch(memory_, second);
-  second->synchronize();  // would hang
+  second->synchronize();  // hangs if it waits for the first queue
   open();
   first->synchronize();
 }

@@ -1,4 +1,4 @@
-// The allocator of the card: limits, NaNs in the order of queues, and how much it holds for nothing.
+// Allocator of the card: its limits, its NaNs in the order of queues, and its unused memory.
 #include "framework/device/cuda/card_allocator.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(CardAllocator, LargeGradientsAndParametersAreWholeBlocksOnRequest) {
   EXPECT_EQ(whole(5 * mib, Category::gradient), 0);
   blocks->make_whole();
   EXPECT_EQ(whole(5 * mib, Category::gradient), 6 * mib);
-  EXPECT_EQ(whole(60 * mib, Category::parameter), 60 * mib);  // others give back what they hold
+  EXPECT_EQ(whole(60 * mib, Category::parameter), 60 * mib);  // other categories give back their cached memory
   EXPECT_EQ(whole(3 * mib, Category::gradient), 0);
   EXPECT_EQ(whole(5 * mib, Category::optimizer), 0);
   EXPECT_THROW(static_cast<void>(allocator.allocate(64 * mib + 1, Category::gradient)), base::Error);
@@ -91,7 +91,7 @@ TEST(CardAllocator, NewBlocksAreNanForTheirFirstUser) {
   }
 }
 
-// Rows that go to the experts of a rank under Zipf-skewed routing: other counts in each step and layer.
+// Rows of a rank's experts under Zipf-skewed routing: other counts in each step and layer.
 class RoutedStep {
  public:
   RoutedStep(CardAllocator& allocator, uint64_t seed) : allocator_(allocator), random_(seed) {}
@@ -125,7 +125,7 @@ class RoutedStep {
   static constexpr int layer_count = 12;
   static constexpr int64_t tokens = 16384, experts_each = 4, width = 2048, inner = 1024;
 
-  // This rank of 8 has an eighth of the experts; which ones, and how loaded they are, changes.
+  // Draws the rows of this rank, which has an eighth of the experts. Its experts and their load vary.
   int64_t draw_rows() {
     double mine = 0, all = 0;
     for (int e = 0; e < 64; ++e) {
@@ -150,7 +150,7 @@ class RoutedStep {
   std::map<void*, Category> categories_;
 };
 
-// The memory that 2,000 steps of ever other sizes need is what the largest of them needs.
+// 2,000 steps with varying sizes need as much memory as the largest of them.
 TEST(CardAllocator, TwoThousandRoutedStepsFragmentLessThanThreePercent) {
   constexpr uint64_t seed = 20261123;
   std::cout << "seed " << seed << '\n';

@@ -1,4 +1,4 @@
-// Marks of a queue: shared while nothing is appended, waited for by other queues.
+// Marks of a queue, which are shared while nothing is appended. Other queues wait for them.
 #include "framework/device/cuda/queue.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(CudaQueue, WaitingForAnotherQueueIsAnAppend) {
   EXPECT_TRUE(after->passed());
 }
 
-// Another thread may hold the handle and be about to append.
+// Another thread may hold the handle and be about to append work.
 TEST(CudaQueue, WithSeveralUsersEveryMarkIsNew) {
   const auto queue = std::make_shared<Queue>(0, 0);
   static_cast<void>(queue->handle());

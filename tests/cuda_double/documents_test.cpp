@@ -1,4 +1,4 @@
-// The lengths and offsets of packed documents that cuDNN reads are found on the card.
+// Lengths and offsets of packed documents, which are computed on the card for cuDNN.
 #include <gtest/gtest.h>
 
 #include "framework/kernels/cuda/attention/calls.h"
@@ -13,15 +13,15 @@ struct Found {
   std::vector<int64_t> offsets;
 };
 
-/// In sequences whose documents have the given lengths; with room for `most` documents, in tensors of three and ten
-/// elements a token.
+/// Finds the documents of sequences with the given document lengths. There is room for `most` documents; the tensors
+/// have three and ten elements a token.
 Found find(const std::vector<std::vector<int32_t>>& sequences, int64_t most) {
   device::DeviceContext context({.kind = device::DeviceKind::cuda});
   std::vector<int32_t> begins, ends;
   for (const auto& documents : sequences)
     for (int32_t begin = 0; const int32_t length : documents) {
-      begins.insert(begins.end(), static_cast<size_t>(length), begin);
-      ends.insert(ends.end(), static_cast<size_t>(length), begin += length);
+      begins.insert(begins.end(), length, begin);
+      ends.insert(ends.end(), length, begin += length);
     }
   const auto tokens = std::ssize(begins), count = std::ssize(sequences);
   const Tensor first = Tensor::from<int32_t>(begins, {tokens}, context),
@@ -50,7 +50,7 @@ TEST(CudaDocuments, AreLeftOutBeyondTheGivenCount) {
   EXPECT_EQ(found.offsets, (std::vector<int64_t>{0, 3, 24, 0, 10, 80}));
 }
 
-// A thread has three tokens or none.
+// A thread handles up to three tokens.
 TEST(CudaDocuments, MayHaveMoreTokensThanABlockHasThreads) {
   std::vector<int32_t> lengths{1000, 1, 2, 500};
   for (int i = 0; i < 1000; ++i) lengths.push_back(1);

@@ -1,4 +1,4 @@
-// Kernels on fibers: threads meet as on a card, and what a card would not forgive is found.
+// Kernels whose threads are fibers. Threads synchronise as on a card, and errors that a card would punish are found.
 #include <cuda_fp8.h>
 #include <gtest/gtest.h>
 
@@ -41,8 +41,8 @@ __global__ void reverse(int* values, bool synchronised) {
   values[threadIdx.x] = all[blockDim.x - 1 - threadIdx.x];
 }
 
-/// Counts the runs, in different orders, that reverse 256 values. The values differ from run to run, because shared
-/// memory keeps its contents, as a card's does.
+/// Counts the runs, each in another order, that correctly reverse 256 values. The values differ in each run, because
+/// shared memory keeps its contents, like a card's.
 int runs_that_reverse(bool synchronised) {
   int right = 0;
   for (uint64_t order = 0; order < 4; ++order) {
@@ -134,7 +134,7 @@ TEST(CudaDoubleKernels, WarpsExchangeTheValuesOfTheirLanes) {
     least[threadIdx.x] = __reduce_min_sync(whole_warp, i) + __reduce_max_sync(whole_warp, -i);
   });
   for (int i = 0; i < 64; ++i) {
-    const auto at = static_cast<size_t>(i);
+    const size_t at = i;
     const int first = i / 32 * 32;
     EXPECT_EQ(before[at], i == first ? 10 * i : 10 * (i - 1));
     EXPECT_EQ(after[at], 10 * (first + 31));
@@ -160,7 +160,7 @@ TEST(CudaDoubleKernels, AtomicsLoseNothing) {
   EXPECT_EQ(sum, 4u * 4950);
 }
 
-// A copy is there when it is waited for, and not before.
+// A copy is complete once it is waited for, and not before.
 TEST(CudaDoubleKernels, CopiesArriveWhenTheyAreWaitedFor) {
   const std::vector<float> from{1, 2, 3, 4};
   std::vector<float> early(2), late(2);
@@ -177,7 +177,7 @@ TEST(CudaDoubleKernels, CopiesArriveWhenTheyAreWaitedFor) {
                   "an address that is no multiple of that"));
 }
 
-// NVIDIA's own conversion, which kernels call, gives the codes that the CPU's does.
+// NVIDIA's own conversion, which kernels call, gives the same codes as the CPU's conversion.
 TEST(CudaDoubleKernels, Fp8CodesAreTheCpus) {
   for (int i = -2000; i <= 2000; ++i) {
     const float x = static_cast<float>(i) * 0.2237f;

@@ -1,4 +1,4 @@
-// The twins of the tensor cores' instructions against plain products.
+// The twins of the tensor cores' instructions, compared with plain products.
 #include "framework/kernels/cuda/attention/mma.cuh"
 
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@ namespace {
 
 constexpr int terms = 16, columns = 8;
 
-/// Whole numbers, so that sums are exact.
+/// Returns whole numbers, so that sums are exact.
 float left_element(int r, int k) { return static_cast<float>((r * 7 + k * 3) % 11 - 5); }
 float right_element(int k, int c) { return static_cast<float>((k * 5 + c * 13) % 9 - 4); }
 
-// Both factors come through shared memory as the attention kernels bring them: left by rows, right by rows too, which
-// load_transposed() turns into columns.
+// Both factors are loaded from shared memory as in the attention kernels. The left factor is stored by rows. The right
+// one is, too, and load_transposed() turns it into columns.
 __global__ void product(float* out) {
   alignas(16) __shared__ __nv_bfloat16 left[16 * terms], right[terms * 16];
   const int lane = static_cast<int>(threadIdx.x);
@@ -43,7 +43,7 @@ TEST(CudaDoubleMma, MultipliesAsAPlainLoop) {
     for (int c = 0; c < 16; ++c) {
       float expected = 1;
       for (int k = 0; k < terms; ++k) expected += left_element(r, k) * right_element(k, c);
-      EXPECT_EQ(out[static_cast<size_t>(r * 16 + c)], expected) << r << ", " << c;
+      EXPECT_EQ(out[r * 16 + c], expected) << r << ", " << c;
     }
 }
 

@@ -1,4 +1,4 @@
-// Page-locked buffers: used again after their copies, and up to a limit.
+// Page-locked buffers, which are reused after their copies and have a limit.
 #include "framework/device/cuda/reused_buffers.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST_F(CudaPinned, AtTheLimitCachedBuffersMakeRoom) {
     FAIL();
   } catch (const base::Error& e) {
     EXPECT_STREQ(e.what(),
-                 "out of page-locked host memory: a buffer of 8192 bytes is wanted for copies, and memory.pinned_bytes "
+                 "out of page-locked host memory: a buffer of 8192 bytes is needed for copies, and memory.pinned_bytes "
                  "allows 12288 bytes, of which 12288 are taken");
     EXPECT_EQ(e.code(), base::ExitCode::resource);
   }
@@ -62,7 +62,7 @@ TEST_F(CudaPinned, OffloadedBlocksAreReusedAndCounted) {
   EXPECT_EQ(a, b);
   EXPECT_EQ(allocator.stats().used_in(Category::offload), 8000);
   allocator.deallocate(b, 8000, Category::offload);
-  void* c = allocator.allocate(9000, Category::offload);  // the cached one makes room
+  void* c = allocator.allocate(9000, Category::offload);  // the cached buffer is freed for it
   EXPECT_EQ(memory->held(), limit);
   EXPECT_THROW(static_cast<void>(allocator.allocate(1, Category::offload)), base::Error);
   allocator.deallocate(c, 9000, Category::offload);

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Ranks that are processes of mpirun, with cards of the double: they train as on the CPU.
+# Ranks that are processes of mpirun and use cards of the double. They must train as on the CPU.
 . "$(dirname "$0")/../cli/cli.sh"
 
 small=(train.steps=2 batch.global=4 batch.micro=1 model.context=8)
 
-# The losses of two ranks on the double are one rank's on the CPU: `same_losses NAME key=value...`.
+# `same_losses NAME key=value...`: the losses of two ranks on the double equal those of one rank on the CPU.
 same_losses() {
   HEXAD_DEVICE=cpu expect 0 "$HEXAD" train tiny.yaml "${small[@]}" run.dir="$1.one"
   expect 0 ranks 2 train tiny.yaml device=cuda "${small[@]}" run.dir="$1" "${@:2}"
@@ -38,7 +38,7 @@ test_messages_stay_on_the_card_where_mpi_takes_it() {
 
 test_processes_cannot_have_the_double_of_nccl() {
   expect 4 ranks 2 train tiny.yaml device=cuda distributed.device_collectives=nccl
-  expect_text err 'distributed.device_collectives: nccl cannot be had' 'ranks of this job are processes'
+  expect_text err 'distributed.device_collectives: nccl is not available' 'ranks of this job are processes'
 }
 
 run_tests "$@"

@@ -1,4 +1,4 @@
-// The double of CUDA's runtime does what CUDA does, as far as the backend relies on it.
+// Tests that the double of CUDA's runtime behaves like CUDA wherever the backend relies on it.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ struct CudaDouble : ::testing::Test {
     mend_devices();
     static_cast<void>(cudaGetLastError());
   }
-  // Work that keeps `stream` busy until release() is called.
+  // Appends work that keeps `stream` busy until release() is called.
   void block(cudaStream_t stream) {
     enqueue(stream, [f = gate.get_future().share()] { f.wait(); });
   }
@@ -48,7 +48,7 @@ TEST_F(CudaDouble, AnEventIsPassedWhenItsStreamIsThere) {
 }
 
 TEST_F(CudaDouble, StreamsWaitForEarlierRecordsNotForLaterOnes) {
-  EXPECT_EQ(cudaStreamWaitEvent(second, event, 0), cudaSuccess);  // nothing was
+  EXPECT_EQ(cudaStreamWaitEvent(second, event, 0), cudaSuccess);  // the event was not recorded
   EXPECT_EQ(cudaStreamSynchronize(second), cudaSuccess);
   block(first);
   EXPECT_EQ(cudaEventRecord(event, first), cudaSuccess);

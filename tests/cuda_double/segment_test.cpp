@@ -1,4 +1,4 @@
-// A segment of the card's memory: joins, grows, gives pages back.
+// Segment of the card's memory, which joins free ranges, grows, and gives pages back.
 #include "framework/device/cuda/segment.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct CudaSegment : ::testing::Test {
       taken = segment.take(bytes);
     }
     EXPECT_TRUE(taken.has_value());
-    std::memset(taken->begin, 1, static_cast<size_t>(bytes));  // the double's pages: there, and writable
+    std::memset(taken->begin, 1, bytes);  // the double's pages exist and are writable
     return taken->begin;
   }
   void give(void* p, int64_t bytes) { segment.give(p, bytes, {}); }
@@ -60,7 +60,7 @@ TEST_F(CudaSegment, GrowsOnlyByTheMissingPages) {
 
 TEST_F(CudaSegment, ReturnsFreePagesAndGrowsIntoTheGap) {
   void *a = take(3 * mib), *b = take(6 * mib), *c = take(mib);
-  give(b, 6 * mib);  // pages 2 and 3 whole, the second and the fifth in part
+  give(b, 6 * mib);  // pages 2 and 3 entirely, the second and the fifth partly
   segment.give_back_pages();
   EXPECT_EQ(segment.held(), 3 * page);
   EXPECT_EQ(cuda_double::in_use(0), 3 * page);
@@ -80,7 +80,7 @@ TEST_F(CudaSegment, ATakenBlockWaitsForAllFormerUsersOfItsParts) {
   segment.give(b, mib, of_b);
   const auto half = segment.take(mib / 2);
   EXPECT_EQ(half->former, of_a);
-  const auto rest = segment.take(mib);  // the second half of one, the first of the other
+  const auto rest = segment.take(mib);  // the second half of one page, the first half of the other
   EXPECT_EQ(rest->former, (Marks{of_a[0], of_b[0]}));
   EXPECT_EQ(segment.take(mib / 2)->former, of_b);
 }

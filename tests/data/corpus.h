@@ -1,10 +1,10 @@
-// A small corpus of two files, and the options that prepare it.
+// Small corpus of two files, and the options that prepare it.
 #pragma once
 
 #include <string>
 
 #include "framework/data/prepare.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 

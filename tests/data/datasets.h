@@ -1,20 +1,20 @@
-// Small datasets whose tokens tell where they stand.
+// Small datasets whose tokens show their position.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "framework/data/token_dataset.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 
 using Ids = std::vector<int32_t>;
 
-/// Documents of the given lengths; ids count up from 0, so a token's id is its place in the file. With `mask_odd_ids`
-/// odd ids are no targets.
+/// Returns a dataset of documents with the given lengths. Ids count up from 0, so a token's id is its position in the
+/// file. With `mask_odd_ids`, odd ids are not targets.
 inline std::shared_ptr<const TokenDataset> dataset_of(const std::vector<int>& lengths, bool mask_odd_ids = false) {
-  const ScratchFolder folder;  // the open file outlives its name
+  const ScratchFolder folder;  // the open file survives the removal of its name
   TokenDatasetWriter writer(folder / "x.hxd", 65536, {}, mask_odd_ids);
   int32_t next = 0;
   for (int length : lengths) {
@@ -30,7 +30,8 @@ inline std::shared_ptr<const TokenDataset> dataset_of(const std::vector<int>& le
   return std::make_shared<const TokenDataset>(folder / "x.hxd");
 }
 
-/// The document lengths of a corpus of 40 documents, three of them empty, one longer than most contexts.
+/// Returns the document lengths of a corpus of 40 documents. Three of them are empty, and one is longer than most
+/// contexts.
 inline std::vector<int> many_lengths() {
   std::vector<int> lengths;
   for (int d = 0; d < 40; ++d) lengths.push_back(d % 13 == 5 ? 0 : d == 17 ? 100 : d % 9 + 1);
@@ -43,7 +44,7 @@ inline int total(const std::vector<int>& lengths) {
   return sum;
 }
 
-/// The document that each token of such a dataset belongs to.
+/// Returns the document of each token of such a dataset.
 inline std::vector<int> document_of_token(const std::vector<int>& lengths) {
   std::vector<int> documents;
   for (size_t d = 0; d < lengths.size(); ++d) documents.insert(documents.end(), lengths[d], static_cast<int>(d));

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "framework/data/input_report.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 
@@ -15,7 +15,7 @@ namespace {
 using Texts = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-/// Paths below the folder of a test.
+/// Test fixture with paths in the folder of a test.
 class Inputs : public testing::Test {
  protected:
   InputRules rules() const { return {.inputs = {folder_ / "in"}, .output = folder_ / "out"}; }
@@ -68,7 +68,7 @@ TEST_F(Inputs, LinksAreFollowedOnlyWhenAsked) {
   EXPECT_EQ(taken(following), (Texts{"in/a.txt", "in/b.txt"})) << "each file once";
   const Texts left = skipped(following);
   ASSERT_EQ(left.size(), 6u);
-  EXPECT_EQ(left[0], "in/broken.txt: broken link, is a link to nowhere, which is not there");
+  EXPECT_EQ(left[0], "in/broken.txt: broken link, is a link to nowhere, which does not exist");
   EXPECT_EQ(left[1], "in/loop.txt: broken link, Too many levels of symbolic links");
   EXPECT_EQ(left[2], cat("in/again.txt: same file again, as ", folder_ / "in/a.txt"));
   EXPECT_EQ(left[3], cat("in/folder/b.txt: same file again, as ", folder_ / "in/b.txt"));
@@ -166,10 +166,10 @@ TEST_F(Inputs, AnInputThatIsNoTextIsRefusedWithItsKind) {
                                                      6)),
               folder_.write("d.pdf", "%PDF-1.4\n")};
   const std::string text = refusal(ExitCode::data, r);
-  expect_contains(text, "a.txt.gz: is no text but a gzip-compressed file\n");
-  expect_contains(text, "b: is no text but a zstd-compressed file\n");
-  expect_contains(text, "c.xz: is no text but an xz-compressed file\n");
-  expect_contains(text, "d.pdf: is no text but a PDF document\n");
+  expect_contains(text, "a.txt.gz: is not text but a gzip-compressed file\n");
+  expect_contains(text, "b: is not text but a zstd-compressed file\n");
+  expect_contains(text, "c.xz: is not text but an xz-compressed file\n");
+  expect_contains(text, "d.pdf: is not text but a PDF document\n");
   expect_contains(text, "to take its text: gunzip");
 }
 
@@ -205,7 +205,7 @@ TEST_F(Inputs, UnreadableInputsAreReportedWithTheReason) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   const std::string longest(300, 'x');
   EXPECT_EQ(reason(usage, folder_ / "loop"), folder_ / "loop" + ": Too many levels of symbolic links");
-  EXPECT_EQ(reason(usage, folder_ / "dangling"), folder_ / "dangling" + ": is a link to gone, which is not there");
+  EXPECT_EQ(reason(usage, folder_ / "dangling"), folder_ / "dangling" + ": is a link to gone, which does not exist");
   EXPECT_EQ(reason(usage, folder_ / longest), folder_ / longest + ": File name too long");
   EXPECT_EQ(reason(usage, folder_ / "file/a"),
             folder_ / "file/a" + ": no such file or folder: " + folder_ / "file" + " is not a directory");
@@ -228,7 +228,7 @@ TEST_F(Inputs, AFolderThatCannotBeListedIsNamed) {
   fs::permissions(folder_ / "in/private", fs::perms::owner_all);
 }
 
-// More folders in each other than a path may name.
+// Nests more folders than a path may name.
 TEST_F(Inputs, FoldersTooDeepToBeNamedAreRefused) {
   folder_.write("in/a.txt", "text");
   const std::string name(200, 'd');

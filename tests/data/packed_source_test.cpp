@@ -41,7 +41,7 @@ Source source_of(const std::vector<int>& lengths, int64_t context, uint64_t seed
   return {dataset_of(lengths), context, packing, seed};
 }
 
-// Guarantees of both orders.
+// Tests of the guarantees that both orders give.
 template <class T>
 class Shuffled : public testing::Test {};
 using Sources = testing::Types<ShuffledSequences, ShuffledDocuments>;
@@ -49,8 +49,8 @@ TYPED_TEST_SUITE(Shuffled, Sources);
 
 // Returns how often each token is an input in sequences [begin, end).
 std::vector<int> visits(const Source& source, int tokens, int64_t begin, int64_t end) {
-  std::vector<int> seen(static_cast<size_t>(tokens), 0);
-  for (int32_t id : source.batch(begin, end - begin).ids) ++seen.at(static_cast<size_t>(id));
+  std::vector<int> seen(tokens, 0);
+  for (int32_t id : source.batch(begin, end - begin).ids) ++seen.at(id);
   return seen;
 }
 
@@ -63,8 +63,8 @@ TYPED_TEST(Shuffled, AnEpochOfWholeSequencesIsEveryTokenOnce) {
     EXPECT_EQ(visits(source, n, epoch * n / 16, (epoch + 1) * n / 16), std::vector<int>(n, 1)) << "epoch " << epoch;
 }
 
-// Sequences in which an epoch ends are neither lost nor seen twice.
-TYPED_TEST(Shuffled, AsManyEpochsAsEndWithASequenceAreEveryTokenSoManyTimes) {
+// A sequence that contains the end of an epoch is neither lost nor seen twice.
+TYPED_TEST(Shuffled, EpochsThatEndWithASequenceHaveEveryTokenOncePerEpoch) {
   const int n = total(many_lengths());
   for (int64_t context : {1, 7, 16, 48, 1000}) {
     const auto epochs = static_cast<int>(context / std::gcd(context, n));
@@ -91,7 +91,7 @@ TYPED_TEST(Shuffled, ASequenceDependsOnSeedAndIndexOnly) {
 
 TYPED_TEST(Shuffled, MayBeReadFromSeveralThreads) {
   const auto source = source_of<TypeParam>(many_lengths(), 16);
-  const Batch expected = source_of<TypeParam>(many_lengths(), 16).batch(0, 60);  // several epochs
+  const Batch expected = source_of<TypeParam>(many_lengths(), 16).batch(0, 60);  // spans several epochs
   std::vector<std::thread> threads;
   for (int k = 0; k < 4; ++k) {
     threads.emplace_back([&] { EXPECT_EQ(source.batch(0, 60).ids, expected.ids); });
@@ -102,7 +102,7 @@ TYPED_TEST(Shuffled, MayBeReadFromSeveralThreads) {
 TYPED_TEST(Shuffled, EveryTokenButDocumentStartsIsATargetOnceAnEpoch) {
   const auto lengths = many_lengths();
   const int n = total(lengths);
-  const Batch batch = source_of<TypeParam>(lengths, n).batch(0, 1);  // a sequence an epoch, to count by
+  const Batch batch = source_of<TypeParam>(lengths, n).batch(0, 1);  // one sequence is one epoch, for reference
   const int documents = 40 - 3;
   // The target after the last input is the next epoch's first token, which starts a document.
   EXPECT_EQ(batch.target_count(), n - documents);
@@ -119,7 +119,7 @@ TYPED_TEST(Shuffled, DocumentsInASequenceDoNotSeeEachOther) {
   const Batch batch = source.batch(0, 30);
   for (int64_t s = 0; s < 30; ++s) {
     for (int t = 0; t < 16; ++t) {
-      const auto i = static_cast<size_t>(s * 16 + t);
+      const size_t i = s * 16 + t;
       EXPECT_EQ(batch.positions[i], t - batch.first[i]);
       EXPECT_LE(batch.first[i], t);
       EXPECT_GT(batch.last[i], t);
@@ -162,13 +162,14 @@ TYPED_TEST(Shuffled, WithoutTokensIsADataError) {
 // Returns the share of neighbouring sequences in `source` that begin in the same document.
 double share_of_neighbours_in_one_document(const Source& source, const std::vector<int>& lengths, int64_t sequences) {
   const std::vector<int> document_of = document_of_token(lengths);
-  const auto document = [&](int64_t s) { return document_of[static_cast<size_t>(source.batch(s, 1).ids[0])]; };
+  const auto document = [&](int64_t s) { return document_of[source.batch(s, 1).ids[0]]; };
   double same = 0;
   for (int64_t s = 0; s + 1 < sequences; ++s) same += document(s) == document(s + 1);
   return same / static_cast<double>(sequences - 1);
 }
 
-// The share is a tenth for ten equal documents in no order. By documents, one whole document comes after another.
+// For ten equal documents in random order, the share is a tenth. In the order of documents, each document is followed
+// by another whole document.
 TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
   const std::vector<int> lengths(10, 1600);
   const int64_t sequences = 2000;
@@ -178,7 +179,7 @@ TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
   EXPECT_GT(share_of_neighbours_in_one_document(source_of<ShuffledDocuments>(lengths, 8), lengths, sequences), 0.99);
 }
 
-// One document of ten tokens, two epochs: five pieces, three of which begin in the first epoch.
+// There is one document of ten tokens and two epochs: five pieces, three of which begin in the first epoch.
 TEST(ShuffledSequences, APieceAcrossEpochsBelongsToTheEpochWhereItBegins) {
   const auto source = source_of<ShuffledSequences>({10}, 4);
   const auto pieces = [&](int64_t begin, int64_t end) {
@@ -202,12 +203,11 @@ TEST(ShuffledSequences, APieceAcrossEpochsBelongsToTheEpochWhereItBegins) {
 
 TEST(ShuffledSequences, EpochsDifferInOrderAndInWhereSequencesBegin) {
   auto lengths = many_lengths();
-  lengths.push_back(16 - total(lengths) % 16);  // or else sequences begin elsewhere anyway
+  lengths.push_back(16 - total(lengths) % 16);  // otherwise sequences would begin elsewhere in each epoch
   const int64_t sequences = total(lengths) / 16;
   const auto source = source_of<ShuffledSequences>(lengths, 16);
   std::vector<Ids> firsts(2);
-  for (int64_t i = 0; i < 2 * sequences; ++i)
-    firsts[static_cast<size_t>(i / sequences)].push_back(source.batch(i, 1).ids[0]);
+  for (int64_t i = 0; i < 2 * sequences; ++i) firsts[i / sequences].push_back(source.batch(i, 1).ids[0]);
   EXPECT_FALSE(std::is_sorted(firsts[0].begin(), firsts[0].end()));
   EXPECT_NE(firsts[0], firsts[1]);
   const std::set<int32_t> in_first(firsts[0].begin(), firsts[0].end());
@@ -217,7 +217,7 @@ TEST(ShuffledSequences, EpochsDifferInOrderAndInWhereSequencesBegin) {
 
 TEST(ShuffledSequences, TakeNoMoreMemoryForMoreDocuments) {
   const auto allocated = [](int documents) {
-    const auto source = source_of<ShuffledSequences>(std::vector<int>(static_cast<size_t>(documents), 8), 16);
+    const auto source = source_of<ShuffledSequences>(std::vector<int>(documents, 8), 16);
     Batch batch(1, 16);
     const size_t before = bytes_allocated;
     for (int64_t i = 0; i < 40; ++i) source.fill(i, batch.row(0));
@@ -232,7 +232,7 @@ TEST(ShuffledDocuments, DocumentsStayWholeAndEpochsDifferInOrder) {
   const int n = total(lengths);
   const Ids all = source_of<ShuffledDocuments>(lengths, 7).batch(0, 2 * n / 7 + 1).ids;
   const Ids ids(all.begin(), all.begin() + 2 * n);
-  std::vector<Ids> orders(2);  // first ids of the documents in their order
+  std::vector<Ids> orders(2);  // first ids of the documents, in their order
   std::set<int32_t> starts;
   int32_t at = 0;
   for (int length : lengths) {
@@ -262,7 +262,8 @@ TEST(ShuffledDocuments, ADocumentLongerThanTheContextGoesOn) {
   EXPECT_EQ(source.epoch(3), 1);
 }
 
-// Runs that go on from their checkpoints rely on these: first tokens of the first sequences, and of some far away.
+// Runs that continue from their checkpoints rely on these values: first tokens of the first sequences, and of some
+// distant ones.
 TEST(DataOrder, NeverChanges) {
   const auto firsts = [](const Source& source) {
     Ids out;

@@ -66,7 +66,7 @@ TEST(Permutation, DrawsAllOrdersOfFewNumbersAboutEquallyOften) {
   }
 }
 
-// Shares of 5 standard deviations: fixed seeds, so that the test does not depend on luck.
+// Compares shares within 5 standard deviations. Seeds are fixed, so that the test does not depend on chance.
 TEST(Permutation, NeighboursLandAnywhere) {
   const int64_t n = 10007;
   const auto order = values(permutation(n), n);
@@ -88,7 +88,7 @@ TEST(Permutation, DependsOnItsKey) {
   EXPECT_NE(values(permutation(100, 1, 2), 100), values(permutation(100, 2, 2), 100));
 }
 
-// Runs that go on from their checkpoints rely on these.
+// Runs that continue from their checkpoints rely on these values.
 TEST(Permutation, NeverChanges) {
   EXPECT_EQ(values(permutation(10), 10), (std::vector<int64_t>{4, 9, 5, 7, 8, 0, 2, 6, 1, 3}));
   EXPECT_EQ(values(permutation(1'000'000), 5), (std::vector<int64_t>{841499, 937615, 936110, 264981, 159320}));

@@ -77,9 +77,9 @@ TEST(Prepare, WritesFilesThatMatchItsSummary) {
   EXPECT_EQ(heldout.fingerprint().to_string(), summary.heldout.fingerprint);
   EXPECT_NEAR(static_cast<double>(heldout.documents()) / static_cast<double>(train.documents() + heldout.documents()),
               0.1, 0.08);
-  // The tokens are the text.
+  // The tokens decode to the text.
   const auto tokenizer = load_tokenizer(f.folder / "out/tokenizer.json");
-  std::vector<int32_t> ids(static_cast<size_t>(train.offsets()[1]));
+  std::vector<int32_t> ids(train.offsets()[1]);
   train.read_ids(0, ids);
   EXPECT_EQ(ids.back(), tokenizer->end_of_document());
   EXPECT_TRUE(text.starts_with(tokenizer->decode(ids)) || text.find(tokenizer->decode(ids)) != std::string::npos);
@@ -116,7 +116,7 @@ TEST(Prepare, ASecondRunSkipsUnlessSomethingChanged) {
   EXPECT_TRUE(prepare(f.options).skipped);
 }
 
-// Everything in a folder, by name.
+// Returns the contents of all files in a folder, by name.
 std::map<std::string, std::string> contents_of(const std::string& folder) {
   std::map<std::string, std::string> contents;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -140,7 +140,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   expect_contains(text, cat(" from ", f.options.inputs.front(), " (2 files): ", first.train.tokens, " training and ",
                             first.heldout.tokens, " held-out tokens, vocabulary 400. What differs now: "));
   expect_contains(text, "--split-bytes 2000 -> 3000, --vocab 400 -> 300.");
-  expect_contains(text, "Choose another --output; --force replaces the dataset, and runs");
+  expect_contains(text, "Choose another --output; --force replaces the dataset, but runs");
 
   f.options.vocab_size = 400;
   f.options.split.longest_bytes = 2000;
@@ -166,10 +166,11 @@ TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
   prepare(f.options);
   std::filesystem::remove(f.folder / "out/summary.json");
   const std::string text = message_of(ExitCode::usage, [&] { prepare(f.options); });
-  expect_contains(text, "holds a dataset that does not say from what it was made: train.hxd (20");
+  expect_contains(text, "holds a dataset that does not record its input: train.hxd (20");
   for (std::string_view name : {train_file_name, heldout_file_name})
     std::filesystem::remove(std::filesystem::path(f.options.output) / name);
-  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }), "made: tokenizer.json (20");
+  expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
+                  "does not record its input: tokenizer.json (20");
   std::filesystem::remove(f.folder / "out/tokenizer.json");
   f.folder.write("out/notes.txt", "mine");
   EXPECT_FALSE(prepare(f.options).skipped) << "other files may lie there";
@@ -249,7 +250,7 @@ TEST(Prepare, AnyBytesSurvive) {
   f.options.heldout = 0;
   prepare(f.options);
   const TokenDataset train(f.folder / "out/train.hxd");
-  std::vector<int32_t> ids(static_cast<size_t>(train.tokens()));
+  std::vector<int32_t> ids(train.tokens());
   train.read_ids(0, ids);
   EXPECT_EQ(load_tokenizer(f.folder / "out/tokenizer.json")->decode(ids), bytes);
 }
@@ -265,8 +266,8 @@ TEST(Prepare, RefusesBytesThatAreNoTextAnywhereInAFile) {
     return message_of(ExitCode::data, [&] { prepare(f.options); });
   };
   for (const size_t at : {size_t{0}, size_t{7}, size_t{8}, size_t{1} << 20, text.size() - 1}) {
-    expect_contains(refusal(std::string_view("\0", 1), at), cat("a.txt: is no text: byte ", at, " is 0x00"));
-    expect_contains(refusal("\xe9", at), cat("a.txt: is no text: byte ", at, " is 0xe9, which is no UTF-8"));
+    expect_contains(refusal(std::string_view("\0", 1), at), cat("a.txt: is not text: byte ", at, " is 0x00"));
+    expect_contains(refusal("\xe9", at), cat("a.txt: is not text: byte ", at, " is 0xe9, which is not UTF-8"));
   }
   expect_contains(refusal("\xe9", size_t{2} << 20), " (line ");
   f.folder.write("text/a.txt", std::string_view("\xff\xfe"
@@ -284,9 +285,9 @@ TEST(Prepare, NamesAllBadFilesAtOnce) {
   f.folder.write("text/lines.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n[]\n");
   const std::string text = message_of(ExitCode::data, [&] { prepare(f.options); });
   expect_contains(text, "42 problems of the input:\n");
-  for (int i = 0; i < 40; ++i) expect_contains(text, cat("text/bad-", i, ".txt: is no text: byte 3 is 0xe9"));
+  for (int i = 0; i < 40; ++i) expect_contains(text, cat("text/bad-", i, ".txt: is not text: byte 3 is 0xe9"));
   expect_contains(text, "lines.jsonl:2: has no key \"text\"");
-  expect_contains(text, "lines.jsonl:3: is no JSON object but []");
+  expect_contains(text, "lines.jsonl:3: is not a JSON object but []");
   EXPECT_EQ(text.find("pass --binary"), text.rfind("pass --binary")) << "what to do is said once";
 }
 
@@ -296,7 +297,7 @@ TEST(Prepare, AByteOrderMarkIsNoText) {
   EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
 }
 
-// Documents of one file, under the byte tokenizer.
+// Returns the documents of one file, decoded with the byte tokenizer.
 Texts documents_of(std::string_view name, std::string_view contents) {
   Corpus f;
   f.options.inputs = {f.folder.write(name, contents)};
@@ -307,8 +308,8 @@ Texts documents_of(std::string_view name, std::string_view contents) {
   const auto tokenizer = load_tokenizer(f.folder / "out/tokenizer.json");
   Texts texts;
   for (int64_t d = 0; d < train.documents(); ++d) {
-    const auto begin = train.offsets()[static_cast<size_t>(d)], end = train.offsets()[static_cast<size_t>(d) + 1];
-    std::vector<int32_t> ids(static_cast<size_t>(end - begin));
+    const auto begin = train.offsets()[d], end = train.offsets()[d + 1];
+    std::vector<int32_t> ids(end - begin);
     train.read_ids(begin, ids);
     texts.push_back(tokenizer->decode(ids));
   }
@@ -351,7 +352,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
                   "b.json:1: has no key \"text\" (--jsonl-key); keys with strings: body");
   expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is number");
   expect_contains(refusal("d.ndjson", "{\"text\": \"a\\u0000b\"}"),
-                  "d.ndjson:1: \"text\" is no text: it has a zero byte");
+                  "d.ndjson:1: \"text\" is not text: it has a zero byte");
   std::string many;
   for (int i = 0; i < 25; ++i) many += "{}\n";
   const std::string text = refusal("e.jsonl", many);
@@ -371,7 +372,7 @@ TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
     ASSERT_EQ(warnings.size(), 2u);
     expect_contains(warnings[0], "the held-out part is 1 document of ");
     expect_contains(warnings[0],
-                    "too little for a held-out loss that says something: give more text, a larger --heldout "
+                    "too little for a meaningful held-out loss: give more text, a larger --heldout "
                     "(0.1 now) or shorter documents (--split-bytes, 2000 now)");
     expect_contains(warnings[1], "% of the text, not the 10% that --heldout asks for: there are only 2 documents");
   }
@@ -445,7 +446,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.heldout = NAN; }), "held-out fraction is nan");
   expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "at most 3 bytes");
   expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
-                  "--split separator needs the line that stands between documents, --separator, which is empty");
+                  "--split separator needs --separator, the line between documents, which is empty");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front() + "/./a.txt"); }),
                   "text/./a.txt: is among the --input twice, also as ");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }),
@@ -462,16 +463,15 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   const std::string blank = f.folder.write("blank", " \n");
   expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty documents)");
   const std::string single = f.folder.write("single", "one line");
-  expect_contains(
-      message(data, [&](auto& o) { o.inputs = {single}; }),
-      "is one document, of which no part can be held out; cut it into shorter documents (at most 2000 bytes "
-      "now) or give --heldout 0");
+  expect_contains(message(data, [&](auto& o) { o.inputs = {single}; }),
+                  "is one document, so no part can be held out; cut it into shorter documents (at most 2000 bytes "
+                  "now) or give --heldout 0");
   const std::string copy = f.folder.write("copy", "one line");
   expect_contains(message(data,
                           [&](auto& o) {
                             o.inputs = {single, copy};
                           }),
-                  "has 2 equal documents, of which no part can be held out; cut them into shorter documents");
+                  "has 2 equal documents, so no part can be held out; cut them into shorter documents");
   expect_contains(message(resource, [](auto& o) { o.output = "/proc/none"; }), "/proc/none: cannot be made");
 }
 

@@ -60,11 +60,11 @@ TEST(Batch, CountsDocumentsThatDivideItsSequences) {
     (other.*bounds)[t] = to;
     return other.document_count();
   };
-  EXPECT_EQ(changed(&Batch::first, 4, 1), 0);  // nobody has the first token
-  EXPECT_EQ(changed(&Batch::last, 1, 2), 0);   // rows of one document see others
-  EXPECT_EQ(changed(&Batch::first, 2, 2), 0);  // one begins before the one before ends
-  EXPECT_EQ(changed(&Batch::last, 3, 5), 0);   // longer than the sequence
-  EXPECT_EQ(changed(&Batch::first, 3, 0), 0);  // longer than its own last
+  EXPECT_EQ(changed(&Batch::first, 4, 1), 0);  // no document has the first token
+  EXPECT_EQ(changed(&Batch::last, 1, 2), 0);   // rows of one document have different bounds
+  EXPECT_EQ(changed(&Batch::first, 2, 2), 0);  // one document begins before the previous one ends
+  EXPECT_EQ(changed(&Batch::last, 3, 5), 0);   // the document is longer than the sequence
+  EXPECT_EQ(changed(&Batch::first, 3, 0), 0);  // starts at a token of another document
   EXPECT_EQ(SequentialSource(dataset_of({3, 0, 3}), 4, Packing::joined).batch(0, 1).document_count(), 1);
 }
 
@@ -85,10 +85,10 @@ TEST(Mixture, ProportionsFollowTheWeightsAtEveryLength) {
   std::vector<int64_t> counts(weights.size(), 0);
   for (int64_t i = 0; i < 200000; ++i) {
     const auto at = mixture.place(i);
-    ASSERT_EQ(at.index, counts[at.part]) << "sequence " << i;  // every part is walked without gaps
+    ASSERT_EQ(at.index, counts[at.part]) << "sequence " << i;  // every part is read without gaps
     ++counts[at.part];
     for (size_t p = 0; p < weights.size(); ++p) {
-      // 1e-5 a sequence: weights are rounded to 1/65536.
+      // The error may be 1e-5 a sequence, because weights are rounded to 1/65536.
       ASSERT_NEAR(static_cast<double>(counts[p]), weights[p] * static_cast<double>(i + 1),
                   1 + 1e-5 * static_cast<double>(i));
     }
@@ -129,7 +129,7 @@ TEST(Synthetic, TokensAreUniformAndTargetsTheNextInput) {
   const SyntheticSource source(10, 100, 3);
   const Batch batch = source.batch(0, 100);
   std::vector<int> counts(10, 0);
-  for (int32_t id : batch.ids) ++counts.at(static_cast<size_t>(id));
+  for (int32_t id : batch.ids) ++counts.at(id);
   for (int count : counts) EXPECT_NEAR(count, 1000, 5 * std::sqrt(900.0));
   for (size_t t = 0; t + 1 < batch.ids.size(); ++t) EXPECT_EQ(batch.targets[t], batch.ids[t + 1]);
   EXPECT_EQ(source.batch(42, 1).ids, Ids(batch.ids.begin() + 4200, batch.ids.begin() + 4300));

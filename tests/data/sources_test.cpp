@@ -1,4 +1,4 @@
-// Data sources that are chosen by name, and what is not believed of them.
+// Data sources chosen by name, and the checks of their sequences.
 #include "framework/data/sources.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using namespace data;
 
-// Sequence i holds first, first + 1, ...; or what `spoil` makes of it.
+// Source whose sequence i holds first, first + 1, ..., as changed by `spoil`.
 class Counting final : public Source {
  public:
   using Spoil = std::function<void(int64_t index, const Row& row)>;
@@ -37,10 +37,11 @@ class Counting final : public Source {
 
 Sources with_counting(int64_t size, Counting::Spoil spoil = {}) {
   Sources sources;
-  sources.add("counting", [=](const SourceSpec& s) -> NamedData {
+  const auto make = [=](const SourceSpec& s) -> NamedData {
     return {.train = std::make_shared<Counting>(s.context, size, static_cast<int32_t>(s.number("first", 0)), spoil),
             .heldout = std::make_shared<Counting>(s.context, 2, 7)};
-  });
+  };
+  sources.add("counting", {.options = {"first"}, .make = make});
   return sources;
 }
 
@@ -102,7 +103,7 @@ TEST(Sources, ValuesOutsideTheVocabularyAreReportedWithTheirPlace) {
       spoilt([](int64_t, const Row& row) { row.targets[1] = -2; }),
       "data.source counting: sequence 0, token 1: target -2 is neither below the vocabulary (model.vocab: 20) nor -1");
   EXPECT_EQ(spoilt([](int64_t, const Row& row) { row.last[2] = 2; }),
-            "data.source counting: sequence 0, token 2: its document is [0, 2), which it is not in");
+            "data.source counting: sequence 0, token 2: its document is [0, 2), which does not contain it");
 }
 
 TEST(Sources, ASourceThatChangesOnRereadingIsRefused) {
@@ -110,15 +111,15 @@ TEST(Sources, ASourceThatChangesOnRereadingIsRefused) {
   EXPECT_EQ(
       error_of(base::ExitCode::data,
                [&] { open(with_counting(9, [&](int64_t, const Row& row) { row.ids[0] = calls++; })); }),
-      "data.source counting: sequence 0 is another one when it is asked for a second time; a sequence must depend on "
-      "its index alone");
+      "data.source counting: sequence 0 differs when it is read a second time; a sequence must depend only on its "
+      "index");
 }
 
 TEST(Sources, ASourceWithAnotherContextOrNoSequenceIsRefused) {
   EXPECT_EQ(error_of(base::ExitCode::data, [] { open(with_counting(0)); }), "data.source counting: has no sequence");
   Sources sources;
   sources.add("counting",
-              [](const SourceSpec&) -> NamedData { return {.train = std::make_shared<Counting>(5, 3, 0)}; });
+              {.make = [](const SourceSpec&) -> NamedData { return {.train = std::make_shared<Counting>(5, 3, 0)}; }});
   EXPECT_EQ(error_of(base::ExitCode::data, [&] { open(sources); }),
             "data.source counting: has sequences of 5 tokens, expected 4 (model.context)");
 }

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 namespace {
@@ -53,7 +53,8 @@ TEST(StagedFiles, AreForgottenWithoutCommit) {
   EXPECT_FALSE(std::filesystem::exists(folder / "made"));
 }
 
-// A name in a folder that is not there makes a move fail: of an old file in the first case, of a new one in the second.
+// A name in a folder that does not exist makes a move fail: that of an old file in the first case, that of a new file
+// in the second.
 TEST(StagedFiles, AFailedCommitPutsTheOldFilesBack) {
   using Names = std::array<std::string_view, 2>;
   for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {

@@ -7,14 +7,14 @@
 #include <cstring>
 #include <functional>
 
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 namespace {
 
 constexpr Digest tokenizer_digest{1, 2};
 
-// Three documents, the second empty: tokens 0..9 and 10..14.
+// Writes three documents, the second of which is empty: tokens 0..9 and 10..14.
 std::string write_sample(const ScratchFolder& folder, int64_t vocab = 300, bool mask = false) {
   const std::string path = folder / "train.hxd";
   TokenDatasetWriter writer(path, vocab, tokenizer_digest, mask);
@@ -97,7 +97,7 @@ TEST(TokenDataset, ChangedSinceTheCheckpointIsNamed) {
   expect_contains(message, "the checkpoint was trained on " + before.to_string());
 }
 
-// Damages the sample file's bytes and opens it.
+// Damages the bytes of the sample file and opens it.
 std::string opening_damaged(const std::function<void(std::string&)>& damage,
                             DatasetCheck check = DatasetCheck::everything) {
   const ScratchFolder folder;
@@ -110,7 +110,7 @@ std::string opening_damaged(const std::function<void(std::string&)>& damage,
   return message;
 }
 
-// Changes header fields and signs the header again: what a buggy or hostile writer would leave.
+// Changes header fields and signs the header again, like a buggy or hostile writer.
 std::string opening_forged(const std::function<void(DatasetHeader&)>& forge) {
   return opening_damaged([&](std::string& bytes) {
     DatasetHeader header;
@@ -146,20 +146,20 @@ TEST(TokenDatasetDamage, MissingFileAndFolderAreNamed) {
   expect_contains(message_of(ExitCode::data, [&] { TokenDataset(folder.path()); }), "is not a regular file");
 }
 
-TEST(TokenDatasetDamage, WrongMagic) {
+TEST(TokenDatasetDamage, WrongMagicIsRefused) {
   expect_contains(opening_damaged([](auto& b) { b[0] = 'X'; }), "is not a token dataset (wrong magic)");
   expect_contains(opening_damaged([](auto& b) { b = std::string(500, 'a'); }), "wrong magic");
 }
 
-TEST(TokenDatasetDamage, WrongVersion) {
+TEST(TokenDatasetDamage, WrongVersionIsRefused) {
   expect_contains(opening_forged([](auto& h) { h.version = 9; }), "dataset version 9, expected 1");
 }
 
-TEST(TokenDatasetDamage, WrongDtype) {
+TEST(TokenDatasetDamage, WrongIdSizeIsRefused) {
   expect_contains(opening_forged([](auto& h) { h.bytes_per_id = 3; }), "ids of 3 bytes, expected 2 or 4");
 }
 
-TEST(TokenDatasetDamage, TruncatedEmptyAndTooLong) {
+TEST(TokenDatasetDamage, TruncatedEmptyAndTooLongFilesAreRefused) {
   expect_contains(opening_damaged([](auto& b) { b.clear(); }), "truncated: 0 bytes");
   expect_contains(opening_damaged([](auto& b) { b.resize(50); }), "truncated: 50 bytes");
   expect_contains(opening_damaged([](auto& b) { b.pop_back(); }), "truncated: 157 bytes, expected 158");
@@ -173,7 +173,7 @@ TEST(TokenDatasetDamage, ImpossibleSizesAreRefusedBeforeAllocation) {
   expect_contains(opening_forged([](auto& h) { h.vocab_size = 0; }), "vocabulary of 0 ids");
 }
 
-TEST(TokenDatasetDamage, OffsetsPastTheEndOrFalling) {
+TEST(TokenDatasetDamage, OffsetsPastTheEndOrFallingAreRefused) {
   expect_contains(opening_resigned([](auto& b) { set_offset(b, 1, 16); }),
                   "document 0 ends at token 16, past the end (15)");
   expect_contains(opening_resigned([](auto& b) { set_offset(b, 2, 9); }),
@@ -182,8 +182,8 @@ TEST(TokenDatasetDamage, OffsetsPastTheEndOrFalling) {
   expect_contains(opening_resigned([](auto& b) { set_offset(b, 3, 14); }), "documents end at token 14, expected 15");
 }
 
-TEST(TokenDatasetDamage, IdOutsideTheVocabulary) {
-  const auto large_id = [](std::string& b) { b[sizeof(DatasetHeader) + 2 * 7 + 1] = 2; };  // 7 + 512
+TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsRefused) {
+  const auto large_id = [](std::string& b) { b[sizeof(DatasetHeader) + 2 * 7 + 1] = 2; };  // sets the id to 7 + 512
   expect_contains(opening_resigned(large_id), "token 7 has id 519, expected 0 to 299");
 }
 

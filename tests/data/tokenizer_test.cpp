@@ -7,7 +7,7 @@
 #include "framework/base/philox.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/pretokenize.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/data/data_folder.h"
 
 namespace hexad::data {
 
@@ -99,21 +99,21 @@ TEST(Bpe, MergesTheMostFrequentPairFirst) {
   const auto merges = trainer.train(258 + 3)->contents().merges;
   ASSERT_EQ(merges.size(), 3u);
   EXPECT_EQ(merges[0], (Merge{'a', 'b'}));
-  EXPECT_EQ(merges[1], (Merge{256, 256}));  // "abab": 3 times
-  EXPECT_EQ(merges[2], (Merge{' ', 257}));  // " abab": twice
+  EXPECT_EQ(merges[1], (Merge{256, 256}));  // "abab" occurs 3 times
+  EXPECT_EQ(merges[2], (Merge{' ', 257}));  // " abab" occurs twice
 }
 
 TEST(Bpe, EqualCountsGoToTheSmallestIds) {
   BpeTrainer trainer;
   trainer.add("xy xy ab ab");
   const auto merges = trainer.train(258 + 1)->contents().merges;
-  // " ab" twice, "ab" twice, " xy" once, "xy" twice: (space, a) has the smallest ids.
+  // Counts are " ab" twice, "ab" twice, " xy" once, "xy" twice. Among equal counts, (space, a) has the smallest ids.
   ASSERT_EQ(merges.size(), 1u);
   EXPECT_EQ(merges[0], (Merge{' ', 'a'}));
 }
 
 TEST(Bpe, TrainingEqualsTheNaiveAlgorithm) {
-  // The definition, recounting everything after each merge.
+  // The definition: counts all pairs again after each merge.
   std::map<std::vector<int32_t>, int64_t> words;
   const std::string text = story + story + " aaaa aaa aaaaa bananas banana";
   for (const std::string& piece : pieces(text)) {
@@ -189,12 +189,12 @@ TEST(TokenizerFile, BytesPerIdCountText) {
   const auto bpe = trained(300);
   const auto bytes = bytes_per_id(*bpe);
   size_t total = 0;
-  for (int32_t id : bpe->encode(story)) total += static_cast<size_t>(bytes[static_cast<size_t>(id)]);
+  for (int32_t id : bpe->encode(story)) total += static_cast<size_t>(bytes[id]);
   EXPECT_EQ(total, story.size());
-  EXPECT_EQ(bytes[static_cast<size_t>(bpe->end_of_document())], 0);
+  EXPECT_EQ(bytes[bpe->end_of_document()], 0);
 }
 
-// The message of loading a tokenizer file after `damage` of its JSON.
+// Returns the message of loading a tokenizer file after `damage` changed its JSON.
 template <class F>
 std::string damaged(F&& damage) {
   const ScratchFolder folder;

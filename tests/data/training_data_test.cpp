@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 #include "tests/data/corpus.h"
 
 namespace hexad::data {
@@ -30,14 +30,14 @@ TEST(TrainingData, OpensAFolder) {
   EXPECT_EQ(data.train->context(), 32);
   EXPECT_EQ(data.train->batch(0, 4).ids.size(), 128u);
   EXPECT_EQ(data.fingerprints.size(), 1u);
-  // Everything held out is predicted but the documents' first tokens.
+  // All held-out tokens are predicted but the first tokens of documents.
   const TokenDataset heldout(p.folder / "out/heldout.hxd");
   const Batch all = data.heldout->batch(0, data.heldout->size());
   EXPECT_EQ(all.target_count(), heldout.tokens() - heldout.documents());
   int64_t first_bytes = 0;
   for (int64_t d = 0; d < heldout.documents(); ++d) {
     std::vector<int32_t> id(1);
-    heldout.read_ids(heldout.offsets()[static_cast<size_t>(d)], id);
+    heldout.read_ids(heldout.offsets()[d], id);
     first_bytes += static_cast<int64_t>(data.tokenizer->bytes_of(id[0]).size());
   }
   EXPECT_EQ(all.target_bytes(bytes_per_id(*data.tokenizer)), heldout.text_bytes() - first_bytes);
@@ -100,7 +100,7 @@ TEST(TrainingData, AForeignTokenizerIsNamed) {
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: was made with tokenizer ");
 }
 
-// No later step on the way to a device checks ids again.
+// No later step checks ids again before they reach a device.
 TEST(TrainingData, ADatasetWithMoreIdsThanItsTokenizerIsNamed) {
   const Prepared p;
   const auto tokenizer = load_tokenizer(p.folder / "out/tokenizer.json");

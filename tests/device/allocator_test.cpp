@@ -17,7 +17,7 @@ TEST(CachingAllocator, AlignsBlocksToCacheLines) {
   for (int64_t bytes : {1, 63, 64, 100, 513, 5000, 1 << 20}) {
     void* block = a.allocate(bytes, Category::temporary);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u) << bytes;
-    std::memset(block, 1, static_cast<size_t>(bytes));
+    std::memset(block, 1, bytes);
     a.deallocate(block, bytes, Category::temporary);
   }
 }
@@ -94,12 +94,12 @@ TEST(CachingAllocator, PoisonsFreshAndReusedBlocksWithNaN) {
 TEST(CachingAllocator, ReleasesCachedBlocksBeforeExceedingTheLimit) {
   CachingAllocator a(4096);
   a.deallocate(a.allocate(4096, Category::temporary), 4096, Category::temporary);
-  void* block = a.allocate(2048, Category::temporary);  // another class: fits only after the cached one is returned
+  void* block = a.allocate(2048, Category::temporary);  // another size class: fits only after the cached block is freed
   EXPECT_NE(block, nullptr);
   a.deallocate(block, 2048, Category::temporary);
 }
 
-// Fault 20.
+// Covers fault 20.
 TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
   CachingAllocator a(1 << 20);
   std::vector<void*> weights, kept;

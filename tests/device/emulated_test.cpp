@@ -1,4 +1,5 @@
-// The emulated device punishes what a card would: early reads, memory freed too soon, the host's fingers.
+// The emulated device detects the errors that a card would punish: early reads, memory freed too soon, host access to
+// device memory.
 #include "framework/device/emulated/emulated_queue.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ namespace {
 
 using namespace device;
 
-// Work that does not end before it is let go.
+// Work that does not end before the gate opens.
 struct Gate {
   std::atomic<bool> open = false;
   void wait() { open.wait(false); }
@@ -57,7 +58,7 @@ TEST_F(EmulatedDevice, LanesDoNotWaitForEachOtherUnlessTheyAreTold) {
   Gate gate;
   lane(Lane::compute).launch({}, [&] { gate.wait(); });
   const Event computed = device.compute().record();
-  device.stream(Lane::inter).synchronize();  // passes a lane that is busy
+  device.stream(Lane::inter).synchronize();  // is not delayed by a busy lane
   EXPECT_FALSE(computed.done());
   bool before = false;
   device.stream(Lane::copy).wait(computed);
@@ -85,7 +86,7 @@ TEST_F(EmulatedDeviceDeathTest, KillsAHostThatReadsItsMemory) {
   free(block);
 }
 
-// A lane that the heap was not told of reads NaN, though another user of the block comes only later.
+// The allocator was not told of a lane's use. That lane reads NaN, even if the block's next user comes later.
 TEST_F(EmulatedDevice, MemoryThatWasFreedTooSoonReadsAsNotANumber) {
   float* block = allocate();
   device.fill(device.compute(), block, 0, bytes);
@@ -110,7 +111,7 @@ TEST_F(EmulatedDevice, FreedMemoryServesTheNextUserOnceTheLastOneIsThrough) {
   lane(Lane::compute).launch(blocks, [&, p = there(first)] { gate.wait(), seen = *p; });
   free(first);
   float* second = allocate();
-  ASSERT_EQ(second, first);  // in the order of issue, not of running
+  ASSERT_EQ(second, first);  // in the order of issue, not of execution
   device.fill(device.stream(Lane::copy), second, 0x3f, bytes);
   const Event filled = device.stream(Lane::copy).record();
   EXPECT_FALSE(filled.done());

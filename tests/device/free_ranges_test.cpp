@@ -1,4 +1,4 @@
-// Freed ranges are found again, whatever their size.
+// Search for freed ranges of any size.
 #include "framework/device/free_ranges.h"
 
 #include <gtest/gtest.h>

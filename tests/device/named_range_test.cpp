@@ -1,5 +1,5 @@
-// Ranges that a profiler is told, seen by a double of one: NVTX hands it the calls when the first is made.
-#define NVTX_STATIC_INJECTION_IMPL  // which is defined here
+// Ranges passed to a profiler, observed by a double of a profiler. NVTX loads it at the first call.
+#define NVTX_STATIC_INJECTION_IMPL  // this file defines the injection
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>
 

@@ -1,4 +1,4 @@
-// The offload file holds what a step keeps, not what all steps kept.
+// The offload file is as large as the memory of one step, not that of all steps.
 #include "framework/device/offload_arena.h"
 
 #include <gtest/gtest.h>
@@ -66,13 +66,13 @@ TEST(OffloadArena, AForeignBlockIsRefused) {
 
 constexpr int layers = 6, experts = 64, held = 8, tokens = 512, top_k = 2, row_bytes = 512, tensors = 3;
 
-// Rows that the experts of this rank get when tokens choose by Zipf's law. Which experts are popular differs by layer,
-// and drifts with training.
+// Rows of this rank's experts if tokens choose by Zipf's law. The popular experts differ by layer and change during
+// training.
 class ZipfRows {
  public:
   ZipfRows() {
     double sum = 0;
-    for (int e = 0; e < experts; ++e) reached_[static_cast<size_t>(e)] = sum += 1.0 / (e + 1);
+    for (int e = 0; e < experts; ++e) reached_[e] = sum += 1.0 / (e + 1);
   }
   int64_t rows(int step, int layer) {
     int64_t count = 0;
@@ -90,7 +90,7 @@ class ZipfRows {
   std::array<double, experts> reached_{};
 };
 
-// Like memory_reuse: s1: each layer's rows, gate and up leave in forward and come back in backward.
+// Like memory_reuse s1: each layer's rows, gate and up are offloaded in forward and restored in backward.
 TEST(OffloadArena, StopsGrowingThoughEveryStepHasOtherSizes) {
   constexpr int steps = 2000;
   OffloadArena arena(testing::TempDir());
@@ -113,7 +113,7 @@ TEST(OffloadArena, StopsGrowingThoughEveryStepHasOtherSizes) {
   EXPECT_LE(file.back(), file[steps / 2] + rounding) << "grew in the second thousand steps";
 }
 
-// Blocks that outlive a step, as a pipeline's micro-batches in flight do, split what is free.
+// Some blocks outlive a step, like those of a pipeline's micro-batches in flight. They split the free memory.
 TEST(OffloadArena, StaysNearItsPeakWhenBlocksAreFreedInAnyOrder) {
   OffloadArena arena(testing::TempDir());
   const base::Philox random(3, base::Purpose::route);

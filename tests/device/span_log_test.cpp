@@ -1,5 +1,6 @@
-// Timeline of a rank's thread: spans, and the memory in use meanwhile.
+// Timeline of a rank's thread: spans, and the memory in use.
 #include "framework/device/span_log.h"
+#include "framework/base/ordinal.h"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +39,7 @@ TEST(SpanLog, SpansLieInsideOthersAndEndInAnyOrder) {
   log.start();
   auto outer = std::make_unique<Span>(log, "outer");
   auto inner = std::make_unique<Span>(log, "inner");
-  outer.reset();  // as where two micro-batches take turns
+  outer.reset();  // like two micro-batches that take turns
   const Span open(log, "open");
   inner.reset();
   const auto spans = log.stop().host;
@@ -74,7 +75,7 @@ TEST(SpanLog, MemoryIsNotedByCategory) {
   const auto samples = log.stop().memory;
   context.allocator()->deallocate(block, 1000, Category::activation);
   ASSERT_GE(samples.size(), 2u);
-  const auto at = [](const SpanLog::Sample& s) { return s.used[static_cast<size_t>(Category::activation)]; };
+  const auto at = [](const SpanLog::Sample& s) { return s.used[base::ordinal(Category::activation)]; };
   EXPECT_EQ(at(samples.front()), 0);
   EXPECT_GE(at(samples.back()), 1000);
   for (size_t i = 1; i < samples.size(); ++i) EXPECT_LE(samples[i - 1].time, samples[i].time);

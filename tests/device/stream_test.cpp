@@ -1,4 +1,4 @@
-// Events and streams. Nothing here depends on time: threads wait for each other.
+// Events and streams. No test depends on time, because threads wait for each other.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -138,8 +138,8 @@ TEST(WorkerStream, RunsInOrderOnOneOtherThread) {
     });
   s->synchronize();
   for (int i = 0; i < 100; ++i) {
-    EXPECT_EQ(order[static_cast<size_t>(i)], i);
-    EXPECT_EQ(threads[static_cast<size_t>(i)], threads[0]);
+    EXPECT_EQ(order[i], i);
+    EXPECT_EQ(threads[i], threads[0]);
   }
   EXPECT_NE(threads[0], std::this_thread::get_id());
 }
@@ -161,7 +161,7 @@ TEST(WorkerStream, AnEventIsDoneBeforeLaterWork) {
   s->run([] {});
   const Event early = s->record();
   s->run([&] { gate.get_future().wait(); });
-  early.wait();  // would hang if it waited for the later work
+  early.wait();  // hangs if it waits for the later work
   gate.set_value();
   s->synchronize();
 }
@@ -219,7 +219,7 @@ TEST(WorkerStream, FreesTheClosureOfFinishedWork) {
   auto owner = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = owner;
   s->run([owner = std::move(owner)] {});
-  s->run([] {});  // its event comes after the first closure was destroyed
+  s->run([] {});  // its event comes after the destruction of the first closure
   s->synchronize();
   EXPECT_TRUE(watch.expired());
 }

@@ -1,4 +1,4 @@
-// Buckets, units and shares.
+// Division of parameters into buckets, units and shares.
 #include "parallel/dp/bucket_plan.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(BucketPlan, SharesOfAParameterTileItOverTheRanksOfItsGroup) {
   }
 }
 
-// Equal shares give norms and updates the same bits.
+// Equal shares give bitwise identical norms and updates.
 TEST(BucketPlan, OnlyOwnershipDependsOnTheZeroLevel) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context{tests::on_test_device()};
@@ -93,7 +93,7 @@ TEST(BucketPlan, AGroupOfOneHasNothingToShare) {
   });
 }
 
-// Experts that are one row wider on some ranks must not move the ends of dense buckets there.
+// On some ranks, experts are one row wider. This must not move the ends of dense buckets there.
 TEST(BucketPlan, RanksWithUnevenPiecesAgreeOnTheOthersBuckets) {
   std::mutex mutex;
   std::set<std::vector<int64_t>> dense;

@@ -1,5 +1,5 @@
-// Gradients are summed over the ranks that hold a copy, bucket by bucket, in one order everywhere; under ZeRO each rank
-// keeps its share of the sums.
+// Sums of gradients over the ranks that hold a copy, bucket by bucket, in the same order on all ranks. Under ZeRO, each
+// rank keeps its share of the sums.
 #include "parallel/dp/gradient_buckets.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using dp::Zero;
 constexpr Zero every_zero[] = {Zero::nothing, Zero::states, Zero::gradients, Zero::weights};
 constexpr int64_t sizes[] = {3, 1, 8, 5};
 
-// Parameters "p0" .. "p3", and "p4", whose experts are spread over ep.
+// Model of parameters "p0" .. "p3", and "p4", whose experts are split over ep.
 struct Model {
   Model(const comm::ProcessGroup& world, int ep, int64_t unit_bytes = 1 << 20, Zero zero = Zero::nothing,
         Dtype weights = Dtype::f64)
@@ -36,14 +36,14 @@ struct Model {
         {.name = cat("p", all.size()), .global_shape = shape, .placement = placement, .dtype = dtype, .init = {}}));
   }
   Stream& stream() { return context.compute(); }
-  // Whole numbers: their sums are exact.
+  // Contributes whole numbers, whose sums are exact.
   void contribute(size_t i, double value) {
     const Tensor& g = all[i]->gradient_to_add(stream());
     const Tensor more = Tensor::like(g);
     kernels::kernels(context).pointwise.fill(stream(), more, value);
     kernels::kernels(context).pointwise.add(stream(), g, g, more);
   }
-  // Contributes like a product, which writes its result to where the gradient is kept.
+  // Contributes like a product, which writes its result directly into the stored gradient.
   void contribute_product(size_t i, double value) {
     const auto [memory, write] = all[i]->next_product();
     const auto& k = kernels::kernels(context).pointwise;
@@ -61,7 +61,7 @@ struct Model {
 
   device::DeviceContext context{tests::on_test_device({.poison = true})};
   mesh::Mesh mesh;
-  Dtype dtype;  // of weights
+  Dtype dtype;  // dtype of the weights
   ParameterSet parameters{context};
   std::vector<Parameter*> all;
   std::optional<dp::BucketPlan> plan;
@@ -81,7 +81,7 @@ TEST(GradientBuckets, SumDenseGradientsOverAllRanksAndExpertsOverTheirReplicas) 
           }
           m.buckets->finish(m.stream());
           for (size_t i = 0; i < 4; ++i) m.expect(i, 60 + 4 * static_cast<double>(i));
-          // Ranks 0, 2 and 1, 3 hold the same experts.
+          // Ranks 0 and 2 hold the same experts, and so do ranks 1 and 3.
           m.expect(4, (world.rank() % 2 == 0 ? 20 : 40) + 8);
         }
       });
@@ -105,7 +105,7 @@ TEST(GradientBuckets, AddUpTheMicroBatchesOfAStep) {
     });
 }
 
-// The sums are of whole numbers that bf16 has, so that they are exact.
+// The sums are whole numbers that bf16 represents exactly.
 TEST(GradientBuckets, RoundedSumsContainEveryMicroBatchOfAStep) {
   using Contribute = void (Model::*)(size_t, double);
   for (const Contribute contribute : {&Model::contribute_product, &Model::contribute})
@@ -130,8 +130,8 @@ TEST(GradientBuckets, RoundedSumsContainEveryMicroBatchOfAStep) {
         });
 }
 
-// Several contributions of a micro-batch are summed in f32: 256 and thrice 0.5 are 257.5, which bf16 rounds to 258;
-// each 0.5 alone would be lost.
+// Several contributions of a micro-batch are summed in f32. 256 + 3 * 0.5 is 257.5, which bf16 rounds to 258. If each
+// 0.5 were rounded separately, all of them would be lost.
 TEST(GradientBuckets, AMicroBatchIsRoundedOnce) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Model m(world, 1, 1, Zero::nothing, Dtype::bf16);
@@ -144,7 +144,7 @@ TEST(GradientBuckets, AMicroBatchIsRoundedOnce) {
   });
 }
 
-// Interleaved stages: one chunk has all of its micro-batches before the other begins.
+// With interleaved stages, one chunk finishes all of its micro-batches before the other begins.
 TEST(GradientBuckets, ContributionsMayRunAheadOfOtherBuckets) {
   for (const Zero zero : every_zero)
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -164,7 +164,7 @@ TEST(GradientBuckets, ContributionsMayRunAheadOfOtherBuckets) {
 TEST(GradientBuckets, TheUnitSizeDeterminesTheirNumber) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
     EXPECT_EQ(Model(world, 1, 1).buckets->count(), 5u);
-    // From the last: 12 + 5 elements are 136 bytes; 8 + 1 + 3 are left.
+    // Counted from the last parameter: 12 + 5 elements take 136 bytes; 8 + 1 + 3 elements remain.
     EXPECT_EQ(Model(world, 1, 100).buckets->count(), 2u);
     EXPECT_EQ(Model(world, 1, 1 << 20).buckets->count(), 1u);
   });
@@ -173,7 +173,7 @@ TEST(GradientBuckets, TheUnitSizeDeterminesTheirNumber) {
   });
 }
 
-// Ranks finish their parameters in different orders; the collectives still match.
+// Ranks finish their parameters in different orders, but the collectives still match.
 TEST(GradientBuckets, RanksMayBecomeReadyInAnyOrder) {
   for (const Zero zero : every_zero)
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {

@@ -1,4 +1,4 @@
-// The weights of replicas, whole or gathered when they are used.
+// Weights of replicas, held whole or gathered for each use.
 #include "parallel/dp/weight_buckets.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr Zero sharded[] = {Zero::states, Zero::gradients, Zero::weights};
 constexpr uint64_t seed = 11;
 constexpr int64_t layer_elements = 64, layers = 6;
 
-// Six layers, each a unit of its own; the first parameter made is in the last unit.
+// Model of six layers, each of which is one unit. The parameter made first is in the last unit.
 struct Model {
   Model(const comm::ProcessGroup& world, Zero zero, Dtype dtype = Dtype::f32) : mesh(world, {.dp = world.size()}) {
     for (int64_t l = 0; l < layers; ++l)
@@ -32,8 +32,8 @@ struct Model {
     weights->initialize(seed);
   }
   Stream& stream() { return context.compute(); }
-  Tensor use(int64_t layer) { return all[static_cast<size_t>(layer)]->use(stream()); }
-  HeldWeight hold(int64_t layer) { return all[static_cast<size_t>(layer)]->hold(stream()); }
+  Tensor use(int64_t layer) { return all[layer]->use(stream()); }
+  HeldWeight hold(int64_t layer) { return all[layer]->hold(stream()); }
   void forward_and_backward() {
     for (int64_t l = 0; l < layers; ++l) use(l);
     for (int64_t l = layers; l-- > 0;) use(l);
@@ -41,7 +41,7 @@ struct Model {
   int64_t used(Category c) const { return context.allocator()->stats().used_in(c); }
   bool in_memory(int64_t layer) const {
     try {
-      return all[static_cast<size_t>(layer)]->local().defined();
+      return all[layer]->local().defined();
     } catch (const std::logic_error&) {
       return false;
     }
@@ -84,7 +84,7 @@ TEST(WeightBuckets, AnUpdateOfOwnedWeightsReachesEveryRank) {
       });
       for (int64_t l = 0; l < layers; ++l) {
         const std::vector<double> values = values_of(m.use(l));
-        // 64 elements in pieces of 32 (two cache lines each); the third rank has padding alone.
+        // 64 elements are cut into pieces of 32 (two cache lines each). The third rank has only padding.
         for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], i < 32 ? 1 : 2) << i;
       }
     });
@@ -126,7 +126,8 @@ TEST(WeightBuckets, TheNextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFre
   });
 }
 
-// Weights can then go before gradients: all operations of one communicator keep the order of their calls.
+// Otherwise weights could not be sent before gradients: all operations of one communicator keep the order of their
+// calls.
 TEST(WeightBuckets, UnderZero3WeightsAreNotOrderedAgainstGradientsOfTheSameRanks) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
@@ -141,7 +142,7 @@ TEST(WeightBuckets, UnderZero3WeightsAreNotOrderedAgainstGradientsOfTheSameRanks
   });
 }
 
-// A pass in another order is right, too; only what was gathered ahead was in vain.
+// A pass in another order is correct, too. Only the weights gathered ahead are wasted.
 TEST(WeightBuckets, AnUnexpectedOrderIsOnlySlower) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
@@ -183,7 +184,7 @@ TEST(WeightBuckets, HeldWeightsStayWhileOthersAreUsedAndAreFreedAtTheNextUseAfte
   });
 }
 
-// Each rank alone decides which held weights it reads, how often and in which order.
+// Each rank decides independently which held weights it reads, how often and in which order.
 TEST(WeightBuckets, RanksMayReadHeldWeightsDifferently) {
   comm::with_ranks(2,
                    [&](const comm::ProcessGroup& world) {
@@ -206,12 +207,12 @@ TEST(WeightBuckets, AnUpdateOfHeldWeightsIsRefused) {
       m.weights->update(m.stream(), [] {});
       ADD_FAILURE() << "not refused";
     } catch (const std::logic_error& e) {
-      EXPECT_STREQ(e.what(), "[buckets] layer2 or what lies beside it is held while weights are updated");
+      EXPECT_STREQ(e.what(), "[buckets] layer2 or another parameter of its bucket is held while weights are updated");
     }
   });
 }
 
-// An op holds what it was given until it is done.
+// An op holds its tensors until it ends.
 TEST(WeightBuckets, ATensorInUseOutlivesItsUnit) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);

@@ -1,4 +1,4 @@
-// The plan that a rank with all experts makes where the ids are is the one that the host would make.
+// A rank with all experts makes the plan on the device of the ids. The plan must equal that of the host.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/self_group.h"
@@ -26,7 +26,7 @@ void expect_equal(const Plans& plans, int64_t slots) {
   EXPECT_EQ(plans.local.indices.chunks.at(0).offsets.to_vector<int64_t>(), known.offsets);
   EXPECT_EQ(plans.local.indices.rows.to_vector<int64_t>(), plans.known.indices.rows.to_vector<int64_t>());
   Rows tokens = plans.known.indices.wire_tokens.to_vector<int64_t>();
-  tokens.resize(static_cast<size_t>(slots), -1);  // room for the dropped ones
+  tokens.resize(slots, -1);  // room for the dropped slots
   EXPECT_EQ(plans.local.indices.wire_tokens.to_vector<int64_t>(), tokens);
   EXPECT_EQ(plans.local.counts.slots_per_row, plans.known.counts.slots_per_row);
   EXPECT_EQ(local.rows_computed(), slots);

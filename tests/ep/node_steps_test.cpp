@@ -1,4 +1,4 @@
-// An all-to-all in two steps brings the rows that one step brings, in the same order, with fewer messages.
+// An all-to-all in two steps delivers the same rows in the same order as one step, with fewer messages.
 #include "parallel/ep/node_steps.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {
   return Tensor::from<int32_t>(ids, {tokens, top_k}, lab.context);
 }
 
-// Slot rows that name their rank and number, as they are sent.
+// Returns slot rows that contain their rank and number, as they are sent.
 Tensor naming_rows(Lab& lab, const RoutingPlan& plan, int rank) {
   std::vector<double> names;
   for (int64_t r = 0; r < plan.counts.slots(); ++r)
@@ -133,7 +133,7 @@ TEST_P(InTwoSteps, TheSameRowsArriveAndReturnInTheSameOrder) {
   });
 }
 
-// <there(x), y> = <x, back(y)>, of integers.
+// Checks <there(x), y> = <x, back(y)> with integers.
 TEST_P(InTwoSteps, TheWayBackIsTheAdjoint) {
   on_ranks([](const comm::ProcessGroup& world) {
     Lab lab;
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(, InTwoSteps, testing::ValuesIn(topologies), [](const a
 TEST(NodeSteps, SendOneMessageToEachOtherNode) {
   const std::vector<int> node_of_rank{0, 0, 0, 1, 1, 1};
   const comm::NodeGrid grid(node_of_rank);
-  // From rank s to rank d 10 s + d rows.
+  // Rank s sends 10 s + d rows to rank d.
   const ep::NodeSteps steps = ep::node_steps(grid, 1, [](int s, int d) { return 10 * s + d; });
   EXPECT_EQ(steps.inside.send, (std::vector<int64_t>{10 + 13, 11 + 14, 12 + 15}));
   EXPECT_EQ(steps.inside.receive, (std::vector<int64_t>{1 + 4, 11 + 14, 21 + 24}));

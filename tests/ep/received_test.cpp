@@ -1,4 +1,4 @@
-// Numbers that come changed from another rank end with an error that names it, not with a crash.
+// If a rank receives wrong numbers, an error names their sender. The rank does not crash.
 #include "parallel/ep/received.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using comm::ProcessGroup;
 using ep::RowOf;
 using Kind = Operation::Kind;
 
-// Returns what rank 0 is told when element `at` of what it receives in operations of this kind and type is `value`.
+// Returns rank 0's error if element `at` of its received data is `value`, in operations of this kind and type.
 std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
   const Wrong change = [=](const ProcessGroup& right, const Operation& op, comm::Stream& stream) {
     std::optional<comm::Event> done;
@@ -40,7 +40,7 @@ std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of
       Lab lab;
       const comm::SelfGroup self;
       const auto wrong = wrong_group(world, change);
-      // Rank 0 has experts 0 and 1. Every rank's tokens choose 0 and 1, 2 and 3, 0 and 2.
+      // Rank 0 has experts 0 and 1. The tokens of every rank choose 0 and 1, 2 and 3, 0 and 2.
       const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3, 0, 2}, {3, 2}, lab.context);
       ep::make_routing_plan(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of}, lab.stream());
     });
@@ -52,31 +52,29 @@ TEST(Received, CountsAreCheckedBeforeTheyAreUsed) {
     return told(Kind::all_gather, Dtype::i64, at, value, RowOf::slot);
   };
   // Rank 1's message begins at 5: counts 2 1 2 1, of 6 slots.
-  EXPECT_EQ(
-      count(5, -7),
-      "routing: rank 1 of group world sent the count -7 of slots for expert 0 in chunk 0; expected 0 .. 6, what is "
-      "left of its 6");
+  EXPECT_EQ(count(5, -7),
+            "routing: rank 1 of group world sent the count -7 of slots for expert 0 in chunk 0; expected 0 .. 6, the "
+            "rest of its 6");
   EXPECT_EQ(
       count(6, int64_t{1} << 62),
       "routing: rank 1 of group world sent the count 4611686018427387904 of slots for expert 1 in chunk 0; expected "
-      "0 .. 4, what is left of its 6");
+      "0 .. 4, the rest of its 6");
   EXPECT_EQ(count(5, 1),
             "routing: rank 1 of group world sent counts of slots by expert that add up to 5; expected its 6");
 }
 
 TEST(Received, TokenRowCountsMustFitTheirSlots) {
   // Rank 1's message begins at 7: counts 2 1 2 1, rows 2 2, of 6 slots.
-  EXPECT_EQ(
-      told(Kind::all_gather, Dtype::i64, 11, 4, RowOf::token),
-      "routing: rank 1 of group world sent the count 4 of rows for rank 0 in chunk 0; expected 2 .. 3, as they stand "
-      "for 3 slots");
+  EXPECT_EQ(told(Kind::all_gather, Dtype::i64, 11, 4, RowOf::token),
+            "routing: rank 1 of group world sent the count 4 of rows for rank 0 in chunk 0; expected 2 .. 3 for its 3 "
+            "slots");
 }
 
 TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
   const auto expert = [](int64_t at, int64_t value) {
     return told(Kind::all_to_all, Dtype::i32, at, value, RowOf::token);
   };
-  // Two rows a rank, of two experts or one: 0 1, 0 -1.
+  // Each rank sends two rows, one with two experts and one with a single expert: 0 1, 0 -1.
   EXPECT_EQ(
       expert(5, 1 << 30),
       "routing: rank 1 of group world sent local expert 1073741824 for row 0; expected 0 .. 1, or -1 for no more");
@@ -84,10 +82,9 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
             "routing: rank 1 of group world sent local expert -9 for row 0; expected 0 .. 1, or -1 for no more");
   EXPECT_EQ(expert(6, -1), "routing: rank 1 of group world sent no expert for row 1; expected at least one");
   EXPECT_EQ(expert(7, 0),
-            "routing: rank 1 of group world sent local expert 0 for row 1, and with it for more rows than the 2 it had "
-            "counted");
+            "routing: rank 1 of group world sent local expert 0 for row 1: more rows than the 2 in its counts");
   EXPECT_EQ(expert(5, -1),
-            "routing: rank 1 of group world sent local expert 1 for 0 rows; expected the 1 it had counted");
+            "routing: rank 1 of group world sent local expert 1 for 0 rows; expected the 1 in its counts");
 }
 
 TEST(Received, GatheredExpertsMustExist) {

@@ -1,9 +1,10 @@
-// Plan of the rows that each rank sends to each other one; the rows get there and back.
+// Plan of the rows that each rank sends to every other rank, and delivery of the rows in both directions.
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <set>
 
+#include "framework/base/ordinal.h"
 #include "framework/base/philox.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
@@ -34,7 +35,7 @@ Tensor ids_of(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k) {
   return Tensor::from<int32_t>(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k}, lab.context);
 }
 
-// `tokens` random choices of distinct experts, one in five dropped; other ones on every rank.
+// Returns the random choices of `tokens` tokens: distinct experts, one slot in five dropped, different on every rank.
 Tensor random_ids(Lab& lab, int rank, int64_t tokens, int64_t top_k, int64_t experts) {
   const Philox random(1, Purpose::route, cat("rank ", rank));
   std::vector<int32_t> ids;
@@ -99,18 +100,16 @@ TEST(RoutingPlan, SplitsOfAllRanksFitTogether) {
     Lab lab;
     const RoutingPlan plan = plan_over(world, random_ids(lab, world.rank(), 9, 2, 8), 8);
     const auto sent = world.all_gather_values(plan.counts.chunks[0].splits.send, lab.context);
-    for (int r = 0; r < 4; ++r)
-      EXPECT_EQ(plan.counts.chunks[0].splits.receive[static_cast<size_t>(r)],
-                sent[static_cast<size_t>(4 * r + world.rank())]);
+    for (int r = 0; r < 4; ++r) EXPECT_EQ(plan.counts.chunks[0].splits.receive[r], sent[4 * r + world.rank()]);
     EXPECT_EQ(plan.counts.rows_received(), plan.counts.rows_computed());
   });
 }
 
-// Rows [S, 3] that name their expert, source rank and slot.
+// Returns rows [S, 3] that contain their expert, source rank and slot.
 Tensor naming_rows(Lab& lab, const RoutingPlan& plan, const Tensor& ids, int rank) {
   const std::vector<int64_t> rows = plan.indices.rows.to_vector<int64_t>();
   const std::vector<int32_t> experts = ids.to_vector<int32_t>();
-  std::vector<double> names(static_cast<size_t>(3 * plan.counts.slots()));
+  std::vector<double> names(3 * plan.counts.slots());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] < 0) continue;
     double* r = names.data() + 3 * rows[i];
@@ -119,7 +118,7 @@ Tensor naming_rows(Lab& lab, const RoutingPlan& plan, const Tensor& ids, int ran
   return lab.values(names, {plan.counts.slots(), 3});
 }
 
-// By expert, in each by source rank and slot.
+// Expects rows grouped by expert, and within each expert sorted by source rank and slot.
 void expect_grouped(const Tensor& grouped, const std::vector<int64_t>& offsets, int64_t first_expert) {
   const std::vector<double> rows = grouped.to_vector<double>();
   for (size_t e = 0; e + 1 < offsets.size(); ++e)
@@ -152,7 +151,7 @@ struct Way {
 
 std::string name_of(const Way& w) {
   constexpr std::string_view names[] = {"Tokens", "Peers", "Phases", "Experts"};
-  return cat(names[static_cast<size_t>(w.by)], w.chunks, w.merged ? "Merged" : "");
+  return cat(names[base::ordinal(w.by)], w.chunks, w.merged ? "Merged" : "");
 }
 
 class Exchange : public testing::TestWithParam<Way> {};
@@ -162,10 +161,10 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
   for (int ranks : {1, 2, 4})
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
       Lab lab;
-      const int64_t count = world.rank() == 1 ? 0 : tokens;  // F25: one rank has no token and joins
+      const int64_t count = world.rank() == 1 ? 0 : tokens;  // F25: one rank has no token, but takes part
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
-      // No more chunks than there is to be cut.
+      // At most as many chunks as there are parts to divide.
       const int most = way.by == Chunking::By::tokens    ? way.chunks
                        : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
                                                          : ranks;
@@ -200,12 +199,12 @@ TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
   Lab lab;
   const ep::SlotOrder order =
       ep::order_slots(ids_of(lab, {1, 0, 1, 0, 1}, 1), {2, 1, {Chunking::By::tokens, 2}}, 0, lab.stream());
-  EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 2, 1, 1}));  // tokens 0 1 2 and 3 4
+  EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 2, 1, 1}));  // tokens 0 1 2, then 3 4
   EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 2, 3, 4}));
 }
 
-// Two ranks of two experts each.
+// There are two ranks with two experts each.
 TEST(SlotOrder, SendsATokenRowToEachRankWithAnyOfItsExperts) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 3, 2, -1, 3, -1, -1, -1}, 3);
@@ -226,8 +225,9 @@ TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
 }
 
-// Eight ranks on two nodes, one expert each: cut by peers, rank 0 has all of its rows for the other node in the second
-// chunk and rank 3 nearly all of them in the first, so that each waits for the other twice.
+// Eight ranks on two nodes have one expert each. If rows were chunked by peers, rank 0 would have all of its rows for
+// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. So each rank would wait
+// for the other one twice.
 TEST(SlotOrder, PhasesHaveAsMuchForTheOtherNodeOnEveryRank) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
@@ -266,7 +266,7 @@ TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
 TEST(SlotOrder, NamesTheRankThatSentAnUnknownExpert) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
-    const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // rank 1's second one
+    const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // the last id is rank 1's second one
     for (RowOf row_of : {RowOf::slot, RowOf::token}) {
       const auto order = [&] { ep::order_slots(ids, {4, 2, {}, row_of, &world}, 0, lab.stream()); };
       EXPECT_EQ(message_of(ExitCode::communication, order),
@@ -289,7 +289,7 @@ TEST(SlotOrder, RefusesMoreChunksThanThereIsToCut) {
   EXPECT_THROW(ep::order_slots(ids, {4, 2, {Chunking::By::tokens, 0}}, 0, lab.stream()), std::logic_error);
 }
 
-// Parm's EP&ESP-AlltoAll: every etp rank of an expert is sent the row, and the grouped rows are those of a gathering.
+// Parm's EP&ESP-AlltoAll sends the row to every etp rank of an expert. The grouped rows equal those of a gathering.
 TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
@@ -317,12 +317,12 @@ TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
   });
 }
 
-// EPS-MoE: what is computed is the same whether a slot or a token travels as a row.
+// EPS-MoE: results are the same whether rows represent slots or tokens.
 TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
     const Tensor ids = random_ids(lab, world.rank(), world.rank() == 1 ? 0 : 9, 3, 8);
-    // Rows that name their source rank and token.
+    // Rows contain their source rank and token.
     const auto grouped = [&](RowOf row_of, Chunking chunking, std::vector<int64_t>& offsets) {
       const RoutingPlan plan = plan_over(world, ids, 8, {.chunking = chunking, .row_of = row_of});
       std::vector<Tensor> all;
@@ -342,7 +342,7 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
         }
         EXPECT_FALSE(indices.place.defined());
         EXPECT_TRUE(chunk.placed);
-        EXPECT_EQ(chunk.own_rows, chunk.rows_computed());
+        EXPECT_EQ(chunk.rows_in_chunk, chunk.rows_computed());
         EXPECT_EQ(indices.reduced.dim(0), chunk.rows_received());
         all.push_back(Tensor::empty({chunk.rows_computed(), 2}, Dtype::f64, lab.context));
         kernels::kernels(rows.device()).permute.gather(lab.stream(), all.back(), there.data, indices.source, {});

@@ -16,13 +16,14 @@ constexpr int64_t experts = 7;
 constexpr std::array layouts{Layout::contiguous, Layout::aligned_rows};
 constexpr std::array both{Write::replace, Write::add};
 
-// Experts with no row, one row and many; the first and the last two rows belong to no expert.
+// Returns offsets of experts with no row, one row and many rows. The first row and the last two rows belong to no
+// expert.
 const std::vector<int64_t>& offsets() {
   static const std::vector<int64_t> all{1, 1, 2, 140, 140, 268, 301, 389};
   return all;
 }
 
-// Returns the result of a product: new or added to, of the model's dtype or acc.
+// Returns the result tensor of a product: new or to be added to, in the model's dtype or acc.
 Tensor result(Trial& r, Shape shape, Dtype type, int64_t terms, Write write, Layout layout = Layout::contiguous) {
   return write == Write::add ? r.update(shape, type, terms) : r.output(shape, type, terms, layout);
 }
@@ -41,7 +42,7 @@ void dense(K k, Trial& r) {
     }
 }
 
-// The router's weight is acc beside a bf16 x.
+// Multiplies a bf16 x by the router's weight, which is acc.
 void router_product(K k, Trial& r) {
   const Tensor w = r.normal({experts, hidden}, r.acc()), x = r.normal({tokens, hidden});
   k.matmul.forward(r.stream, r.output({tokens, experts}, r.acc(), hidden), x, w, Write::replace);
@@ -50,7 +51,8 @@ void router_product(K k, Trial& r) {
   k.matmul.weight_gradient(r.stream, r.output({experts, hidden}, r.acc(), tokens), dy, x, Write::replace);
 }
 
-// Large enough for products of bf16 parts; as many tokens as a micro-batch has for the longest sum.
+// Multiplies matrices large enough for products of bf16 parts. The longest sum has as many terms as a micro-batch has
+// tokens.
 void large_router_product(K k, Trial& r) {
   constexpr int64_t width = 2048, choices = 32, rows = 520, many_rows = 16384, narrow = 128;
   const Tensor w = r.normal({choices, width}, r.acc()), dy = r.normal({rows, choices}, r.acc());
@@ -85,17 +87,18 @@ struct Heads {
   int64_t queries, keys, size;
 };
 
-// Products of bf16 matrices want probabilities P and their gradients dS in bf16, too: every addend P dO, dS K, dS Q of
-// a gradient is rounded, by 2^-9.2 of it in the root mean square, and so may be each head's part of what several share.
-// Such errors are as independent as the addends, whose root sum of squares is the root mean square of the row: its
-// elements have P and dS in common. The deviation is thus 2^-8.7 of that, and the tolerance of 2^-6 is 6.5 deviations
-// for rows of any size. In units of the whole tensor it would be less than one for the first key of a causal sequence.
+// Returns the measure of errors. Products of bf16 matrices need probabilities P and their gradients dS in bf16, too. So
+// every addend P dO, dS K, dS Q of a gradient is rounded, by 2^-9.2 of itself in the root mean square. Each head's part
+// may be rounded again if several heads share the result. These errors are as independent as the addends. The root sum
+// of squares of the addends is the root mean square of the row, because its elements have P and dS in common. So the
+// deviation is 2^-8.7 of that value, and the tolerance of 2^-6 is 6.5 deviations for rows of any size. In units of the
+// whole tensor, the tolerance would be less than one deviation for the first key of a causal sequence.
 Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row : Yardstick::tensor; }
 
-// counted: the kernels are told how many there are.
+// With `counted`, the kernels are told the number of documents.
 enum class Documents { none, uncounted, counted };
 
-// Three documents in each of two sequences of 200 positions.
+// Runs attention on two sequences of 200 positions, with three documents each.
 void attention(K k, Trial& r, Heads h, bool causal, Documents documents, bool deterministic) {
   constexpr int64_t sequences = 2, positions = 200, rows = sequences * positions;
   constexpr std::array<int64_t, 4> borders{0, 1, 100, positions};
@@ -127,8 +130,8 @@ void attention(K k, Trial& r, Heads h, bool causal, Documents documents, bool de
   reference_table.attention.forward(r.host_stream, out, log_sum_exp, q, keys, v, first, last, shape);
   const int64_t terms = positions * h.queries / h.keys + h.size;
   const auto gradient = [&](const Shape& of) { return r.output(of, r.dtype, terms, beside, yardstick(r.dtype)); };
-  k.attention.backward(r.stream, gradient(query_shape), gradient(key_shape), gradient(key_shape), r.normal(query_shape),
-                       out, log_sum_exp, q, keys, v, first, last, shape);
+  const AttentionGradients gradients{gradient(query_shape), gradient(key_shape), gradient(key_shape)};
+  k.attention.backward(r.stream, gradients, r.normal(query_shape), {out, log_sum_exp, q, keys, v, first, last}, shape);
 }
 
 void rotary(K k, Trial& r) {
@@ -146,9 +149,9 @@ void swiglu(K k, Trial& r) {
   const Tensor gate = r.normal(shape, beside), up = r.normal(shape, beside), weights = r.normal({tokens}, r.acc());
   for (const Tensor& w : {Tensor(), weights}) {
     k.swiglu.forward(r.stream, r.output(shape), gate, up, w);
-    k.swiglu.backward(r.stream, r.output(shape, r.dtype, 2, beside), r.output(shape, r.dtype, 2, beside),
-                      r.output(shape), w.defined() ? r.output({tokens}, r.acc(), features) : Tensor(), r.normal(shape),
-                      gate, up, w);
+    const SwigluGradients gradients{r.output(shape, r.dtype, 2, beside), r.output(shape, r.dtype, 2, beside),
+                                    r.output(shape), w.defined() ? r.output({tokens}, r.acc(), features) : Tensor()};
+    k.swiglu.backward(r.stream, gradients, r.normal(shape), {gate, up, w});
   }
 }
 

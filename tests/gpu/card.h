@@ -5,7 +5,8 @@
 
 namespace hexad::tests {
 
-/// One for all tests, since libraries make handles and plans once a context. New memory is NaN.
+/// Returns the context of the GPU. All tests share it, because libraries make their handles and plans once per context.
+/// New memory is NaN.
 device::DeviceContext& card();
 
 }  // namespace hexad::tests

@@ -1,4 +1,4 @@
-// The CUDA backend below the kernels: memory, copies, events.
+// CUDA backend below the kernels: memory, copies, events.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ TEST(CudaDevice, EventsPassInOrder) {
 TEST(CudaDevice, ReusesMemoryAndReportsItsLimit) {
   DeviceContext small(ContextOptions{.kind = DeviceKind::cuda, .memory_limit = 64 << 20});
   for (int i = 0; i < 100; ++i) Tensor::empty({(40 << 20) + i}, Dtype::u8, small);
-  Tensor::empty({50 << 20}, Dtype::u8, small);  // fits once the cached block is given back
+  Tensor::empty({50 << 20}, Dtype::u8, small);  // fits only after the cached block is freed
   try {
     Tensor::empty({70 << 20}, Dtype::u8, small, Category::activation);
     FAIL();

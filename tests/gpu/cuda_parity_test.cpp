@@ -1,9 +1,7 @@
-// Every entry of the CUDA table against the naive one: over dtypes, odd sizes, and those that the fast paths want.
+// Every entry of the CUDA table compared with the naive one, over dtypes, odd sizes, and the sizes of the fast paths.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
-#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/launches.h"
 #include "tests/gpu/aligned_cases.h"
 #include "tests/gpu/card.h"
 
@@ -23,16 +21,15 @@ void expect_parity(const Case& c, Dtype dtype, const Size& size) {
   EXPECT_EQ(difference(expected, actual), "");
 }
 
-// The table whose attention gives the same bits every time, to every caller.
+// Returns the table whose attention gives bitwise identical results in every call.
 const KernelTable& repeatable_kernels() {
   static const KernelTable table = [] {
     KernelTable t = cuda_kernels();
-    t.attention.backward = [](Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-                              const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
-                              const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& asked) {
+    t.attention.backward = [](Stream& stream, const AttentionGradients& gradients, const Tensor& dout,
+                              const AttentionSaved& saved, const AttentionShape& asked) {
       AttentionShape shape = asked;
       shape.deterministic = true;
-      cuda_kernels().attention.backward(stream, dq, dk, dv, dout, out, log_sum_exp, q, k, v, first, last, shape);
+      cuda_kernels().attention.backward(stream, gradients, dout, saved, shape);
     };
     return t;
   }();
@@ -53,13 +50,9 @@ std::string name_of_case(const ::testing::TestParamInfo<std::tuple<Case, Dtype>>
 
 const auto dtypes = ::testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64);
 
-TEST(CudaTable, HasNoHoles) {
-  void (*entries[entry_count])();
-  std::memcpy(entries, &kernels::cuda::launches(), sizeof(KernelTable));
-  for (size_t i = 0; i < entry_count; ++i) EXPECT_NE(entries[i], nullptr) << "entry " << i << " in declaration order";
-}
+TEST(CudaTable, HasNoHoles) { EXPECT_EQ(holes_of(kernels::cuda::launches()), ""); }
 
-// The case files of tests/kernels.
+// Runs the case files of tests/kernels.
 class CudaParity : public ::testing::TestWithParam<std::tuple<Case, Dtype>> {};
 
 TEST_P(CudaParity, CudaEqualsReference) {

@@ -1,5 +1,5 @@
-// Plans of cuDNN's attention, made for an H100 that need not be there: which calls have one, and how much workspace
-// each wants. Compiling their kernels wants a driver, so there is a double of it.
+// Plans of cuDNN's attention for an H100, which need not exist: the calls that have a plan, and the workspace of each.
+// Compilation of their kernels needs a driver, so a double replaces the driver.
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 namespace hexad::kernels::cuda {
 namespace {
 
-/// Properties of an H100 with 80 GB of HBM3, as cuDNN writes them.
+/// Properties of an H100 with 80 GB of HBM3, in cuDNN's format.
 const DescribedCard h100{.properties = R"({
   "deviceName": "NVIDIA H100 80GB HBM3", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "pciDeviceId": 0,
   "multiProcessorCount": 132, "warpSize": 32, "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
@@ -22,7 +22,8 @@ const DescribedCard h100{.properties = R"({
 
 constexpr int64_t megabyte = 1 << 20;
 
-/// Four sequences of 4096; q, k and v as they come from products, or beside each other as columns of one.
+/// Returns a problem of four sequences of 4096. q, k and v are separate results of products or, if `fused`, columns of
+/// one result.
 AttentionProblem problem(int64_t heads, int64_t key_heads, int64_t size, bool fused = false) {
   const int64_t beside = (heads + 2 * key_heads) * size;
   const HeadStrides queries{heads * size, size}, keys{key_heads * size, size};
@@ -56,7 +57,7 @@ AttentionProblem documents(AttentionProblem p, int64_t count) {
 class CudnnPlans : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { ASSERT_NE(dlopen(HEXAD_DRIVER_DOUBLE, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror(); }
-  /// Expects that there is one, which wants at most `megabytes` of workspace.
+  /// Expects that a plan exists and needs at most `megabytes` of workspace.
   static void expect_plan(const AttentionProblem& p, int64_t megabytes) {
     const CudnnPlan plan(p, h100);
     EXPECT_EQ(plan.refused(), "");
@@ -104,7 +105,7 @@ TEST_F(CudnnPlans, ServeDocuments) {
         AttentionProblem p = documents(problem(16, key_heads, size, key_heads == 4), count);
         p.causal = causal;
         expect_plan(p, 1);
-        expect_plan(backward(p), 8 * size);  // of the tokens, not of as many whole sequences
+        expect_plan(backward(p), 8 * size);  // workspace of the tokens only, not of as many whole sequences
       }
 }
 
@@ -113,7 +114,7 @@ TEST_F(CudnnPlans, ServeManyDocuments) {
   expect_plan(backward(documents(problem(16, 4, 128), 1024)), 1024);
 }
 
-// Its workspace grows with the square of the positions.
+// The workspace grows with the square of the number of positions.
 TEST_F(CudnnPlans, ServeDeterministicBackwardWhileItsWorkspaceIsSmall) {
   expect_plan(backward(problem(16, 4, 128), true), 2200);
   expect_plan(backward(documents(problem(16, 4, 128), 4), true), 2400);

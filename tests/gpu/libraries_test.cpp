@@ -1,4 +1,5 @@
-// NVIDIA's libraries are loaded when they are needed: what is asked of them is there, and what is missing is named.
+// NVIDIA's libraries, which are loaded when needed: their functions exist, and an error names a missing library or
+// function.
 #include <cublasLt.h>
 #include <cudnn.h>
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ class LibrariesTest : public testing::Test {
     ::unsetenv("HEXAD_CUDA_LIBRARIES");
     std::filesystem::remove_all(folder);
   }
-  // Returns the error of loading `library`, sought in the folder alone, and then asking for `function`.
+  // Returns the error of loading `library`, only from the folder, and then looking up `function`.
   std::string message(const std::string& library, const char* function = "cudnnCreate") {
     ::setenv("HEXAD_CUDA_LIBRARIES", folder.c_str(), 1);
     try {
@@ -65,7 +66,7 @@ TEST_F(LibrariesTest, AMissingFunctionIsNamed) {
   EXPECT_EQ(message("libcudnn.so.9", "cos"), "none");
 }
 
-// Only calls that need no card.
+// Calls only functions that need no card.
 TEST_F(LibrariesTest, TheToolkitsAreCalled) {
   EXPECT_STREQ(cublasLtGetStatusString(CUBLAS_STATUS_NOT_SUPPORTED), "the requested functionality is not supported");
   EXPECT_EQ(cudnnGetVersion(), static_cast<size_t>(CUDNN_VERSION));

@@ -1,4 +1,5 @@
-// Tests of the CUDA backend. Where there is no GPU they are skipped: one line, and the status by which ctest knows.
+// Tests of the CUDA backend. Without a GPU they are skipped: the program prints one line and returns the status that
+// ctest treats as skipped.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -10,7 +11,7 @@
 namespace hexad::tests {
 namespace {
 
-std::unique_ptr<device::DeviceContext> the_card;  // main's
+std::unique_ptr<device::DeviceContext> the_card;  // owned by main()
 
 int run() {
   if (GTEST_FLAG_GET(list_tests)) return RUN_ALL_TESTS();

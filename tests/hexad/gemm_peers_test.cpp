@@ -1,10 +1,10 @@
-// The products that `hexad bench gemm` compares with Hexad's.
+// Products with which `hexad bench gemm` compares Hexad's.
 #include "tools/hexad/gemm_peers.h"
 
 #include <gtest/gtest.h>
 
 #include "framework/kernels/cpu/parallel.h"
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 #include "tools/hexad/eigen_product.h"
 #include "tools/hexad/onednn_product.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace tensor;
 
-/// x[rows, inputs] w[outputs, inputs]^T of small integers, whose sums are exact in every dtype of `multiply`.
+/// Checks x[rows, inputs] w[outputs, inputs]^T of small integers, whose sums are exact in every dtype of `multiply`.
 template <class T>
 void expect_product(const kernels::Multiply& multiply, int64_t rows, int64_t outputs, int64_t inputs,
                     device::DeviceContext& context) {
@@ -39,7 +39,7 @@ void expect_product(const kernels::Multiply& multiply, int64_t rows, int64_t out
     }
 }
 
-/// For f32 and `Other`.
+/// Runs the check for f32 and `Other`.
 template <class Other>
 void expect_products_for_any_number_of_threads(const kernels::Multiply& multiply) {
   device::DeviceContext context;

@@ -13,7 +13,7 @@ int count(const std::string& text, const std::string& what) {
   return n;
 }
 
-// From `begin` up to the first `end` after it.
+// Returns the text from `begin` up to the first `end` after it.
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
   const size_t from = text.find(begin);
   return from == std::string::npos ? "" : text.substr(from, text.find(end, from) - from);
@@ -54,7 +54,7 @@ TEST(MeshSvg, PutsNoTwoCellsOfAViewInOnePlace) {
 }
 
 TEST(MeshSvg, FramesEveryGroupOfTensorNeighbours) {
-  // 8 tp groups in the dense view; 16 etp groups of one rank in the experts'.
+  // There are 8 tp groups in the dense view, and 16 etp groups of one rank in the experts' view.
   EXPECT_EQ(count(mesh_svg(mesh::Layout(everything, 16)), "class=\"frame\""), 8 + 16);
 }
 
@@ -68,7 +68,7 @@ TEST(MeshSvg, DrawsASingleRank) {
 
 TEST(MeshSvg, LoadsNothing) {
   const std::string svg = mesh_svg(mesh::Layout(everything, 16));
-  EXPECT_EQ(count(svg, "http"), 1);  // the name of the format
+  EXPECT_EQ(count(svg, "http"), 1);  // the only URL is the name of the format
   EXPECT_EQ(count(svg, "url("), 0);
   EXPECT_EQ(count(svg, "prefers-color-scheme: dark"), 1);
 }

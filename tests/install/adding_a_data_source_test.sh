@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# adding_a_data_source_test.sh SOURCE BUILD: does what docs/adding-a-data-source.md says, with the files of that page.
+# adding_a_data_source_test.sh SOURCE BUILD: follows docs/adding-a-data-source.md with the files of that page.
 . "$(dirname "$0")/page.sh"
 follow_page adding-a-data-source.md main.cpp CMakeLists.txt recipe.yaml
 
@@ -13,7 +13,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 losses() { sed -nE 's/.*"loss":([^,]+),.*/\1/p' "$1/metrics.jsonl"; }
 mpirun -np 2 build/my-hexad train recipe.yaml parallel.ep=2 run.dir=two
 [ "$(losses two | wc -l)" -eq 6 ] || failed "no six steps: $(losses two)"
-# Up to rounding in f32.
+# The values agree up to rounding in f32.
 paste <(losses run) <(losses two) | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $1) exit 1 }' ||
   failed "losses differ: $(losses run) and $(losses two)"
 build/my-hexad train recipe.yaml train.steps=3 optim.schedule=constant run.dir=again

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# adding_a_router_test.sh SOURCE BUILD: does what docs/adding-a-router.md says, with the files of that page.
+# adding_a_router_test.sh SOURCE BUILD: follows docs/adding-a-router.md with the files of that page.
 . "$(dirname "$0")/page.sh"
 follow_page adding-a-router.md main.cpp CMakeLists.txt recipe.yaml
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# adding_a_schedule_test.sh SOURCE BUILD: does what docs/adding-a-schedule.md says, with the files of that page.
+# adding_a_schedule_test.sh SOURCE BUILD: follows docs/adding-a-schedule.md with the files of that page.
 . "$(dirname "$0")/page.sh"
 follow_page adding-a-schedule.md two_ahead.h main.cpp two_ahead_test.cpp CMakeLists.txt recipe.yaml
 
@@ -13,7 +13,7 @@ losses() { sed -nE 's/.*"loss":([^,]+),.*/\1/p' "$1/metrics.jsonl"; }
 [ "$(losses run)" == "$(losses usual)" ] || failed "losses differ: $(losses run) and $(losses usual)"
 cmp run/checkpoints/step-00000003/*.safetensors usual/checkpoints/step-00000003/*.safetensors
 
-# The recorded steps are those of the order: of four chunks the third is sent before anything returns.
+# The recorded steps follow the order: the third of four chunks is sent before any chunk returns.
 build/my-hexad train recipe.yaml schedule.trace=2 run.dir=traced
 gzip -dc traced/trace.json.gz >trace.json
 sent=$(grep -oE '"name":"(dispatch|combine)\.a2a\[[0-9]\]"' trace.json | sed -n 1,4p | cut -d'"' -f4 | paste -sd' ')

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# adding_an_optimizer_test.sh SOURCE BUILD: does what docs/adding-an-optimizer.md says, with the files of that page.
+# adding_an_optimizer_test.sh SOURCE BUILD: follows docs/adding-an-optimizer.md with the files of that page.
 . "$(dirname "$0")/page.sh"
 follow_page adding-an-optimizer.md main.cpp CMakeLists.txt recipe.yaml
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# embedding_test.sh SOURCE BUILD: does what docs/embedding.md says, with the files of that page.
+# embedding_test.sh SOURCE BUILD: follows docs/embedding.md with the files of that page.
 . "$(dirname "$0")/page.sh"
 follow_page embedding.md main.cpp CMakeLists.txt recipe.yaml
 
@@ -9,15 +9,15 @@ build/my-training recipe.yaml | tee alone
 [ "$(grep -c '^step ' alone)" -eq 8 ] || failed 'no eight steps'
 build/my-training recipe.yaml >again
 [ ! -s again ] || failed "the checkpoint was not found: $(cat again)"
-# The trained program reads it: its own kind of checkpoint, under the name that the recipe gives.
+# `hexad` reads it, because the checkpoint has hexad's own format and the name in the recipe.
 hexad/bin/hexad inspect run/checkpoints/step-00000008 >inspected
 grep -q 'step *8' inspected || failed "$(cat inspected)"
 rm -rf run
 mpirun -np 2 build/my-training recipe.yaml | tee two
-# Up to rounding, which may show in the last digit.
+# The values agree up to rounding, which may show in the last digit.
 paste -d' ' alone two | awk '$2 != $8 || $6 != $12 || ($4 - $10)^2 > 4e-12 { wrong = 1 } END { exit wrong || NR != 8 }' ||
   failed "two ranks print other losses than one: $(paste alone two)"
-# And so do `eval` and `generate`, of a run on text.
+# `eval` and `generate` read a run on text, too.
 mkdir texts
 for i in $(seq 10); do seq -f "line %g of text $i" 40 >texts/$i.txt; done
 quietly hexad/bin/hexad prepare --input texts --output data --tokenizer bytes --heldout 0.3

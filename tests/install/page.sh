@@ -1,6 +1,6 @@
-# Sourced by the tests of pages that show a project built against the installed package: `follow_page PAGE FILE...` makes a
-# fresh folder, installs BUILD of SOURCE into its folder hexad, and writes the files of docs/PAGE there, which must include
-# those named. Arguments of the scripts: SOURCE BUILD.
+# Sourced by the tests of pages that show a project built against the installed package. The scripts take SOURCE BUILD.
+# `follow_page PAGE FILE...` makes a new folder, installs BUILD of SOURCE into its folder hexad, and writes the files of
+# docs/PAGE there. These must include each FILE.
 set -euo pipefail
 source=$(realpath "$1")
 build=$(realpath "$2")
@@ -23,7 +23,7 @@ build_page() {
   cmake --build build
 }
 
-# The plain program must refuse the recipe first, saying TEXT.
+# The plain program must first refuse the recipe with TEXT.
 expect_refused() {
   local code=0
   hexad/bin/hexad validate recipe.yaml 2>refused || code=$?

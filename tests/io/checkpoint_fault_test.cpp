@@ -1,4 +1,4 @@
-// Faults of checkpoints; the numbers are those of the list of faults the project survives.
+// Faults of checkpoints. The numbers are those of the list of faults that the project survives.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -15,8 +15,6 @@ namespace {
 using namespace testing;
 
 struct CheckpointFaults : CheckpointTest {};
-
-// Fault 7.
 
 TEST_F(CheckpointFaults, Fault7AFullDiskNamesTheFileAndLeavesTheLastGoodOne) {
   const std::string disk = folder / "disk";
@@ -67,9 +65,7 @@ TEST_F(CheckpointFaults, Fault7AFileSizeLimitIsAnErrorNotASignal) {
   EXPECT_FALSE(fs::exists(store.path(200) + ".tmp"));
 }
 
-// Fault 9.
-
-/// Saves `step` in a process that dies at the n-th file boundary; returns whether it died, and where.
+/// Saves `step` in a process that dies at the n-th file boundary. Returns whether it died, and where.
 std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions options, int64_t step, int n,
                                           Device device) {
   const std::string note = path + "-point";
@@ -101,7 +97,7 @@ TEST_F(CheckpointFaults, Fault9KilledAtEveryFileBoundaryTheOldOrTheNewIsLoaded) 
       const int64_t step = checkpoint->step() == 200 ? 200 : 100;
       expect_holds(std::move(*checkpoint), step, device);
     };
-    check();  // as another process would see it
+    check();  // the view of another process
     run.clean();
     check();
     EXPECT_TRUE(warnings.empty()) << warnings.front();
@@ -177,7 +173,7 @@ TEST_F(CheckpointFaults, AnUnconfirmedRenameKeepsTheSaveAndOlderCheckpoints) {
     expect_holds(*quiet.find(automatic, Check::full), step, device);
   }
   EXPECT_EQ(quiet.steps(), (std::vector<int64_t>{100, 200, 300}));
-  save(quiet, 400, 1, device);  // confirmed
+  save(quiet, 400, 1, device);  // with a confirmed checkpoint
   EXPECT_EQ(quiet.steps(), std::vector<int64_t>{400});
 }
 
@@ -186,10 +182,9 @@ TEST_F(CheckpointFaults, AnUnreadableManifestIsNotWritten) {
   const std::string text = read_bytes(store.path(100) + "/manifest.json");
   const auto length = static_cast<int64_t>(text.size());
   EXPECT_NO_THROW(require_readable(text, "m", length));
-  expect_error(ExitCode::resource,
-               {cat("m: would have ", length, " bytes, which no reader takes: at most ", length - 1)},
+  expect_error(ExitCode::resource, {cat("m: would have ", length, " bytes, expected at most ", length - 1)},
                [&] { require_readable(text, "m", length - 1); });
-  // JSON that is carried is deeper in the manifest than by itself.
+  // The manifest contains these JSON texts, so they are nested more deeply in it.
   RunState state = state_of(200);
   state.layout = std::string(63, '[') + std::string(63, ']');
   CheckpointWriter writer(store, 200);
@@ -205,7 +200,7 @@ TEST_F(CheckpointFaults, AnUnreadableManifestIsNotWritten) {
 TEST_F(CheckpointFaults, AScanNamesEveryBadCheckpointAndTheOneToContinueFrom) {
   for (int64_t step : {100, 200, 300}) save(store, step, 2, device);
   const TensorInfo info = SafetensorsFile::open(shard(300)).info("experts.up[0:2,0:6,0:8]");
-  flip_bit(shard(300), static_cast<size_t>(info.begin));
+  flip_bit(shard(300), info.begin);
   fs::remove(shard(100));
   EXPECT_EQ(store.scan(Check::quick).problems.size(), 1);
   const auto scan = store.scan(Check::full);
@@ -216,8 +211,6 @@ TEST_F(CheckpointFaults, AScanNamesEveryBadCheckpointAndTheOneToContinueFrom) {
   EXPECT_NE(scan.problems[1].find(shard(300) + ": parameter 'experts.up' is damaged"), std::string::npos)
       << scan.problems[1];
 }
-
-// Fault 10.
 
 TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
   save(store, 100, 1, device);
@@ -232,12 +225,12 @@ TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
       expect_warned({latest, warning});
   };
   expect_scan("");
-  write_bytes(latest, "step-00000100\n");  // killed before it was updated
+  write_bytes(latest, "step-00000100\n");  // a save was killed before the update
   expect_scan("");
   fs::remove(latest);
   expect_scan("is missing");
   write_bytes(latest, "step-00000900\n");
-  expect_scan("names step-00000900, which is not there");
+  expect_scan("names step-00000900, which does not exist");
   for (const std::string& garbage :
        {std::string(), std::string("../../etc/passwd"), std::string("step-1\n"), std::string("\0\xff\n", 3)}) {
     write_bytes(latest, garbage);
@@ -252,8 +245,6 @@ TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
   fs::create_directory(latest);
   expect_scan("is not a regular file");
 }
-
-// Fault 11.
 
 TEST_F(CheckpointFaults, Fault11EveryFlippedByteOfAShardIsFoundAndTheTensorNamed) {
   save(store, 100, 2, device);
@@ -281,9 +272,9 @@ TEST_F(CheckpointFaults, Fault11EveryFlippedByteOfAShardIsFoundAndTheTensorNamed
 TEST_F(CheckpointFaults, Fault11DamageIsAlsoFoundWhenOnlyThePartThatIsNeededIsRead) {
   save(store, 200, 2, device);
   const TensorInfo info = SafetensorsFile::open(shard(200)).info("experts.up[0:2,0:6,0:8]");
-  flip_bit(shard(200), static_cast<size_t>(info.begin));
+  flip_bit(shard(200), info.begin);
   Checkpoint checkpoint = store.open(200, Check::quick);
-  const Region last{{3, 5, 7}, {1, 1, 1}};  // in the other shard
+  const Region last{{3, 5, 7}, {1, 1, 1}};  // a region of the other shard
   checkpoint.read("experts.up", Kind::parameter, last, device);
   const Region same_piece{{1, 0, 0}, {1, 6, 8}};
   expect_error(ExitCode::data, {shard(200), "parameter 'experts.up' is damaged"},
@@ -319,7 +310,7 @@ TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
   expect_fallback("bytes, expected");
 
   fs::remove(shard(200));
-  fs::copy_file(shard(100), shard(200));  // of the same run and size, from another step
+  fs::copy_file(shard(100), shard(200));  // same run and size, but another step
   ASSERT_EQ(fs::file_size(shard(200)), good.size());
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 100);
   expect_warned({shard(200), "is damaged: digest"});
@@ -328,11 +319,9 @@ TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
 TEST_F(CheckpointFaults, WhenNoCheckpointIsGoodTheUserMustDecide) {
   save(store, 100, 1, device);
   flip_bit(shard(100, "00000-of-00001"), 3000);
-  expect_error(ExitCode::data, {"no checkpoint is good; to start over, ask for checkpoint.resume: none", "is damaged"},
+  expect_error(ExitCode::data, {"no checkpoint is good; to start over, set checkpoint.resume: none", "is damaged"},
                [&] { store.find(automatic, Check::full); });
 }
-
-// Fault 12.
 
 TEST_F(CheckpointFaults, Fault12AManifestMissingCorruptOrNewerIsNotACheckpoint) {
   save(store, 100, 2, device);
@@ -360,7 +349,7 @@ TEST_F(CheckpointFaults, Fault12AManifestMissingCorruptOrNewerIsNotACheckpoint) 
   write_bytes(path, "[]");
   expect_fallback("the document is an array of 0, expected an object");
   with("\"version\": 1", "\"version\": 2");
-  expect_fallback("is of version 2, written by a newer program; this one reads up to 1");
+  expect_fallback("has version 2, written by a newer program; this one reads up to 1");
   with("hexad-checkpoint", "hexad-checkpoinT");
   expect_fallback("format is \"hexad-checkpoinT\", expected \"hexad-checkpoint\"");
   with("\"tokens\": 819200", "\"tokens\": 819201");
@@ -390,8 +379,6 @@ TEST_F(CheckpointFaults, Fault12FuzzedManifestsAreRefusedOrMeanTheSame) {
     }
   }
 }
-
-// Fault 14.
 
 TEST_F(CheckpointFaults, Fault14RetentionSparesCheckpointsInUse) {
   options.keep = 1;
@@ -442,8 +429,6 @@ TEST_F(CheckpointFaults, CleaningRemovesOnlyLeftoversOfSaves) {
   EXPECT_TRUE(fs::exists(folder / "checkpoints/notes.tmp"));
   EXPECT_EQ(store.steps(), std::vector<int64_t>{100});
 }
-
-// Fault 35.
 
 TEST_F(CheckpointFaults, Fault35ShardNamesThatLeaveTheFolderAreRefused) {
   save(store, 100, 1, device);

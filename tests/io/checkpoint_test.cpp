@@ -1,4 +1,4 @@
-// Checkpoints that are not disturbed: exactness, resharding, retention, what the manifest keeps. Faults: see
+// Checkpoints without faults: exactness, resharding, retention, contents of the manifest. Faults: see
 // checkpoint_fault_test.cpp.
 #include "tests/io/checkpoint_testing.h"
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "framework/io/inspect.h"
+#include "framework/io/inspect_checkpoint.h"
 
 namespace hexad::io {
 
@@ -76,7 +76,7 @@ TEST_F(Checkpoints, AWriterMayPutTwoPiecesOfOneTensorIntoItsShard) {
   expect_bitwise(store.open(5, Check::full).read("t", Kind::parameter, device), t);
 }
 
-// Merges shards like a reader of safetensors without the manifest.
+// Merges shards without the manifest, like a reader of safetensors.
 std::map<std::string, Tensor> merged_shards(const std::string& folder, Device device) {
   std::map<std::string, Tensor> all;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -99,7 +99,7 @@ TEST_F(Checkpoints, NoTwoShardsHaveATensorOfOneName) {
   }
   const Model model = model_of(4, device);
   const auto all = merged_shards(store.path(4), device);
-  // Whole, or named after the slices that Python would take.
+  // Tensors are whole, or named after the slices that Python would take.
   expect_bitwise(all.at("main:embedding.weight[0:11,2:4]"),
                  slice(model.at({"embedding.weight", Kind::main}), {{0, 2}, {11, 2}}));
   expect_bitwise(all.at("experts.up[3:4,0:6,0:8]"),
@@ -116,7 +116,7 @@ TEST_F(Checkpoints, ShardsWithTensorsOfOneNameAsOlderProgramsWroteThemAreRead) {
   manifest.run = state_of(5);
   TensorRecord record{"t", Kind::main, Dtype::f32, t.shape(), {}};
   for (int64_t i = 0; i < 2; ++i) {
-    // The first shard has two pieces, of the first rows, and the second has one, of the last row.
+    // The first shard has two pieces, of the first rows. The second shard has one piece, of the last row.
     const std::string file = cat("shard-0000", i, "-of-00002.safetensors");
     std::vector<NamedTensor> pieces{{"main:t", t.slice(0, 3 * i, 3 * i + 1)}};
     std::vector<Region> regions{{{3 * i, 0}, {1, 2}}};
@@ -167,10 +167,10 @@ TEST_F(Checkpoints, KeepZeroKeepsAll) {
 
 TEST_F(Checkpoints, AfterGoingBackTheNewTimelineIsTheNewest) {
   for (int64_t step : {100, 200, 300}) save(store, step, 1, device);
-  save(store, 150, 1, device);  // resumed from 100
+  save(store, 150, 1, device);  // a run resumed from step 100
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 150);
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 300}));
-  save(store, 200, 1, device);  // saved again: replaces
+  save(store, 200, 1, device);  // saved again: replaces the first one
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 200);
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 300}));
   save(store, 250, 1, device);
@@ -254,7 +254,7 @@ TEST_F(Checkpoints, AreVerifiedInShares) {
   flip_bit(shard(1, "00001-of-00002"), 600);
   Checkpoint checkpoint = store.open(1, Check::quick);
   checkpoint.verify({.index = 0, .of = 2});
-  checkpoint.verify({.index = 2, .of = 3});  // more who share than shards: nothing
+  checkpoint.verify({.index = 2, .of = 3});  // more ranks than shards: nothing to verify
   expect_error(ExitCode::data, {"shard-00001-of-00002", "damaged"}, [&] { checkpoint.verify({.index = 1, .of = 2}); });
 }
 
@@ -293,7 +293,7 @@ TEST_F(Checkpoints, InspectionShowsTotalsAndTensors) {
     EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in\n" << text;
   }
   const std::string json = describe_json(checkpoint);
-  EXPECT_NE(json.find("\"elements\": 280"), std::string::npos) << json;  // parameters: 88 + 192
+  EXPECT_NE(json.find("\"elements\": 280"), std::string::npos) << json;  // elements of the parameters: 88 + 192
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A run in miniature for the checkpoint tests: two dense tensors, experts cut over ep ranks, optimizer state.
+// Miniature run for the checkpoint tests: two dense tensors, experts split over ep ranks, optimizer state.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace hexad::io::testing {
 using Key = std::pair<std::string, Kind>;
 using Model = std::map<Key, Tensor>;
 
-/// Distinct contents for each step.
+/// Returns different contents for each step.
 inline Model model_of(int64_t step, Device device) {
   const auto seed = static_cast<uint64_t>(100 * step);
   return {{{"embedding.weight", Kind::parameter}, random_bits({11, 8}, Dtype::bf16, device, seed)},
@@ -36,8 +36,8 @@ inline RunState state_of(int64_t step) {
   return state;
 }
 
-/// Returns what `rank` of `ranks` writes. Tensors with "experts" in their name are cut along dimension 0, others along
-/// their last one where it can be, and whole tensors are written by one rank.
+/// Returns the items that `rank` of `ranks` writes. Tensors with "experts" in their name are split along dimension 0,
+/// others along their last dimension if possible. One rank writes each whole tensor.
 inline std::vector<ShardItem> items_of(const Model& model, int rank, int ranks) {
   std::vector<ShardItem> items;
   int owner = 0;
@@ -56,7 +56,7 @@ inline std::vector<ShardItem> items_of(const Model& model, int rank, int ranks) 
   return items;
 }
 
-/// All ranks' parts of a save, one after the other.
+/// Saves the parts of all ranks, one after the other.
 inline void save(const CheckpointStore& store, int64_t step, int ranks, Device device) {
   const Model model = model_of(step, device);
   CheckpointWriter writer(store, step);

@@ -1,4 +1,4 @@
-// Small files, the run lock (faults 13 and 15), and finding NaN in weights (fault 19).
+// Small files, the run lock (faults 13 and 15), and detection of NaN in weights (fault 19).
 #include <sys/mount.h>
 
 #include <chrono>
@@ -50,7 +50,7 @@ TEST(AtomicWrite, KilledAnywhereItLeavesTheOldOrTheNew) {
     EXPECT_TRUE(text == "old" || text == "new") << text;
     EXPECT_EQ(text == "new", points >= 2) << "at point " << points;
   }
-  EXPECT_EQ(points, 4);  // written, synced, renamed, and the run that lives
+  EXPECT_EQ(points, 4);  // write, sync, rename, and a run without fault
 }
 
 TEST(AtomicWrite, AFailureLeavesNoTemporaryFile) {
@@ -104,7 +104,7 @@ TEST(RunLock, IsTakenOverFromADeadProcessOfThisHost) {
   const TempFolder folder;
   ASSERT_EQ(in_child([&] {
               const RunLock lock = RunLock::acquire(folder.path());
-              ::_exit(7);  // as kill -9 would: nothing is cleaned up
+              ::_exit(7);  // like kill -9: no destructor runs
               return 0;
             }),
             7);
@@ -113,7 +113,7 @@ TEST(RunLock, IsTakenOverFromADeadProcessOfThisHost) {
   EXPECT_NE(read_bytes(lock.path()).find(std::to_string(::getpid())), std::string::npos);
 }
 
-// A job of another machine, as a file system shows it whose locks do not reach there.
+// Job on another machine, on a file system whose locks do not reach other machines.
 class JobElsewhere {
  public:
   explicit JobElsewhere(std::string path) : path_(std::move(path)) { beat(); }
@@ -126,7 +126,7 @@ class JobElsewhere {
 
 constexpr LockTiming quick{.beat = std::chrono::milliseconds(20), .patience = std::chrono::milliseconds(100)};
 
-// One that nobody waits out in a test: only what the file says can end the watching.
+// Longer than any test, so that only the contents of the file can end the wait.
 constexpr LockTiming patient{.beat = std::chrono::milliseconds(20), .patience = std::chrono::hours(1)};
 
 TEST(RunLock, IsTakenOverFromAnotherHostThatDoesNotRenewIt) {
@@ -139,7 +139,7 @@ TEST(RunLock, IsTakenOverFromAnotherHostThatDoesNotRenewIt) {
     EXPECT_TRUE(read_bytes(lock.path()).find(cat(" ", ::getpid(), " ")) != std::string::npos);
     ASSERT_EQ(notes.size(), 2);
     EXPECT_EQ(notes[0],
-              folder / "lock" + ": of process 4711 on host elsewhere, which may have ended; watched for 0.1 s");
+              folder / "lock" + ": held by process 4711 on host elsewhere, which may have ended; watched for 0.1 s");
     EXPECT_EQ(notes[1], folder / "lock" + ": taken over from process 4711 on host elsewhere, which did not renew it");
   }
 }
@@ -148,7 +148,7 @@ TEST(RunLock, IsRefusedWhileAnotherHostRenewsIt) {
   const TempFolder folder;
   JobElsewhere job(folder / "lock");
   const auto beat_when_watched = [&](const std::string& note) {
-    if (note.ends_with(" s")) job.beat();  // the watcher has read the file before
+    if (note.ends_with(" s")) job.beat();  // the watcher has read the file already
   };
   expect_error(ExitCode::usage, {"in use by process 4711 on host elsewhere; wait for it to end"},
                [&] { RunLock::acquire(folder.path(), beat_when_watched, patient); });
@@ -203,7 +203,7 @@ TEST(RunLock, AFormerHolderLearnsOfTheLossAtTheNextRenewal) {
       return false;
     }
   };
-  while (held()) other.beat();  // again and again: a renewal may just be writing over it
+  while (held()) other.beat();  // repeats it, because a renewal may be overwriting it
 }
 
 TEST(RunLock, AnEmptyLockFileOfAKilledStarterIsTakenOver) {

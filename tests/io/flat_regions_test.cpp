@@ -1,4 +1,4 @@
-// Flat ranges as rectangles.
+// Flat ranges of elements, represented as rectangles.
 #include "framework/io/flat_regions.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ std::vector<std::string> texts(const std::vector<Region>& regions) {
 }
 using Texts = std::vector<std::string>;
 
-// Global row-major indices of a region's elements, in its own row-major order.
+// Returns the global row-major indices of a region's elements, in the region's row-major order.
 std::vector<int64_t> indices(const Region& region, const Shape& global) {
   const Shape strides = global.row_major_strides();
   std::vector<int64_t> out;
@@ -65,7 +65,7 @@ TEST(FlatRegions, ARangeOutsideIsABug) {
   EXPECT_THROW(regions_of_flat_range({{0}, {4}}, {3, 2}), std::logic_error);
 }
 
-// Every range of every region of some shapes, against the definition.
+// Compares every range of every region of some shapes with the definition.
 TEST(FlatRegions, MakeUpTheRangeInOrderWithAtMostTwiceTheRankLessOne) {
   const std::pair<Shape, Region> cases[] = {{{7}, {{2}, {5}}},
                                             {{5, 6}, {{1, 2}, {3, 4}}},

@@ -27,7 +27,7 @@ using device::Device;
 
 namespace fs = std::filesystem;
 
-/// A folder of its own, gone at the end. In memory where possible: these tests sync thousands of files.
+/// Temporary folder, removed at the end. It is in memory if possible, because these tests sync thousands of files.
 class TempFolder {
  public:
   TempFolder() {
@@ -65,7 +65,7 @@ inline void flip_bit(const std::string& path, size_t byte, int bit = 0) {
   write_bytes(path, bytes);
 }
 
-/// Runs `work`, which must throw Error with `code` and a message that has all of `chunks`.
+/// Runs `work`, which must throw Error with `code` and a message that contains all of `parts`.
 inline void expect_error(ExitCode code, const std::vector<std::string>& parts, const std::function<void()>& work) {
   try {
     work();
@@ -78,7 +78,8 @@ inline void expect_error(ExitCode code, const std::vector<std::string>& parts, c
   }
 }
 
-/// Every bit pattern may occur, NaN payloads among them: what is saved must come back as it was.
+/// Returns random bits. Every bit pattern may occur, including NaN payloads, because saved bits must be restored
+/// exactly.
 inline Tensor random_bits(Shape shape, Dtype dtype, Device device, uint64_t seed) {
   Tensor t = Tensor::empty(shape, dtype, device);
   const Philox random(seed, Purpose::synthetic);
@@ -87,12 +88,12 @@ inline Tensor random_bits(Shape shape, Dtype dtype, Device device, uint64_t seed
   return t;
 }
 
-/// The bytes in row-major order, also of a strided tensor.
+/// Returns the bytes in row-major order, also for a strided tensor.
 inline std::string bytes_of(const Tensor& t) {
   std::string bytes;
   const int64_t element = size_of(t.dtype());
   for_each_run(t.shape(), t.shape().row_major_strides(), t.strides(), [&](int64_t, int64_t from, int64_t count) {
-    bytes.append(static_cast<const char*>(t.raw()) + from * element, static_cast<size_t>(count * element));
+    bytes.append(static_cast<const char*>(t.raw()) + from * element, count * element);
   });
   return bytes;
 }
@@ -103,7 +104,7 @@ inline void expect_bitwise(const Tensor& actual, const Tensor& expected) {
   EXPECT_TRUE(bytes_of(actual) == bytes_of(expected)) << actual.shape() << " differs";
 }
 
-/// Runs `work` in a child process; returns its exit status (128 + signal when killed).
+/// Runs `work` in a child process. Returns its exit status (128 + signal if killed).
 inline int in_child(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) {

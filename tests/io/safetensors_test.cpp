@@ -1,4 +1,4 @@
-// The safetensors format: exact round trips, reading of parts, and fault 34: nothing in a header is believed unchecked.
+// The safetensors format: exact round trips, partial reads, and fault 34: every value of a header is checked.
 #include "framework/io/safetensors.h"
 
 #include "framework/data/digest.h"
@@ -17,7 +17,7 @@ struct Safetensors : ::testing::Test {
   TempFolder folder;
   std::string file = folder / "a.safetensors";
 
-  /// A file of the given header and data.
+  /// Writes a file with the given header and data.
   void compose(const std::string& header, const std::string& data) {
     const uint64_t length = header.size();
     write_bytes(file, std::string(reinterpret_cast<const char*>(&length), 8) + header + data);
@@ -60,7 +60,7 @@ TEST_F(Safetensors, AFileWithoutTensorsIsLegal) {
 
 TEST_F(Safetensors, AnUnreadablyLargeHeaderIsNotWritten) {
   const std::vector<NamedTensor> long_name{{std::string(100'000'000, 'x'), Tensor::zeros({1}, Dtype::u8, device)}};
-  expect_error(ExitCode::resource, {file, "would have a header of 1000000", "which no reader takes: at most 100000000"},
+  expect_error(ExitCode::resource, {file, "would have a header of 1000000", "expected at most 100000000"},
                [&] { write_safetensors(file, long_name); });
   EXPECT_FALSE(fs::exists(file));
 }
@@ -87,7 +87,7 @@ TEST_F(Safetensors, AnyRectangleCanBeReadAlone) {
 }
 
 TEST_F(Safetensors, ColumnsOfATensorLargerThanTheReadWindowAreReadRight) {
-  const Tensor t = random_bits({700, 1001}, Dtype::f32, device, 5);  // 2.8 MB; the window has 1 MiB
+  const Tensor t = random_bits({700, 1001}, Dtype::f32, device, 5);  // 2.8 MB, while the window has 1 MiB
   write_safetensors(file, std::vector<NamedTensor>{{"t", t}});
   const SafetensorsFile back = SafetensorsFile::open(file);
   for (auto [begin, size] : {std::pair<int64_t, int64_t>{0, 1}, {999, 2}, {300, 500}}) {
@@ -124,7 +124,7 @@ TEST_F(Safetensors, AWriterNamesFileBytesAndReason) {
   });
 }
 
-// Fault 34.
+// Covers fault 34.
 
 TEST_F(Safetensors, Fault34MissingEmptyAndShortFilesAreRefused) {
   expect_refused({"cannot be opened: No such file"});
@@ -231,7 +231,7 @@ TEST_F(Safetensors, AFileThatShrinksAfterOpeningIsAnErrorNotASignal) {
   expect_error(ExitCode::data, {file, "ends at byte 2000"}, [&] { back.read("t", device); });
 }
 
-// XXH3 and the JSON parser see damaged bytes at every place; what opens must have the geometry of the file.
+// XXH3 and the JSON parser read damaged bytes at every position. If the file opens, its tensors must fit the file.
 TEST_F(Safetensors, FuzzedFilesAreRefusedOrReadInsideTheirBounds) {
   write_safetensors(file,
                     std::vector<NamedTensor>{{"a", random_bits({3, 5}, Dtype::f32, device, 9)},

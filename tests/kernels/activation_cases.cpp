@@ -26,26 +26,29 @@ void swiglu_backward(K k, Trial& r) {
     for (bool weighted : {false, true})
       for (bool more : {false, true}) {
         const auto result = [&] { return r.output(shape, r.dtype, 1, layout); };
-        k.swiglu.backward(r.stream, result(), result(), more ? r.output(shape) : Tensor(),
-                          more ? r.output({shape[0]}, r.acc(), shape[1]) : Tensor(), r.normal(shape),
-                          r.normal(shape, layout), r.normal(shape, layout),
-                          weighted ? r.normal({shape[0]}, r.acc()) : Tensor());
+        const SwigluGradients gradients{result(), result(), more ? r.output(shape) : Tensor(),
+                                        more ? r.output({shape[0]}, r.acc(), shape[1]) : Tensor()};
+        const Tensor dout = r.normal(shape);
+        k.swiglu.backward(
+            r.stream, gradients, dout,
+            {r.normal(shape, layout), r.normal(shape, layout), weighted ? r.normal({shape[0]}, r.acc()) : Tensor()});
       }
 }
 
-// Each result in the place of each operand that it may replace, alone and together.
+// Puts each result in place of each operand that it may replace, singly and together.
 void swiglu_backward_in_place(K k, Trial& r) {
   const Shape shape{r.size.rows, r.size.width};
   for (const Tensor& weights : {Tensor{}, r.normal({shape[0]}, r.acc())}) {
     const auto updated = [&] { return r.update(shape, r.dtype); };
     const auto dweights = [&] { return r.output({shape[0]}, r.acc(), shape[1]); };
     const Tensor gate = updated(), up = updated(), dout = updated();
-    k.swiglu.backward(r.stream, gate, up, {}, {}, r.normal(shape), gate, up, weights);
-    k.swiglu.backward(r.stream, dout, r.output(shape), {}, dweights(), dout, r.normal(shape), r.normal(shape), weights);
+    k.swiglu.backward(r.stream, {gate, up}, r.normal(shape), {gate, up, weights});
+    k.swiglu.backward(r.stream, {.dgate = dout, .dup = r.output(shape), .dweights = dweights()}, dout,
+                      {r.normal(shape), r.normal(shape), weights});
     const Tensor gate2 = updated(), up2 = updated(), dout2 = updated();
-    k.swiglu.backward(r.stream, gate2, up2, dout2, dweights(), dout2, gate2, up2, weights);
+    k.swiglu.backward(r.stream, {gate2, up2, dout2, dweights()}, dout2, {gate2, up2, weights});
     const Tensor up3 = updated(), dout3 = updated();
-    k.swiglu.backward(r.stream, dout3, up3, r.output(shape), {}, dout3, r.normal(shape), up3, weights);
+    k.swiglu.backward(r.stream, {dout3, up3, r.output(shape)}, dout3, {r.normal(shape), up3, weights});
   }
 }
 
@@ -76,7 +79,8 @@ std::vector<Case> activation_cases() {
        [](K k, Trial& r) {
          const auto [t, f] = r.size;
          for (GeluKind kind : kinds) {
-           k.gelu.backward(r.stream, r.output({t, f}, 3), r.normal({t, f}), r.normal({t, f}), kind);  // 3 terms cancel
+           // The sum has 3 terms that cancel.
+           k.gelu.backward(r.stream, r.output({t, f}, 3), r.normal({t, f}), r.normal({t, f}), kind);
            const Tensor x = r.update({t, f}, r.dtype, 3), dout = r.update({t, f}, r.dtype, 3);
            k.gelu.backward(r.stream, x, r.normal({t, f}), x, kind);
            k.gelu.backward(r.stream, dout, dout, r.normal({t, f}), kind);

@@ -14,7 +14,8 @@ struct Problem {
   AttentionShape shape;
   Tensor q, k, v, first, last;
 
-  // Two sequences of size.rows queries (few, since the reference is quadratic); head size size.width.
+  // Makes two sequences of size.rows queries, with head size size.width. They are short, because the reference is
+  // quadratic.
   Problem(Trial& r, AttentionShape s, bool documents) : shape(s) {
     const int64_t c = std::min<int64_t>(r.size.width, 65);
     shape.scale = 1 / std::sqrt(static_cast<double>(c));
@@ -23,7 +24,7 @@ struct Problem {
     k = r.normal({k_rows, key_heads, c}, Layout::strided_rows);
     v = r.normal({k_rows, key_heads, c}, Layout::strided_rows);
     if (!documents) return;
-    // Documents of three positions.
+    // Each document has three positions.
     std::vector<int32_t> begins, ends;
     for (int64_t b = 0; b < s.sequences; ++b)
       for (int64_t i = 0; i < s.queries; ++i) {
@@ -42,16 +43,17 @@ void forward(K k, Trial& r, const AttentionShape& shape, bool documents) {
 }
 
 void backward(K k, Trial& r, const AttentionShape& shape, bool documents) {
-  if (shape.queries == 1) return;  // one key, its probability is one: the gradient of q and k is rounding error
+  if (shape.queries == 1) return;  // the only key has probability one, so the gradients of q and k are rounding errors
   const Problem p(r, shape, documents);
   const Tensor out = r.scratch(p.q.shape(), r.dtype), log_sum_exp = r.scratch({p.q.dim(0), heads}, r.acc());
   reference_table.attention.forward(r.host_stream, out, log_sum_exp, p.q, p.k, p.v, p.first, p.last, p.shape);
   const Tensor dout = r.normal(p.q.shape());
   constexpr Layout strided = Layout::strided_rows;
-  k.attention.backward(r.stream, r.output(p.q.shape(), r.dtype, shape.keys + p.q.dim(2), strided),
-                       r.output(p.k.shape(), r.dtype, shape.queries * heads + p.q.dim(2), strided),
-                       r.output(p.v.shape(), r.dtype, shape.queries * heads + p.q.dim(2), strided), dout, out,
-                       log_sum_exp, p.q, p.k, p.v, p.first, p.last, p.shape);
+  k.attention.backward(r.stream,
+                       {.dq = r.output(p.q.shape(), r.dtype, shape.keys + p.q.dim(2), strided),
+                        .dk = r.output(p.k.shape(), r.dtype, shape.queries * heads + p.q.dim(2), strided),
+                        .dv = r.output(p.v.shape(), r.dtype, shape.queries * heads + p.q.dim(2), strided)},
+                       dout, {out, log_sum_exp, p.q, p.k, p.v, p.first, p.last}, p.shape);
 }
 
 AttentionShape self(const Trial& r, bool causal) {
@@ -63,7 +65,7 @@ AttentionShape cached(const Trial& r) {
   return {.sequences = 2, .queries = s, .keys = s + 9, .scale = 1, .query_offset = 9};
 }
 
-// Every fifth row has met no key yet, every third meets none in the block.
+// Merges a block. Every fifth row has seen no key before it, every third row sees none in it.
 void merge(K k, Trial& r) {
   const auto [t, c] = r.size;
   const Tensor log_sum_exp = r.update({t, heads}, r.acc(), 2), block_log_sum_exp = r.normal({t, heads}, r.acc());

@@ -7,8 +7,8 @@
 
 #include "framework/kernels/cpu/attention_tile.h"
 #include "framework/kernels/cpu/simd/isa.h"
+#include "tests/support/allowed_error.h"
 #include "tests/support/guarded.h"
-#include "tests/support/tolerance.h"
 
 namespace hexad::kernels::cpu {
 
@@ -24,7 +24,7 @@ struct Case {
   int64_t query_offset = 0;
   bool documents = false;
 };
-// Blocks are 14 or 6 queries, 42 queries, 256 keys, 256 of a head's elements.
+// Blocks have 14 or 6 queries, 42 queries, 256 keys, or 256 of a head's elements.
 const Case cases[] = {
     {"OneOfEverything", 1, 1, 1, 1, 1, 1},
     {"SmallAndOdd", 2, 7, 7, 3, 1, 7},
@@ -57,7 +57,7 @@ class Attention : public testing::TestWithParam<std::tuple<Case, Dtype>> {
   std::mt19937_64 generator_{20240229};
 };
 
-/// Any floating [tokens, heads, size] in double.
+/// Values of any floating tensor [tokens, heads, size] as double.
 struct Array {
   int64_t heads, size;
   std::vector<double> values;
@@ -70,12 +70,10 @@ struct Array {
           for (int64_t c = 0; c < size; ++c) values.push_back(zero ? 0 : static_cast<double>(view(i, h, c)));
     });
   }
-  double& operator()(int64_t token, int64_t head, int64_t c) {
-    return values[static_cast<size_t>((token * heads + head) * size + c)];
-  }
+  double& operator()(int64_t token, int64_t head, int64_t c) { return values[(token * heads + head) * size + c]; }
 };
 
-/// The definition, in double.
+/// Attention by its definition, in double.
 struct Naive {
   Array q, k, v, dout, out, dq, dk, dv;
   std::vector<double> log_sum_exp;
@@ -93,7 +91,7 @@ struct Naive {
     for (int64_t b = 0; b < s.sequences; ++b)
       for (int64_t i = 0; i < s.queries; ++i)
         for (int64_t h = 0; h < q.heads; ++h) {
-          const auto row = static_cast<size_t>(b * s.queries + i);
+          const size_t row = b * s.queries + i;
           const int64_t begin = first.empty() ? 0 : first[row], until = last.empty() ? s.keys : last[row];
           query(b, i, h, begin, s.causal ? std::min(until, i + s.query_offset + 1) : until, s);
         }
@@ -110,7 +108,7 @@ struct Naive {
     }
     log_sum_exp.push_back(begin < end ? std::log(sum) : -std::numeric_limits<double>::infinity());
     for (int64_t j = begin; j < end; ++j) {
-      double& pj = p[static_cast<size_t>(j - begin)];
+      double& pj = p[j - begin];
       pj /= sum;
       for (int64_t c = 0; c < q.size; ++c) {
         out(t, h, c) += pj * v(base + j, g, c);
@@ -121,7 +119,7 @@ struct Naive {
     for (int64_t j = begin; j < end; ++j) {
       double dp = 0;
       for (int64_t c = 0; c < q.size; ++c) dp += dout(t, h, c) * v(base + j, g, c);
-      const double ds = s.scale * p[static_cast<size_t>(j - begin)] * (dp - mean);
+      const double ds = s.scale * p[j - begin] * (dp - mean);
       for (int64_t c = 0; c < q.size; ++c) {
         dq(t, h, c) += ds * k(base + j, g, c);
         dk(base + j, g, c) += ds * q(t, h, c);
@@ -130,7 +128,7 @@ struct Naive {
   }
 };
 
-/// Errors are relative to the largest element: softmax and its gradient mix all elements of a row.
+/// Expects small errors relative to the largest element, because softmax and its gradient mix all elements of a row.
 void expect_near(const char* name, const Tensor& t, const Array& want, int64_t terms) {
   const Array got(t, false);
   double largest = 0;
@@ -144,7 +142,7 @@ void expect_near(const char* name, const Tensor& t, const Array& want, int64_t t
 TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
   const auto& [c, dtype] = GetParam();
   const int64_t tokens = c.sequences * c.queries, key_tokens = c.sequences * c.keys;
-  // q, k and v lie side by side, as a fused projection leaves them, when there are as many of each.
+  // If there are as many queries as keys, q, k and v are side by side, as in a fused projection.
   const bool fused = c.queries == c.keys;
   const Tensor together = random({std::max(tokens, key_tokens), c.heads + 2 * c.key_heads, c.size}, dtype);
   const Tensor q = fused ? together.slice(1, 0, c.heads) : random({tokens, c.heads, c.size}, dtype);
@@ -154,7 +152,7 @@ TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
 
   std::vector<int32_t> first, last;
   if (c.documents) {
-    // Documents end after 1, 37, 260 tokens and so on; one row in fifty sees nothing.
+    // Documents end after 1, 37, 260 tokens and so on. One row in fifty sees no key.
     for (int64_t i = 0; i < tokens; ++i) {
       const auto at = static_cast<int32_t>(i % c.queries), end = static_cast<int32_t>(c.queries);
       const int32_t begin = at < 1 ? 0 : at < 37 ? 1 : at < 260 ? 37 : 260;
@@ -176,8 +174,8 @@ TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
       log_sum_exp(tokens, c.heads, accumulator_dtype(dtype), context_);
   const auto by_head = [&](const Guarded& g) { return g.tensor().reshape({g.tensor().dim(0), -1, c.size}); };
   attention_forward(stream_, by_head(out), log_sum_exp.tensor(), q, k, v, f, l, shape);
-  attention_backward(stream_, by_head(dq), by_head(dk), by_head(dv), dout, by_head(out), log_sum_exp.tensor(), q, k, v,
-                     f, l, shape);
+  attention_backward(stream_, {by_head(dq), by_head(dk), by_head(dv)}, dout,
+                     {by_head(out), log_sum_exp.tensor(), q, k, v, f, l}, shape);
 
   const int64_t terms = c.keys + c.size, group = c.heads / c.key_heads;
   expect_near("out", by_head(out), want.out, terms);
@@ -203,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, AttentionBits,
                          [](const auto& p) { return std::string(name_of(std::get<1>(p.param))); });
 
 bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.bytes())) == 0;
+  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
 TEST_P(AttentionBits, OutputDoesNotDependOnLaterTokensOrHowManyThereAre) {

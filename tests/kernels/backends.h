@@ -1,4 +1,4 @@
-// Backends that a test program covers: the CPU's table and the reference, or a device's (tests/gpu).
+// Backends that a test program covers: the CPU's table and the reference, or those of a device (tests/gpu).
 #pragma once
 
 #include <ostream>

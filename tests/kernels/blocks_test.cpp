@@ -1,5 +1,5 @@
-// Kernels that work block by block, on operands of several blocks of the shipped sizes. Whole numbers: every sum is
-// exact.
+// Kernels that process blocks, on operands of several blocks of the default sizes. Values are whole numbers, so every
+// sum is exact.
 #include <gtest/gtest.h>
 
 #include "framework/base/block_sizes.h"
@@ -15,7 +15,7 @@ class Blocks : public testing::Test {
  protected:
   template <class T>
   Tensor counting(const Shape& shape, int period) {
-    std::vector<T> values(static_cast<size_t>(shape.numel()));
+    std::vector<T> values(shape.numel());
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<T>(static_cast<float>(static_cast<int>(i % static_cast<size_t>(period)) - period / 2));
     return Tensor::from<T>(values, shape, context);
@@ -60,7 +60,7 @@ TEST_F(Blocks, AProductIsAddedToEveryRowOfABf16Tensor) {
   k.matmul.weight_gradient(stream, dw, dy, x, Write::add);
   for (int64_t o = 0; o < outputs; ++o)
     for (int64_t i = 0; i < inputs; ++i) {
-      float sum = static_cast<float>(before[static_cast<size_t>(o * inputs + i)]);
+      float sum = static_cast<float>(before[o * inputs + i]);
       for (int64_t r = 0; r < rows; ++r)
         sum +=
             static_cast<float>(dy.data<bf16>()[r * outputs + o]) * static_cast<float>(x.data<bf16>()[r * inputs + i]);

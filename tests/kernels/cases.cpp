@@ -10,6 +10,14 @@ std::vector<Case> all_cases() {
   return all;
 }
 
+std::string holes_of(const KernelTable& table) {
+  std::string holes;
+  kernels::for_each_entry([&]<auto Family, auto Entry>(const kernels::EntryName& name) {
+    if (!(table.*Family.*Entry)) holes += base::cat(name, " has no kernel\n");
+  });
+  return holes;
+}
+
 std::vector<int64_t> every_second_row_backwards(int64_t rows) {
   std::vector<int64_t> index;
   for (int64_t r = 0; r < rows; ++r) index.push_back(2 * (rows - r) - 1);

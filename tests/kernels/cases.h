@@ -1,12 +1,12 @@
-// One parity case or more for every entry of the KernelTable.
+// Parity cases, at least one for every entry of the KernelTable.
 #pragma once
 
-#include <cstring>
 #include <functional>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "framework/kernels/entries.h"
 #include "tests/kernels/trial.h"
 
 namespace hexad::tests {
@@ -22,7 +22,7 @@ struct Case {
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
 
-/// Index of an entry: KernelTable is nothing but function pointers.
+/// Returns the index of an entry. KernelTable contains only function pointers.
 template <class Family, class Entry>
 size_t entry(Family KernelTable::*family, Entry Family::*member) {
   const KernelTable& t = reference_table;
@@ -30,7 +30,9 @@ size_t entry(Family KernelTable::*family, Entry Family::*member) {
                              reinterpret_cast<const std::byte*>(&t)) /
          sizeof(void (*)());
 }
-inline constexpr size_t entry_count = sizeof(KernelTable) / sizeof(void (*)());
+
+/// Returns the names of the table's entries without a function; empty if all have one.
+std::string holes_of(const KernelTable& table);
 
 std::vector<Case> product_cases();
 std::vector<Case> norm_cases();
@@ -45,10 +47,11 @@ std::vector<Case> pointwise_cases();
 std::vector<Case> optimizer_cases();
 std::vector<Case> all_cases();
 
-/// Distinct rows of a tensor of 2 `rows` + 1: 2 rows - 1, 2 rows - 3, ..., 1.
+/// Returns distinct rows of a tensor of 2 `rows` + 1 rows: 2 rows - 1, 2 rows - 3, ..., 1.
 std::vector<int64_t> every_second_row_backwards(int64_t rows);
 
-/// Odd sizes, one token, no token, one feature, prime numbers. (threads_test.cpp has enough rows for several threads.)
+/// Returns odd sizes, one token, no token, one feature, prime numbers. (threads_test.cpp has enough rows for several
+/// threads.)
 const std::vector<Size>& sizes();
 
 }  // namespace hexad::tests

@@ -1,4 +1,4 @@
-// Common parts of the tests of inputs at the edge.
+// Common parts of the tests of edge cases of inputs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using tensor::Tensor;
 inline constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float inf = std::numeric_limits<float>::infinity();
 
-/// One of the tables that the test program is for, and tensors for it.
+/// Fixture with one of the program's tables, and tensors for it.
 class EdgeTest : public ::testing::TestWithParam<Backend> {
  protected:
   const KernelTable& k = *GetParam().table;
@@ -36,9 +36,7 @@ class EdgeTest : public ::testing::TestWithParam<Backend> {
     return tensor<double>(values, {static_cast<int64_t>(values.size())});
   }
   Tensor empty(Shape shape, Dtype dtype = Dtype::f32) { return Tensor::empty(shape, dtype, device); }
-  Tensor filled(Shape shape, float value) {
-    return tensor(std::vector<float>(static_cast<size_t>(shape.numel()), value), shape);
-  }
+  Tensor filled(Shape shape, float value) { return tensor(std::vector<float>(shape.numel(), value), shape); }
 };
 
 using Ids = std::vector<int32_t>;

@@ -1,4 +1,4 @@
-// Inputs at the edge, by name, for the tables that the test program is for.
+// Edge cases of inputs, one named test for each, for the tables of the test program.
 #include <atomic>
 #include <cmath>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace {
 
 class Edge : public EdgeTest {};
 
-TEST_P(Edge, GroupedProductWithAllTokensOnOneExpert) {
+TEST_P(Edge, AGroupedProductMayHaveAllTokensOnOneExpert) {
   const std::vector<int64_t> offsets{0, 0, 3, 3};
   const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6}, {3, 2}), out = filled({3, 1}, nan);
   const Tensor w = tensor<float>({nan, nan, 10, 1, nan, nan}, {3, 1, 2});  // empty experts are not even read
@@ -21,7 +21,7 @@ TEST_P(Edge, GroupedProductWithAllTokensOnOneExpert) {
   EXPECT_EQ(out.to_vector<float>(), (Floats{12, 34, 56}));
 }
 
-TEST_P(Edge, AnExpertWithoutTokensGetsAZeroGradient) {  // R3
+TEST_P(Edge, AnExpertWithoutTokensGetsAZeroGradient) {  // R3: its gradient is zero, not stale
   const std::vector<int64_t> offsets{0, 2, 2};
   const Tensor x = tensor<float>({1, 2}, {2, 1}), dy = tensor<float>({3, 4}, {2, 1});
   const Tensor dw = filled({2, 1, 1}, nan);
@@ -56,7 +56,7 @@ TEST_P(Edge, CombineBackwardZeroesRowsAndWeightsOfDroppedSlots) {
   EXPECT_EQ(dweights.to_vector<float>(), (Floats{0, 15}));
 }
 
-// R6: of 1e8 + 1 - 1e8 the order of the sum decides whether 1 is left; the reference keeps it, in double.
+// R6: for 1e8 + 1 - 1e8, the order of the sum decides whether 1 remains. The reference, in double, keeps it.
 TEST_P(Edge, CombineSumsInSlotOrderForAnyOrderOfRows) {
   const Tensor out = filled({1, 1}, nan), moved = filled({1, 1}, nan);
   k.permute.combine(stream, out, tensor<float>({1e8F, 1, -1e8F}, {3, 1}), tensor<int64_t>({0, 1, 2}, {1, 3}), {}, {});
@@ -65,7 +65,8 @@ TEST_P(Edge, CombineSumsInSlotOrderForAnyOrderOfRows) {
   EXPECT_EQ(moved.to_vector<float>(), out.to_vector<float>());
 }
 
-// It is linear in rows and in weights, so <dout, combine> = <dy, y> = <dweights, weights>; whole numbers are exact.
+// combine is linear in rows and in weights, so <dout, combine> = <dy, y> = <dweights, weights>. Whole numbers are
+// exact.
 TEST_P(Edge, CombineBackwardIsTheGradientOfCombine) {
   const Tensor y = tensor<float>({1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}),
                rows = tensor<int64_t>({3, 1, 0, -1, -1, 2}, {3, 2});
@@ -156,8 +157,7 @@ TEST_P(Edge, AddingToBf16RoundsOnce) {
     k.pointwise.copy(stream, t, tensor(std::move(values), shape));
     return t;
   };
-  // 256 + (1 + 2^-8) = 258, where numbers are two apart; the product by itself would become 1, and 257 would become
-  // 256.
+  // 256 + (1 + 2^-8) = 258, where bf16 numbers are two apart. The product alone would be rounded to 1, and 257 to 256.
   const std::vector<int64_t> offsets{0, 1};
   const GroupOffsets groups = GroupOffsets::on_host(offsets);
   const Tensor ones = bf16s({1, 1}, {1, 2}), w = bf16s({1, 0x1p-8f}, {1, 2}), tall = bf16s({1, 0x1p-8f}, {2, 1});
@@ -196,7 +196,7 @@ TEST_P(Edge, OffsetsMayExistOnlyOnTheDevice) {
   EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 11}));
 }
 
-// GroupOffsets::host. A card and the emulated device are behind anyway; a lane of the CPU is kept busy.
+// Tests GroupOffsets::host. A card and the emulated device run late anyway. On the CPU, the lane is kept busy.
 TEST_P(Edge, OffsetsOfTheHostAreReadBeforeTheCallReturns) {
   std::atomic<bool> go = false;
   const auto lane = GetParam().kind == device::DeviceKind::cpu ? device::make_worker_stream("lane") : nullptr;
@@ -294,7 +294,7 @@ TEST_P(Edge, RowsThatAreScatteredNowhereTouchNothing) {
   EXPECT_EQ(out.to_vector<float>(), (Floats{6, 7, 5}));
 }
 
-// A vocabulary of a power of two: -1 must not be taken for its last id where ids are sorted by some of their bits.
+// The vocabulary is a power of two. If ids are sorted by some of their bits, -1 must not be taken for the last id.
 TEST_P(Edge, TokensWithoutIdAddNothingToTheEmbedding) {
   const Tensor dtable = filled({4, 1}, 1), dout = tensor<float>({nan, 2, nan, 4, 8}, {5, 1});
   k.embedding.backward(stream, dtable, dout, tensor<int32_t>({-1, 3, -1, 3, 0}, {5}));
@@ -306,7 +306,7 @@ TEST_P(Edge, TokensWithoutIdAddNothingToTheEmbedding) {
 TEST_P(Edge, ShiftKeepsNegativeIndices) {
   const Tensor x = tensor<int32_t>({0, -1, 5, -7}, {4}), wide = tensor<int64_t>({-1, int64_t{1} << 40}, {2});
   const Tensor out = empty({4}, Dtype::i32);
-  k.index.shift(stream, out, x, -3);  // may become negative
+  k.index.shift(stream, out, x, -3);  // ids may become negative
   EXPECT_EQ(out.to_vector<int32_t>(), (Ids{-3, -1, 2, -7}));
   k.index.shift(stream, wide, wide, 2);
   EXPECT_EQ(wide.to_vector<int64_t>(), (Rows{-1, (int64_t{1} << 40) + 2}));
@@ -332,7 +332,7 @@ TEST_P(Edge, ABlockWithoutKeysLeavesAttentionAsItIs) {
   EXPECT_EQ((Floats{sums[0], sums[1]}), (Floats{1, 2}));
   EXPECT_TRUE(std::isnan(sums[3]));
   EXPECT_EQ((Floats{logs[0], logs[1], logs[3]}), (Floats{-inf, 1, -inf}));
-  EXPECT_FLOAT_EQ(sums[2], 4);  // as much of either
+  EXPECT_FLOAT_EQ(sums[2], 4);  // equal weights of both blocks
   EXPECT_FLOAT_EQ(logs[2], 2 + std::log(2.0f));
 }
 
@@ -356,7 +356,7 @@ TEST_P(Edge, TheSumOfSeveralIsRoundedOnce) {
 TEST_P(Edge, TheSumOfOneIsACopy) {
   const Tensor out = filled({2}, nan);
   k.pointwise.sum_of(stream, out, std::vector{tensor<float>({-0.0f, inf}, {2})});
-  EXPECT_TRUE(std::signbit(out.to_vector<float>()[0]));  // adding to zero would lose it
+  EXPECT_TRUE(std::signbit(out.to_vector<float>()[0]));  // adding to zero would lose the sign
   EXPECT_EQ(out.to_vector<float>()[1], inf);
   k.pointwise.sum_of(stream, empty({0}), std::vector{empty({0}), empty({0})});
 }
@@ -368,7 +368,7 @@ TEST_P(Edge, SplitSoftmaxMatchesTheSoftmaxOfAllColumns) {
   k.cross_entropy.forward(stream, expected, whole, whole, target, 2);
   for (int64_t rank : {0, 1})
     k.split_softmax.start(stream, statistics.slice(0, rank, rank + 1), parts[rank], target, rank);
-  EXPECT_EQ(statistics.to_vector<float>()[2], 0);  // held elsewhere
+  EXPECT_EQ(statistics.to_vector<float>()[2], 0);  // another rank holds it
   EXPECT_EQ(statistics.to_vector<float>()[5], 3);
   Floats gradient;
   for (int64_t rank : {0, 1}) {

@@ -1,4 +1,4 @@
-// Products of the CPU's kernels compared with Eigen's in f64: nobody here wrote those.
+// Products of the CPU's kernels compared with Eigen's in f64, which is independent code.
 #include <gtest/gtest.h>
 
 #include <Eigen/Core>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "framework/kernels/kernel_table.h"
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::kernels {
 
@@ -15,23 +15,23 @@ namespace {
 
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// Rows of a tensor [.., N, D], whose leading dimensions are flattened.
+/// Returns the rows of a tensor [.., N, D] as a matrix, with leading dimensions flattened.
 Matrix matrix(const Tensor& t) {
   Matrix m(t.numel() / t.dim(-1), t.dim(-1));
   with_dtype<float, bf16, double>("test", t.dtype(), [&]<class T>() {
     const std::vector<T> values = t.to_vector<T>();
-    for (Eigen::Index i = 0; i < m.size(); ++i) m.data()[i] = static_cast<double>(values[static_cast<size_t>(i)]);
+    for (Eigen::Index i = 0; i < m.size(); ++i) m.data()[i] = static_cast<double>(values[i]);
   });
   return m;
 }
 
-/// Expected result of a product: a sum of `depth` terms for each element, and the sum of their magnitudes.
+/// Expected result of a product: the sum of `depth` terms for each element, and the sum of their magnitudes.
 struct Expected {
   Matrix sum, magnitude;
   int64_t depth;
 
   Expected(const Matrix& a, const Matrix& b) : sum(a * b), magnitude(a.cwiseAbs() * b.cwiseAbs()), depth(a.cols()) {}
-  /// Adds `before`, to which the product is added.
+  /// Adds `before`, the previous contents of the result.
   Expected& after(const Matrix& before) {
     sum += before, magnitude += before.cwiseAbs(), ++depth;
     return *this;
@@ -53,7 +53,7 @@ void expect_product(const Tensor& got, const Expected& want, std::string_view wh
 struct Sizes {
   int64_t rows, outputs, inputs;
 };
-/// Small, odd, and beyond several blocks of rows, columns and depth at once.
+/// Small and odd sizes, and one beyond several blocks in rows, columns and depth.
 constexpr Sizes sizes[] = {{1, 1, 1}, {5, 3, 70}, {257, 131, 613}, {600, 530, 1031}};
 
 class EigenOracle : public testing::TestWithParam<Dtype> {
@@ -61,7 +61,7 @@ class EigenOracle : public testing::TestWithParam<Dtype> {
   Dtype dtype() const { return GetParam(); }
   Dtype accumulator() const { return accumulator_dtype(dtype()); }
 
-  /// Uniform in [-1, 1], rounded to the dtype.
+  /// Returns uniform values in [-1, 1], rounded to the dtype.
   Tensor random(const Shape& shape, Dtype type) {
     std::uniform_real_distribution<double> uniform(-1, 1);
     const Tensor t = Tensor::empty(shape, type, context_);
@@ -99,7 +99,7 @@ TEST_P(EigenOracle, AgreesWithEveryPassOfAProduct) {
   }
 }
 
-// Loads as routing makes them: none, one row, many; the first and last rows belong to nobody.
+// Loads are like those of routing: no row, one row, many rows. The first and last rows belong to no expert.
 TEST_P(EigenOracle, AgreesWithEveryPassOfAGroupedProduct) {
   const std::vector<int64_t> offsets{2, 2, 3, 200, 200, 341, 360};
   const int64_t experts = static_cast<int64_t>(offsets.size()) - 1, rows = 363, outputs = 131, inputs = 275;
@@ -113,7 +113,7 @@ TEST_P(EigenOracle, AgreesWithEveryPassOfAGroupedProduct) {
   k_.grouped_matmul.input_gradient(stream_, dx, dy, w, groups, Write::replace);
   k_.grouped_matmul.weight_gradient(stream_, dw, dy, x, groups, Write::replace);
   for (int64_t e = 0; e < experts; ++e) {
-    const int64_t begin = offsets[static_cast<size_t>(e)], end = offsets[static_cast<size_t>(e) + 1];
+    const int64_t begin = offsets[e], end = offsets[e + 1];
     const Matrix x_e = X.middleRows(begin, end - begin), dy_e = dY.middleRows(begin, end - begin),
                  w_e = W.middleRows(e * outputs, outputs);
     if (begin < end) {

@@ -1,7 +1,5 @@
-// Every entry of the table on the emulated device: the CPU's bits, whenever the device gets to it.
+// Every entry of the table on the emulated device, which must give the CPU's bits for all delays.
 #include <gtest/gtest.h>
-
-#include <cstring>
 
 #include "tests/kernels/cases.h"
 
@@ -13,11 +11,7 @@ namespace {
 
 constexpr uint64_t seed = 20240611;
 
-TEST(EmulatedTable, HasNoHoles) {
-  void (*entries[entry_count])();
-  std::memcpy(entries, &emulated_table, sizeof(KernelTable));
-  for (size_t i = 0; i < entry_count; ++i) EXPECT_NE(entries[i], nullptr) << "entry " << i << " in declaration order";
-}
+TEST(EmulatedTable, HasNoHoles) { EXPECT_EQ(holes_of(emulated_table), ""); }
 
 class Emulated : public ::testing::TestWithParam<std::tuple<Case, Dtype>> {};
 

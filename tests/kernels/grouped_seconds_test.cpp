@@ -1,4 +1,4 @@
-// Predicted times of grouped products beside those measured on an H100 80GB HBM3, and what is chosen by them.
+// Predicted times of grouped products compared with times measured on an H100 80GB HBM3, and the choices based on them.
 #include "framework/kernels/cuda/products/grouped_seconds.h"
 
 #include <gtest/gtest.h>
@@ -8,14 +8,14 @@
 namespace hexad::kernels::cuda {
 namespace {
 
-// TFLOP/s of balanced experts: a loop of cuBLASLt's products on one stream, CUTLASS's kernel with its best tile.
+// TFLOP/s of balanced experts: a loop of cuBLASLt's products on one stream, and CUTLASS's kernel with its best tile.
 struct Rates {
   double loop, one_kernel;
 };
 struct Measured {
   const char* name;
   int64_t rows, width, features, experts;
-  Rates forward, weight_gradient;  // which adds in f32
+  Rates forward, weight_gradient;  // the weight gradient adds in f32
 };
 constexpr Measured measured[] = {
     {"Mixtral", 16384, 4096, 14336, 8, {801, 785}, {724, 432}},
@@ -43,7 +43,7 @@ TEST(GroupedSeconds, AreNearTheMeasuredTimes) {
     }
 }
 
-// The faster way is chosen if the two differ by more than a tenth.
+// The faster method is chosen if the two differ by more than a tenth.
 TEST(GroupedSeconds, ChooseTheFasterWay) {
   int clear = 0;
   for (const Measured& m : measured)

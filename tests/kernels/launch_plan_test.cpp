@@ -1,4 +1,4 @@
-// A CUDA launch's use of a card, for sizes and addresses that no test on a card has room for.
+// Plans of CUDA launches, for sizes and addresses that do not fit on a card in a test.
 #include "framework/kernels/cuda/launch_plan.h"
 
 #include <gtest/gtest.h>
@@ -57,14 +57,14 @@ TEST(LaunchPlan, GroupsOfThreadsHoldTheirWholeRow) {
     ASSERT_EQ(g.lanes * g.rows, g.threads);
     ASSERT_EQ(g.threads % warp_size, 0);
     ASSERT_LE(g.threads, most_threads_of_block);
-    // Sums over a part of a warp are taken by halves.
+    // Sums over a part of a warp are computed by halving.
     ASSERT_TRUE(g.lanes > warp_size || std::has_single_bit(static_cast<unsigned>(g.lanes))) << vectors;
   }
   EXPECT_EQ(RowGroups::of(5, held, threads).lanes, 2);
   EXPECT_EQ(RowGroups::of(held * 33, held, threads).lanes, 64);
 }
 
-// Offsets are still those of the operands for 2^31 elements and more.
+// Offsets must be correct for operands of 2^31 elements and more.
 TEST(GroupProblem, StartsWhereItsGroupsRowsAndWeightsDo) {
   constexpr int64_t features = 14336, width = 4096, e = 300, begin = 1'000'001, end = begin + 7;
   const GroupProblem forward = group_problem(GroupedPass::forward, e, begin, end, features, width);
@@ -85,7 +85,7 @@ TEST(GroupProblem, StartsWhereItsGroupsRowsAndWeightsDo) {
   const GroupProblem weight = group_problem(GroupedPass::weight_gradient, e, begin, end, features, width);
   EXPECT_EQ(weight.m, features);
   EXPECT_EQ(weight.n, width);
-  EXPECT_EQ(weight.k, 7);  // an odd sum
+  EXPECT_EQ(weight.k, 7);  // the sum has an odd number of terms
   EXPECT_EQ(weight.d, e * features * width);
 }
 

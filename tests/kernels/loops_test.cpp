@@ -1,4 +1,4 @@
-// The elementary functions behind the loops, on every instruction set of this machine.
+// Elementary functions of the loops, on every instruction set of this machine.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace kernels::cpu;
 
-// Distance in units of the last place of `want`.
+// Returns the distance in units of the last place of `want`.
 double ulps(float got, double want) {
   if (std::isinf(want) || static_cast<float>(want) == got) return static_cast<float>(want) == got ? 0 : 1e9;
   const int exponent = std::max(std::ilogb(want), -126);
@@ -27,7 +27,7 @@ std::vector<const ByDtype<ActivationLoops>*> tables() {
   return all;
 }
 
-// Dense where functions bend, with the edges of overflow and underflow.
+// Returns arguments that are dense where functions bend, and include the limits of overflow and underflow.
 std::vector<float> arguments(float low, float high) {
   std::vector<float> x;
   for (int i = 0; i <= 400000; ++i) x.push_back(low + (high - low) * static_cast<float>(i) / 400000);
@@ -66,7 +66,7 @@ TEST(Loops, SigmoidIsWithinFourUlps) {
   }
 }
 
-// One minus a sigmoid near one would lose the digits of the rest where the slope is near one.
+// One minus a sigmoid near one would lose digits exactly where the slope is near one.
 TEST(Loops, TheTanhGelusSlopeKeepsItsDigits) {
   constexpr double c = 0.79788456080286535588, cubic = 0.044715;
   for (const auto* table : tables()) {
@@ -82,7 +82,8 @@ TEST(Loops, TheTanhGelusSlopeKeepsItsDigits) {
   }
 }
 
-// Elementwise loops have the same bits at every place of a vector, in the rest of a loop, and on every instruction set.
+// Elementwise loops give the same bits at every position of a vector, in the remainder of a loop, and on every
+// instruction set.
 TEST(Loops, AnElementDoesNotKnowItsPlace) {
   const auto x = arguments(-6, 6);
   const std::vector<float> up(x.size(), 1.25f);
@@ -102,7 +103,7 @@ std::vector<const ByDtype<WireLoops>*> wire_tables() {
   return all;
 }
 
-// At every code, on the boundary above it and next to both sides of that.
+// Tests every code, the boundary above it, and the neighbours of the boundary.
 TEST(Loops, EncodeRoundsAsE4m3Does) {
   constexpr float inf = std::numeric_limits<float>::infinity();
   std::vector<float> x{1e-38f, 463.9f};
@@ -128,7 +129,7 @@ TEST(Loops, DecodeKnowsEveryCode) {
     table->for_f32.decode(y.data(), codes.data(), 1, static_cast<int64_t>(y.size()));
     for (size_t i = 0; i < y.size(); ++i) {
       const auto want = static_cast<float>(base::e4m3::from_bits(codes[i]));
-      EXPECT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(want)) << i;  // -0 and NaN too
+      EXPECT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(want)) << i;  // including -0 and NaN
     }
   }
 }

@@ -1,12 +1,11 @@
-// Kernels that do nothing, and what they count.
+// Kernels of the meta device, which compute nothing, and their counts.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <numeric>
 
 #include "framework/device/meta/meta_run.h"
+#include "framework/kernels/meta/meta_routing.h"
 #include "framework/kernels/meta/meta_table.h"
-#include "framework/kernels/meta/routing_model.h"
 #include "framework/tensor/host_read.h"
 #include "tests/kernels/cases.h"
 
@@ -21,11 +20,7 @@ using device::MetaRun;
 
 class MetaTable : public ::testing::TestWithParam<DeviceKind> {};
 
-TEST_P(MetaTable, HasNoHoles) {
-  void (*entries[entry_count])();
-  std::memcpy(entries, &meta_kernels(GetParam()), sizeof(KernelTable));
-  for (size_t i = 0; i < entry_count; ++i) EXPECT_NE(entries[i], nullptr) << "entry " << i << " in declaration order";
-}
+TEST_P(MetaTable, HasNoHoles) { EXPECT_EQ(holes_of(meta_kernels(GetParam())), ""); }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, MetaTable, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
                          [](const auto& p) { return std::string(name_of(p.param)); });
@@ -75,12 +70,12 @@ TEST(MetaKernels, CountTheOperationsOfAttention) {
   EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = 8}), all) << "all come before";
   EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = -8}), 0) << "all come after";
   m.run->attention_flops = 0;
-  m.k.attention.backward(m.stream, q, k, k, q, q, sums, q, k, k, {}, {},
+  m.k.attention.backward(m.stream, {q, k, k}, q, {q, sums, q, k, k},
                          {.sequences = 2, .queries = 8, .keys = 8, .scale = 1});
   EXPECT_EQ(m.run->attention_flops, all);
 }
 
-// The host learns how many rows each expert gets, as from any device.
+// The host receives the number of rows of each expert, as from any device.
 TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     for (size_t i = 0; i < ids.size(); ++i)
@@ -115,7 +110,7 @@ TEST(MetaKernels, ForgetValuesThatTheyOverwrite) {
 TEST(MetaKernels, ForgetEveryResult) {
   Meta m;
   const auto known = [&](Shape shape) {
-    const auto n = static_cast<size_t>(shape.numel());
+    const size_t n = shape.numel();
     return Tensor::from<float>(std::vector<float>(n, 1), shape, m.context);
   };
   const auto forgotten = [](const Tensor& t) { return t.to_vector<float>() == std::vector<float>(t.bytes() / 4, 0); };
@@ -130,9 +125,13 @@ TEST(MetaKernels, ForgetEveryResult) {
   m.k.matmul.forward(m.stream, part.slice(0, 2, 6), x, w, Write::replace);
   EXPECT_TRUE(forgotten(part.slice(0, 2, 6)));
   EXPECT_FALSE(forgotten(part.slice(0, 0, 2)) || forgotten(part.slice(0, 6, 8))) << "rows of others";
+  const Tensor dgate = known({4, 2}), dup = known({4, 2}), dweights = known({4}), gate = known({4, 2});
+  m.k.swiglu.backward(m.stream, {.dgate = dgate, .dup = dup, .dweights = dweights}, gate, {gate, gate});
+  EXPECT_TRUE(forgotten(dgate) && forgotten(dup) && forgotten(dweights)) << "a struct of outputs";
+  EXPECT_FALSE(forgotten(gate)) << "an operand";
 }
 
-// Knowing a part of a tensor does not make the rest known.
+// If only a part of a tensor is known, the rest stays unknown.
 TEST(MetaKernels, KnowValuesGivenInParts) {
   Meta m;
   const Tensor ids = m.empty({4, 1}, Dtype::i32), rows = m.empty({4, 1}, Dtype::i64),
@@ -148,7 +147,7 @@ TEST(MetaKernels, KnowValuesGivenInParts) {
   EXPECT_EQ(offsets.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 4}));
 }
 
-// One that asked nobody, and one that the recipe gave.
+// One choice was made without a kernel. The other was given by the recipe.
 TEST(MetaKernels, AskTheRoutingModelWhateverTheRouterChose) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     if (choice.given) return;
@@ -158,15 +157,15 @@ TEST(MetaKernels, AskTheRoutingModelWhateverTheRouterChose) {
   const Tensor given = Tensor::from<int32_t>(std::vector<int32_t>{6, 7}, {1, 2}, m.context),
                unknown = Tensor::like(given);
   const auto ids = [](const Tensor& t) { return t.to_vector<int32_t>(); };
-  ask_routing_model(unknown, rule, 8, false);
+  apply_routing_model(unknown, rule, 8, false);
   EXPECT_EQ(ids(unknown), (std::vector<int32_t>{4, 4}));
-  ask_routing_model(given, rule, 8, true);
+  apply_routing_model(given, rule, 8, true);
   EXPECT_EQ(ids(given), (std::vector<int32_t>{6, 7}));
-  ask_routing_model(given, rule, 8, false);
+  apply_routing_model(given, rule, 8, false);
   EXPECT_EQ(ids(given), (std::vector<int32_t>{4, 4}));
   device::DeviceContext host;
   const Tensor own = Tensor::from<int32_t>(std::vector<int32_t>{6, 7}, {1, 2}, host);
-  ask_routing_model(own, rule, 8, false);
+  apply_routing_model(own, rule, 8, false);
   EXPECT_EQ(ids(own), (std::vector<int32_t>{6, 7}));
 }
 

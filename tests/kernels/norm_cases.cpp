@@ -56,7 +56,7 @@ std::vector<Case> rms_norm_cases() {
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
          const RmsOperands o(r);
-         if (d == 1) return;  // y = sign(x): the gradient is rounding error
+         if (d == 1) return;  // y = sign(x), so the gradient is a rounding error
          const auto to = [&](const Tensor& dx, const Tensor& dresidual) {
            k.rms_norm.backward(r.stream, dx, {}, r.normal(dx.shape()), o.x, o.gain, o.inverse_rms, dresidual);
          };
@@ -65,7 +65,7 @@ std::vector<Case> rms_norm_cases() {
          const Tensor in_place = r.update({t, d}, r.dtype, d);
          to(in_place, in_place);
        }},
-      // The number of addends is the backend's business, their sum is not.
+      // Backends may choose the number of addends, but their sum must agree.
       {"rms_norm_gain_gradient", backward,
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
@@ -95,14 +95,14 @@ std::vector<Case> layer_norm_cases() {
          const auto [t, d] = r.size;
          k.layer_norm.forward(r.stream, r.output({t, d}, d), r.output({t, 2}, r.acc(), d), r.normal({t, d}),
                               r.normal({d}), r.normal({d}), eps);
-         if (d == 1) r.expect_zeros();  // x - mean = 0
+         if (d == 1) r.expect_zeros();  // x - mean is zero
          k.layer_norm.forward(r.stream, r.output({t, d}, d), r.output({t, 2}, r.acc(), d), r.normal({t, d}),
                               r.normal({d}), {}, eps);
        }},
       {"layer_norm_input_gradient", entry(&KernelTable::layer_norm, &LayerNormKernels::input_gradient),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
-         if (d == 1) return;  // y = bias: the gradient is rounding error
+         if (d == 1) return;  // y = bias, so the gradient is a rounding error
          const LayerOperands o(r);
          k.layer_norm.input_gradient(r.stream, r.output({t, d}, d), r.normal({t, d}), o.x, o.gain, o.stats);
        }},

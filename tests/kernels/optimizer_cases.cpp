@@ -9,17 +9,18 @@ using K = const KernelTable&;
 constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array both{Write::replace, Write::add};
 
-// A second moment: not negative.
+// Returns a second moment, which is never negative.
 Tensor squares(Trial& r, const Shape& shape) {
   const Tensor v = r.update(shape, r.acc());
   reference_table.pointwise.fill(r.host_stream, v, 0.25);
   return v;
 }
 
-// None, one, and one that skips the step.
+// Returns no factor, one, and one that skips the step.
 std::vector<Tensor> factors(Trial& r) { return {{}, r.values<double>({0.5}, {1}), r.values<double>({-1}, {1})}; }
 
-// A model's copy beside main, none, gradients of another dtype, and nothing at all.
+// Returns slices with a model copy beside the main weights, without one, with gradients of another dtype, and an empty
+// one.
 std::vector<AdamwSlice> slices(Trial& r) {
   const Shape shape{r.size.rows, r.size.width}, single{1}, none{0};
   const auto slice = [&](const Shape& s, bool copy, Dtype gradient, double weight_decay) {

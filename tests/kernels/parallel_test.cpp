@@ -1,4 +1,4 @@
-// Loops on threads: any thread computes an item, but once, and cores are used only while there is something to compute.
+// Loops on threads. Exactly one thread computes each item, and cores are used only while there is work.
 #include "framework/kernels/cpu/parallel.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class Threads {
   int before_ = thread_count();
 };
 
-// This process on one core, helpers included: as when a launcher or another user leaves no more.
+// Restricts this process, including its helpers, to one core, as if a launcher or another user left no more.
 class OneCore {
  public:
   OneCore() {
@@ -63,7 +63,7 @@ Pieces pieces_of(int64_t count, int64_t grain) {
   return pieces;
 }
 
-TEST(Parallel, PiecesDependOnNumbersAlone) {
+TEST(Parallel, PiecesDependOnlyOnTheCounts) {
   const Threads three(3);
   EXPECT_EQ(pieces_of(10, 1), (Pieces{{0, 3}, {3, 6}, {6, 10}}));
   EXPECT_EQ(pieces_of(10, 4), (Pieces{{0, 5}, {5, 10}}));
@@ -78,7 +78,7 @@ TEST(Parallel, EveryItemIsComputedOnceAndSeenByTheCaller) {
     std::vector<int> times(1000);
     for (int round = 1; round <= 300; ++round) {
       parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) ++times[static_cast<size_t>(i)];
+        for (int64_t i = begin; i < end; ++i) ++times[i];
       });
       ASSERT_EQ(std::count(times.begin(), times.end(), round), 1000) << threads << " threads, round " << round;
     }
@@ -117,10 +117,10 @@ TEST(Parallel, ThreadsThatAreRanksHaveHelpersOfTheirOwn) {
   for (std::thread& rank : ranks) rank.join();
 }
 
-// Seconds of processor, not of the clock: what else the machine does is no part of them.
+// Measures processor seconds, not clock time, so that other processes do not count.
 TEST(Parallel, LoopsOnBusyCoresCostLittleMoreThanTheirWork) {
   const OneCore one;
-  std::thread([] {  // helpers that are made here inherit the core
+  std::thread([] {  // helpers started here inherit the core
     set_thread_count(2);
     const double before = cpu_seconds();
     for (int round = 0; round < 1000; ++round) parallel_for(2, 1, [](int64_t, int64_t) {});
@@ -138,16 +138,16 @@ TEST(Parallel, HelpersSleepWhileTheirThreadDoesSomethingElse) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     spent += cpu_seconds() - before;
   }
-  EXPECT_LT(spent, 0.04);  // of 0.2 s on each of three cores
+  EXPECT_LT(spent, 0.04);  // out of 0.2 s on each of three cores
 }
 
-// A signal that a helper takes would not interrupt what the rank's thread waits in.
+// If a helper received a signal, the system call in which the rank's thread waits would not be interrupted.
 TEST(Parallel, HelpersTakeNoSignals) {
   const Threads two(2);
   const auto caller = std::this_thread::get_id();
   int looked = 0;
   std::mutex mutex;
-  while (looked < 1)  // until a helper was there in time
+  while (looked < 1)  // repeats until a helper took an item in time
     parallel_for(2, 1, [&](int64_t, int64_t) {
       if (std::this_thread::get_id() == caller) return std::this_thread::sleep_for(std::chrono::milliseconds(1));
       sigset_t blocked;

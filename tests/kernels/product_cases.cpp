@@ -10,7 +10,7 @@ constexpr int64_t experts = 5, features = 33;
 constexpr Layout strided = Layout::strided_rows;
 constexpr std::array both{Write::replace, Write::add};
 
-// A result in rows that are `layout`, in the middle of something else; with Write::add it starts as normal values.
+// Returns a result whose rows have `layout`, inside a larger tensor. With Write::add it starts as normal values.
 Tensor result(Trial& r, const Shape& shape, Dtype type, int64_t terms, Write write, Layout layout) {
   const Tensor t = r.output(shape, type, terms, layout);
   if (write == Write::add) reference_table.pointwise.copy(r.host_stream, t, r.normal(shape, type));
@@ -20,13 +20,13 @@ Tensor result(Trial& r, const Shape& shape, Dtype type, int64_t terms, Write wri
   return write == Write::add ? r.update(shape, type, terms) : r.output(shape, type, terms);
 }
 
-// Rows of five experts inside [1, rows - 1]: the third is empty; the outer rows belong to none.
+// Returns offsets of five experts inside [1, rows - 1]. The third is empty. The outer rows belong to no expert.
 std::vector<int64_t> offsets_for(int64_t rows) {
   const int64_t begin = std::min<int64_t>(1, rows), end = std::max(begin, rows - 1), n = end - begin;
   return {begin, begin + n / 4, begin + n / 2, begin + n / 2, begin + n * 3 / 4, end};
 }
 
-// Calls f(offsets) with offsets that the host knows, the device alone knows, and both know.
+// Calls f(offsets) with offsets that are known to the host, to the device, and to both.
 template <class F>
 void for_each_side(Trial& r, const F& f) {
   const std::vector<int64_t> offsets = offsets_for(r.size.rows);
@@ -34,9 +34,9 @@ void for_each_side(Trial& r, const F& f) {
   sides.device = r.values<int64_t>(offsets, {experts + 1});
   GroupOffsets device = sides;
   device.host = {};
-  ++device.max_rows;  // a bound
+  ++device.max_rows;  // an upper bound
   for (const GroupOffsets& groups : {host, device, sides}) f(groups);
-  r.stream.synchronize();  // until then the host keeps its side
+  r.stream.synchronize();  // until then the host's copy must live
 }
 
 std::vector<Case> dense_cases() {

@@ -1,10 +1,10 @@
-// Engines of products on the CPU: loops by instruction set, units for pairs of bf16.
+// Engines of products on the CPU: loops for each instruction set, units for pairs of bf16.
 #include <cmath>
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/gemm.h"
 #include "framework/kernels/cpu/simd/isa.h"
-#include "tests/kernels/products.h"
+#include "tests/kernels/product_cases.h"
 #include "tests/support/fenced.h"
 
 namespace hexad::kernels::cpu {
@@ -29,7 +29,7 @@ GemmTile input_gradient_tile(const Tensor& dx, const Tensor& dy, const Tensor& w
       .m = dy.dim(0), .n = w.dim(1), .k = w.dim(0), .a = operand(dy), .b = operand(w), .c = result(dx), .add = false};
 }
 
-/// Adds.
+/// Returns the tile of a weight gradient, which is added to dw.
 GemmTile weight_gradient_tile(const Tensor& dw, const Tensor& dy, const Tensor& x) {
   return {.m = dy.dim(1),
           .n = x.dim(1),
@@ -50,7 +50,7 @@ TEST_P(OwnKernels, GiveTheSameBitsForAnyCutThreadsAndInstructionSet) {
                want = Tensor::empty({rows, outputs}, dtype(), context_);
   const auto memory = Tensor::empty({gemm_scratch + 64}, Dtype::u8, context_);
   void* scratch = memory.data<uint8_t>() + (64 - reinterpret_cast<uintptr_t>(memory.raw()) % 64) % 64;
-  // A bf16 sum over several blocks of k is kept for at most gemm_sums elements: well above 200 x 700.
+  // A bf16 sum over several blocks of k is kept for at most gemm_sums elements, which is far more than 200 x 700.
   v3::gemm_tile(forward_tile(want, x, w), nullptr, scratch);
   for (const int64_t some : {int64_t{1}, int64_t{5}, int64_t{64}, rows}) {
     const Tensor out = Tensor::empty({some, outputs}, dtype(), context_);
@@ -78,7 +78,7 @@ class PairUnits : public ProductTest {
   }
   void TearDown() override { set_thread_count(threads_); }
 
-  /// Operands end where nobody may read.
+  /// Multiplies copies of the operands, which end at a fence. A read beyond it ends the test.
   static void multiply(Unit unit, GemmTile product, const Tensor& a, const Tensor& b) {
     const tests::Fenced left(a), right(b);
     product.a.data = left.data(), product.b.data = right.data();
@@ -89,8 +89,8 @@ class PairUnits : public ProductTest {
 INSTANTIATE_TEST_SUITE_P(Dtypes, PairUnits, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
 
 TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
-  // At once: 1024 terms; 128 or 256 columns, twice as many if a is packed too; 64 or 128 packed rows. Strips of 1 to 32
-  // rows, as the units compute them in 3, 6, 10 or 11 at once.
+  // A unit processes at once 1024 terms, 128 or 256 columns (twice as many if a is packed, too), and 64 or 128 packed
+  // rows. Strips of 1 to 32 rows are included, because units compute 3, 6, 10 or 11 of them at once.
   std::vector<Sizes> all(std::begin(sizes), std::end(sizes));
   for (const Sizes& s :
        {Sizes{270, 67, 1030}, {33, 300, 1024}, {1056, 40, 1100}, {35, 33, 2048}, {3, 1, 64}, {43, 31, 65}, {22, 5, 96}})
@@ -119,8 +119,8 @@ TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
 }
 
 TEST_P(PairUnits, GiveTheSameBitsForAnyCutAndThreads) {
-  // One thread keeps bf16 sums of many rows at once, more threads take fewer. Rows of the left operand are read where
-  // they lie; those of a transposed one are packed.
+  // One thread keeps bf16 sums of many rows at once; more threads keep fewer. Rows of the left operand are read in
+  // place; those of a transposed operand are packed.
   const int64_t rows = 800, outputs = 700, inputs = 1100;
   const Tensor x = random(rows, inputs), across = random(inputs, rows), w = random(outputs, inputs);
   for (const Unit unit : pair_units())

@@ -1,6 +1,6 @@
 #include "framework/kernels/cpu/products/products.h"
 
-#include "tests/kernels/products.h"
+#include "tests/kernels/product_cases.h"
 
 namespace hexad::kernels::cpu {
 
@@ -50,7 +50,7 @@ TEST_P(Products, WeightGradientReplacesOrAdds) {
   }
 }
 
-// Beyond what is kept beside a bf16 result at a time, in rows that lie apart.
+// Results have more elements than the sums kept beside a bf16 result at a time. Their rows are not adjacent.
 TEST_P(Products, EveryResultMayBeAddedTo) {
   for (const auto& [rows, outputs, inputs] : {Sizes{15, 33, 17}, {29, 67, 613}, {1100, 1000, 3}}) {
     const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
@@ -103,7 +103,8 @@ TEST_P(Products, SumOverNoTermsIsZeroOrUntouched) {
 
 using Offsets = std::vector<int64_t>;
 GroupOffsets on_host(const Offsets& offsets) { return GroupOffsets::on_host(offsets); }
-// Four experts: usual, with empty ones, all rows to one, none at all, rows before and after that belong to nobody.
+// Offsets of four experts: a usual case, empty experts, all rows to one expert, no rows, and unassigned rows before and
+// after.
 const Offsets groups[] = {
     {0, 7, 20, 33, 65}, {0, 0, 41, 41, 65}, {0, 0, 65, 65, 65}, {0, 0, 0, 0, 0}, {3, 3, 40, 41, 60}};
 
@@ -116,7 +117,7 @@ TEST_P(Products, GroupedForwardAndInputGradientUseEachExpertsWeight) {
     grouped_matmul_forward(stream_, out.tensor(), x, w, on_host(offsets), Write::replace);
     grouped_matmul_input_gradient(stream_, dx.tensor(), dy, w, on_host(offsets), Write::replace);
     for (int64_t e = 0; e < 4; ++e) {
-      const int64_t begin = offsets[static_cast<size_t>(e)], end = offsets[static_cast<size_t>(e) + 1];
+      const int64_t begin = offsets[e], end = offsets[e + 1];
       expect_product(out.tensor().slice(0, begin, end), inputs, plain(x.slice(0, begin, end)),
                      transposed(flat.slice(0, e * outputs, (e + 1) * outputs)));
       expect_product(dx.tensor().slice(0, begin, end), outputs, plain(dy.slice(0, begin, end)),
@@ -142,7 +143,7 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
       grouped_matmul_weight_gradient(stream_, dw.tensor().reshape({4, outputs, inputs}), dy, x, on_host(offsets),
                                      write);
       for (int64_t e = 0; e < 4; ++e) {
-        const int64_t begin = offsets[static_cast<size_t>(e)], end = offsets[static_cast<size_t>(e) + 1];
+        const int64_t begin = offsets[e], end = offsets[e + 1];
         expect_product(dw.tensor().slice(0, e * outputs, (e + 1) * outputs), end - begin,
                        transposed(dy.slice(0, begin, end)), plain(x.slice(0, begin, end)),
                        write == Write::add ? before.slice(0, e * outputs, (e + 1) * outputs) : Tensor());
@@ -152,7 +153,7 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
   }
 }
 
-// The choices of schedule.moe.gemms. 1 to 300 rows: below and above the blocks.
+// Tests the choices of schedule.moe.gemms. 1 to 300 rows are below and above the blocks.
 TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
   const Offsets rows_of[] = {{0, 7, 20, 33, 65}, {0, 0, 1, 1, 65}, {0, 300, 301, 400, 400}, {0, 0, 0, 0, 0}};
   const int64_t outputs = 131, inputs = 259;
@@ -174,7 +175,7 @@ TEST_P(Products, DenseCallsOfExpertsGiveTheBitsOfTheGroupedOne) {
       const Tensor stack[2] = {dw[0].reshape({4, outputs, inputs}), dw[1].reshape({4, outputs, inputs})};
       grouped_matmul_weight_gradient(stream_, stack[0], dy, x, on_host(offsets), write);
       for (int64_t e = 0; e < 4; ++e) {
-        const int64_t begin = offsets[static_cast<size_t>(e)], end = offsets[static_cast<size_t>(e) + 1];
+        const int64_t begin = offsets[e], end = offsets[e + 1];
         const Tensor in = x.slice(0, begin, end), gradient = dy.slice(0, begin, end);
         matmul_weight_gradient(stream_, expert_matrix(stack[1], e), gradient, in, write);
         if (begin == end || write == Write::add) continue;
@@ -228,7 +229,7 @@ TEST_P(Products, OffsetsOfTheDeviceAreCheckedWhenTheyAreRead) {
   EXPECT_EQ(message({.groups = 2}), "[grouped matmul] offsets are known neither to the host nor to the device");
 }
 
-// The result is that of widened operands, without their copies.
+// The result is that of widened operands, but no widened copies are made.
 TEST(ProductsOfMixedDtypes, GiveTheBitsOfWideOnes) {
   device::DeviceContext context;
   Stream& stream = context.compute();

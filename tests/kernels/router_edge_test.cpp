@@ -1,4 +1,4 @@
-// Inputs at the edge for routers and their losses, for the tables that the test program is for.
+// Edge cases of inputs for routers and their losses, for the tables of the test program.
 #include "tests/kernels/edge.h"
 
 namespace hexad::tests {
@@ -30,9 +30,9 @@ TEST_P(RouterEdge, TiesGoToTheLowerIndex) {
   EXPECT_EQ(route({5, 5, 5, 5, 5, 5}, {.top_k = 2, .groups = 3, .top_groups = 1}).ids, (Ids{0, 1}));
 }
 
-TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // R8
+TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // R8: ids stay in range
   EXPECT_EQ(route({nan, nan, nan}, {.top_k = 2}).ids, (Ids{0, 1}));
-  EXPECT_EQ(route({1, nan, 2}, {.top_k = 2}).ids, (Ids{0, 1}));  // softmax: the whole row is NaN
+  EXPECT_EQ(route({1, nan, 2}, {.top_k = 2}).ids, (Ids{0, 1}));  // with softmax, the whole row is NaN
   EXPECT_EQ(route({-inf, -inf}, {.top_k = 1}).ids, (Ids{0}));
   EXPECT_EQ(route({inf, 1}, {.top_k = 1}).ids.front(), 0);
 }
@@ -44,14 +44,14 @@ TEST_P(RouterEdge, ChoosesNanLast) {
   EXPECT_EQ(route({nan, nan, -9, -8}, groups).ids, (Ids{3, 2}));
 }
 
-TEST_P(RouterEdge, BiasSelectsButDoesNotWeigh) {  // B1
+TEST_P(RouterEdge, BiasSelectsButDoesNotWeigh) {  // B1: only the choice depends on the bias
   const Routed r = route({0, 0, 1}, {.score = RouterScore::sigmoid, .top_k = 1, .normalize = false}, {0, 9, 0});
   EXPECT_EQ(r.ids, (Ids{1}));
   EXPECT_FLOAT_EQ(r.weights[0], 0.5f);
 }
 
 TEST_P(RouterEdge, GroupsAreRankedByTheirTwoBest) {
-  // Groups {0, 1}, {2, 3}, {4, 5}: the best single expert (0) lies in a weak group.
+  // In groups {0, 1}, {2, 3}, {4, 5}, the best single expert (0) is in a weak group.
   const RouterRule rule{.score = RouterScore::sigmoid, .top_k = 2, .groups = 3, .top_groups = 1};
   EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{3, 2}));
 }

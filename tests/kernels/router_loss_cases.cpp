@@ -9,21 +9,22 @@ using K = const KernelTable&;
 using L = RouterLossKernels;
 constexpr int64_t scopes = 3;
 
-// Some tokens are in no scope. Undefined: all are in the first.
+// Returns segments that leave some tokens out of all scopes. If undefined, all tokens are in the first scope.
 std::vector<Tensor> segments(Trial& r) {
   std::vector<int32_t> segment;
   for (int64_t t = 0; t < r.size.rows; ++t) segment.push_back(t % 5 == 4 ? -1 : static_cast<int32_t>(t * 7 % scopes));
   return {r.values<int32_t>(segment, {r.size.rows}), Tensor{}};
 }
 
-// A copy of `x` that is compared afterwards.
+// Returns a copy of `x` that is compared after the call.
 Tensor updated(Trial& r, const Tensor& x) {
   const Tensor t = r.output(x.shape(), x.dtype());
   reference_table.pointwise.copy(r.host_stream, t, x);
   return t;
 }
 
-// Experts are as many as the size is wide. The scores of the first of several tokens have all underflowed.
+// Operands with as many experts as the size is wide. If there are several tokens, all scores of the first have
+// underflowed.
 struct Operands {
   int64_t tokens, experts;
   Tensor scores, fractions, coefficients;
@@ -55,7 +56,7 @@ void count(K k, Trial& r) {
   }
 }
 
-// The last scope counted nothing.
+// Computes fractions; the last scope has no counts.
 void fractions(K k, Trial& r) {
   const int64_t experts = r.size.width;
   std::vector<int64_t> values;
@@ -83,7 +84,7 @@ std::vector<Case> router_loss_cases() {
       {"router_balance_backward", e(&L::balance_backward),
        [](K k, Trial& r) {
          const Operands o(r);
-         if (o.experts == 1) return r.expect_zeros();  // its share is one: the gradient is rounding error
+         if (o.experts == 1) return r.expect_zeros();  // its share is one, so the gradient is a rounding error
          for (const Tensor& segment : segments(r))
            k.router_loss.balance_backward(r.stream, r.output({o.tokens, o.experts}, r.acc(), o.experts),
                                           r.normal({1}, r.acc()), o.scores, segment, o.fractions, o.coefficients);
@@ -103,7 +104,7 @@ std::vector<Case> router_loss_cases() {
            reference_table.router_loss.z(r.host_stream, r.scratch({1}, r.acc()), log_sum_exp, logits, segment, 0.37);
            k.router_loss.z_backward(r.stream, r.output({tokens, experts}, r.acc(), experts), r.normal({1}, r.acc()),
                                     logits, log_sum_exp, segment, 0.37);
-           r.stream.synchronize();  // log_sum_exp is written again
+           r.stream.synchronize();  // log_sum_exp will be overwritten
          }
        }},
   };

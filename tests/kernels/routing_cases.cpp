@@ -25,7 +25,8 @@ const std::vector<NamedRule>& rules() {
   return all;
 }
 
-// Rows of a permutation for t tokens of two slots, the first slot of every fifth token dropped; two rows are unused.
+// Permutation of rows for t tokens of two slots. The first slot of every fifth token is dropped, and two rows are
+// unused.
 struct Plan {
   static constexpr int64_t slots = 2;
   Tensor rows, tokens;
@@ -33,10 +34,10 @@ struct Plan {
 
   explicit Plan(Trial& r) : count(slots * r.size.rows + 2) {
     std::vector<int64_t> v;
-    std::vector<int64_t> inverse(static_cast<size_t>(count), -1);
+    std::vector<int64_t> inverse(count, -1);
     for (int64_t slot = 0; slot < slots * r.size.rows; ++slot) {
       v.push_back(slot % 10 == 0 ? -1 : count - 2 - slot);
-      if (v.back() >= 0) inverse[static_cast<size_t>(v.back())] = slot / slots;
+      if (v.back() >= 0) inverse[v.back()] = slot / slots;
     }
     rows = r.values<int64_t>(v, {r.size.rows, slots});
     tokens = r.values<int64_t>(inverse, {count});
@@ -157,13 +158,13 @@ std::vector<Case> routing_cases() {
     cases.push_back({"router_backward_" + name, entry(&KernelTable::router, &RouterKernels::backward),
                      [operands, experts = experts, rule = rule](K k, Trial& r) {
                        const auto o = operands(r);
-                       if (experts == 1) return;  // the weight is one: the gradient is rounding error
+                       if (experts == 1) return;  // the weight is one, so the gradient is a rounding error
                        for (bool auxiliary : {false, true})
                          k.router.backward(r.stream, r.output(o.scores.shape(), r.acc(), experts),
                                            r.normal(o.weights.shape(), r.acc()),
                                            auxiliary ? r.normal(o.scores.shape(), r.acc()) : Tensor(), o.scores, o.ids,
                                            rule);
-                       r.expect_zeros();  // sigmoid: only the chosen experts
+                       r.expect_zeros();  // with sigmoid, only the chosen experts have a gradient
                      }});
   }
   return cases;

@@ -10,7 +10,7 @@ namespace {
 using K = const KernelTable&;
 using S = SlotKernels;
 
-// Ids that some slots lack: `dropped` of every seven.
+// Returns ids of which `dropped` in every seven are missing.
 Tensor ids_for(Trial& r, int64_t slots, int64_t experts, int64_t dropped) {
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < slots * r.size.rows; ++i)
@@ -25,13 +25,13 @@ void sort(K k, Trial& r) {
       for (int64_t dropped : {0, 3, 7})
         k.slots.sort(r.stream, r.output({tokens * slots}, Dtype::i64), r.output({tokens, slots}, Dtype::i64),
                      r.output({experts + 1}, Dtype::i64), ids_for(r, slots, experts, dropped));
-  // More than a card's scans take at once, than its warps have counters for, and than its blocks have.
+  // Numbers of experts above the limits of a card: of its scans, of its warps' counters, and of its blocks.
   for (int64_t experts : {600, 3000, 8192, 8193, 40000})
     k.slots.sort(r.stream, r.output({tokens * 2}, Dtype::i64), r.output({tokens, 2}, Dtype::i64),
                  r.output({experts + 1}, Dtype::i64), ids_for(r, 2, experts, 1));
 }
 
-// Whole numbers around zero, of `type`.
+// Returns whole numbers around zero, of `type`.
 Tensor numbers_for(Trial& r, Dtype type) {
   const Tensor x = r.scratch({r.size.rows, r.size.width}, type);
   reference::Array a = reference::zeros(x);
@@ -80,7 +80,7 @@ void keys(K k, Trial& r) {
   }
 }
 
-// Each of 0 .. n - 1 once, in an order that repeats, but some are -1.
+// Returns each of 0 .. n - 1 once, in a repeatable order. With `some_missing`, some are replaced by -1.
 Tensor places_for(Trial& r, int64_t n, bool some_missing) {
   std::vector<int64_t> at;
   for (int64_t i = 0; i < n; ++i) at.push_back(some_missing && i % 5 == 2 ? -1 : n - 1 - i);
@@ -89,7 +89,7 @@ Tensor places_for(Trial& r, int64_t n, bool some_missing) {
 
 void shift_parts(K k, Trial& r) {
   const int64_t n = r.size.rows;
-  // Parts of which one is empty, and a single one.
+  // The first table has several parts, one of them empty; the second has a single part.
   const std::vector<std::vector<int64_t>> ways{{n / 3, n / 3, n / 2, n, 10, 20, -30, 40}, {n, 5}};
   for (const auto& parts : ways) {
     const Tensor x = places_for(r, n, true), in_place = r.output({n}, Dtype::i64);
@@ -112,14 +112,14 @@ void take(K k, Trial& r) {
 void inverse(K k, Trial& r) {
   const int64_t n = r.size.rows;
   for (bool some_missing : {false, true}) {
-    // One element more than are named.
+    // The output has one element more than the input names.
     const Tensor out = r.output({n + 1}, Dtype::i64);
     reference_table.pointwise.copy(r.host_stream, out, places_for(r, n + 1, true));
     k.index.inverse(r.stream, out, places_for(r, n, some_missing));
   }
 }
 
-// Scores with many ties, some NaN and -infinity; rows in order, and the other way round.
+// Drops slots by scores with many ties, some NaN and -infinity, with rows in order and in reverse order.
 void drop_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
   const int64_t experts = 5, top_k = 2;
   const Dtype acc = r.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
@@ -146,7 +146,7 @@ void drop_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
 
 void drop(K k, Trial& r) {
   drop_of(k, r, r.size.rows, r.size.rows / 2 + 1);
-  // More tokens than a block of a card has threads, and a last scope of one.
+  // There are more tokens than a block of a card has threads, and the last scope has one token.
   if (r.size.rows == 1) drop_of(k, r, 1501, 1500);
 }
 

@@ -1,4 +1,4 @@
-// Results are the same bits whatever the number of threads, and whichever other rows share the call.
+// Results are bitwise identical for any number of threads, and whichever other rows share the call.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -33,7 +33,7 @@ TEST(Threads, DoNotChangeOneBit) {
   set_thread_count(before);
 }
 
-// A rank with lanes has several threads: only one of them may use its cores.
+// A rank with lanes has several threads, of which only one may use its cores.
 TEST(Threads, ComputeAloneByDefault) {
   using namespace kernels::cpu;
   const int before = thread_count();
@@ -57,7 +57,7 @@ TEST(ComputeShare, HoldsOnThisThreadWhileItLives) {
   EXPECT_EQ(kernels::compute_share(), 1);
 }
 
-// EPS-MoE's table 6: eighths of an H100's 132 multiprocessors.
+// EPS-MoE's table 6 has eighths of an H100's 132 multiprocessors.
 TEST(ComputeShare, IsAnEvenNumberOfMultiprocessors) {
   EXPECT_EQ(kernels::capped_multiprocessors(132, 1), 132);
   EXPECT_EQ(kernels::capped_multiprocessors(132, 0.5), 66);

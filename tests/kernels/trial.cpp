@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "framework/base/philox.h"
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::tests {
 
@@ -16,12 +16,12 @@ using hexad::kernels::reference::load;
 using hexad::kernels::reference::store;
 
 std::vector<std::byte> bytes_of(const Tensor& t) {
-  std::vector<std::byte> bytes(static_cast<size_t>(t.bytes()));
+  std::vector<std::byte> bytes(t.bytes());
   t.download(bytes.data());
   return bytes;
 }
 
-// "[3, 17]": where element `i` of a tensor lies.
+// Returns the coordinate of element `i` of a tensor, like "[3, 17]".
 std::string coordinate(const Shape& shape, int64_t i) {
   Shape c = shape;
   for (int d = shape.rank() - 1; d >= 0; --d) {
@@ -31,10 +31,10 @@ std::string coordinate(const Shape& shape, int64_t i) {
   return c.to_string();
 }
 
-// NaN in every float, -1 in every integer.
+// Sets every float to NaN and every integer to -1.
 void poison(const Tensor& t) { t.fill_bytes(0xff, t.device().context().compute()); }
 
-// Copies the elements that `t` looks at between two images of the bytes of `whole`.
+// Copies the elements of `t` between two images of the bytes of `whole`.
 void copy_members(std::byte* to, const std::byte* from, const Tensor& t, const Tensor& whole) {
   const auto first = static_cast<int64_t>(t.address() - whole.address());
   const int64_t row_bytes = t.dim(-1) * size_of(t.dtype()), rows = t.numel() ? t.numel() / t.dim(-1) : 0;
@@ -45,7 +45,7 @@ void copy_members(std::byte* to, const std::byte* from, const Tensor& t, const T
       rest /= t.dim(d);
     }
     const int64_t begin = first + offset * size_of(t.dtype());
-    std::memcpy(to + begin, from + begin, static_cast<size_t>(row_bytes));
+    std::memcpy(to + begin, from + begin, row_bytes);
   }
 }
 
@@ -56,16 +56,16 @@ double root_mean_square(std::span<const double> values) {
   return count > 0 ? std::sqrt(squares / count) : 0;
 }
 
-// Returns, for every row, the magnitude that measures the error of an element that is small from cancellation. A
-// handful of elements tells nothing: their magnitude is at least one, since inputs are standard normal.
+// Returns, for every row, the magnitude by which the errors of its cancelled elements are measured. It is at least one,
+// because a few elements do not determine it and inputs are standard normal.
 std::vector<double> magnitudes(const Array& a, Yardstick yardstick) {
   constexpr int64_t handful = 16;
   const double typical = root_mean_square(a.values);
-  std::vector<double> all(static_cast<size_t>(a.rows), a.size() < handful ? std::max(1.0, typical) : typical);
+  std::vector<double> all(a.rows, a.size() < handful ? std::max(1.0, typical) : typical);
   if (yardstick == Yardstick::row)
     for (size_t r = 0; r < all.size(); ++r)
-      all[r] = std::max(all[r], root_mean_square(std::span(a.values).subspan(r * static_cast<size_t>(a.columns),
-                                                                             static_cast<size_t>(a.columns))));
+      all[r] = std::max(all[r],
+                        root_mean_square(std::span(a.values).subspan(r * static_cast<size_t>(a.columns), a.columns)));
   return all;
 }
 
@@ -155,9 +155,7 @@ std::string difference(const Trial& expected, const Trial& actual) {
     const Array want = load(tensor), got = load(actual.outputs()[o].tensor);
     const double allowed = tolerance(tensor.dtype(), expected.outputs()[o].terms);
     const std::vector<double> typical = magnitudes(want, expected.outputs()[o].yardstick);
-    const auto scale = [&](int64_t i) {
-      return std::max(std::abs(want[i]), typical[static_cast<size_t>(i / want.columns)]);
-    };
+    const auto scale = [&](int64_t i) { return std::max(std::abs(want[i]), typical[i / want.columns]); };
     int64_t wrong = 0, first = -1, zeros = 0;
     for (int64_t i = 0; i < want.size(); ++i) {
       zeros += want[i] == 0;

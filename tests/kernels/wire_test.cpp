@@ -1,4 +1,4 @@
-// Rows on the wire: layout, bounds of the error, rows that must not look healthy. For both tables.
+// Rows on the wire: layout, error bounds, and invalid rows, which must stay recognisable. Tested for both tables.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "framework/base/fp8.h"
 #include "framework/base/philox.h"
 #include "framework/kernels/kernel_table.h"
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::tests {
 
@@ -50,7 +50,7 @@ class Wire : public ::testing::TestWithParam<const KernelTable*> {
   Tensor tensor(const std::vector<T>& values, Shape shape) {
     return Tensor::from<T>(values, shape, device);
   }
-  Tensor filled(Shape shape, float value) { return tensor(Floats(static_cast<size_t>(shape.numel()), value), shape); }
+  Tensor filled(Shape shape, float value) { return tensor(Floats(shape.numel(), value), shape); }
 
   Tensor packed(const Tensor& x, WireFormat format, const Tensor& index = {}, const Tensor& row_weights = {}) {
     const int64_t rows = index.defined() ? index.numel() : x.dim(0);
@@ -70,7 +70,7 @@ TEST_P(Wire, Fp8RowIsCodesScaleAndExtras) {
   const Bytes bytes =
       packed(tensor<float>({896, -1, 0.5f, 0, 448}, {1, 5}), WireFormat::fp8, {}, tensor<float>({1.5f}, {1, 1}))
           .to_vector<uint8_t>();
-  // Scale 2: 448, -0.5, 0.25, 0, 224; then three zeros, 2.0f, 1.5f.
+  // With scale 2: 448, -0.5, 0.25, 0, 224; then three zeros, 2.0f, 1.5f.
   EXPECT_EQ(bytes, (Bytes{0x7e, 0xb0, 0x28, 0x00, 0x76, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0xc0, 0x3f}));
 }
 
@@ -81,7 +81,7 @@ TEST_P(Wire, TheLargestElementOfARowIsNotRounded) {
   }
 }
 
-// Rows of 64 magnitudes over 40 binades each, the largest from the least subnormal float up to 2^127.
+// Rows have 64 magnitudes over 40 binades each. The largest is between the least subnormal float and 2^127.
 TEST_P(Wire, Fp8KeepsTheStatedErrorBound) {
   const Philox random(20240611, Purpose::synthetic);
   uint64_t drawn = 0;
@@ -106,7 +106,7 @@ TEST_P(Wire, Fp8KeepsTheStatedErrorBound) {
       worst = std::max(worst, error / bound);
     }
   }
-  EXPECT_GT(worst, 0.9);  // the bound is not idle
+  EXPECT_GT(worst, 0.9);  // the bound is tight
 }
 
 TEST_P(Wire, ARowOfZerosHasScaleZeroAndComesBackAsItIs) {

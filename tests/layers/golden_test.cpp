@@ -1,4 +1,4 @@
-// A PyTorch trajectory repeated (tests/golden/README.md): logits, losses, every gradient and the norm at step 0, then
+// Repeats a PyTorch trajectory (tests/golden/README.md): logits, losses, every gradient and the norm at step 0, then
 // ten losses under AdamW.
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ using namespace train;
 using namespace verify;
 namespace {
 
-// Two f64 computations of the same formulas in different order; ten optimizer steps amplify the difference.
+// The two f64 computations evaluate the same formulas in a different order. Ten optimizer steps amplify the difference.
 constexpr double f64_tolerance = 1e-10;
 
 struct Golden {
@@ -32,14 +32,14 @@ struct Golden {
         facts(nlohmann::json::parse(std::ifstream(HEXAD_SOURCE_DIR "/tests/golden/" + name + ".json"))) {}
 
   std::vector<int32_t> integers(const std::string& name) { return tensors.read(name, memory).to_vector<int32_t>(); }
-  // All tensors whose name begins with `prefix`, without it.
+  // Returns all tensors whose name begins with `prefix`, with this prefix removed.
   TensorMap all(const std::string& prefix) {
     TensorMap out;
     for (const auto& info : tensors.tensors())
       if (info.name.starts_with(prefix)) out[info.name.substr(prefix.size())] = tensors.read(info.name, memory);
     return out;
   }
-  // The batch as a source; with a loss mask, only what it marks is predicted.
+  // Returns the batch as a source. With a loss mask, only the marked tokens are predicted.
   FixedSource source() {
     const Shape shape = tensors.info("ids").shape;
     data::Batch batch(shape[0], shape[1]);
@@ -95,7 +95,7 @@ Recipe encoder_recipe(const Golden& g, const std::vector<std::string>& overrides
   return small_recipe(o);
 }
 
-// PyTorch's model has a tensor for each of what is stacked here.
+// Returns the golden tensor of `p`. If `p` is a stack, PyTorch's model has a tensor for each of its parts.
 Tensor golden_tensor(const TensorMap& all, const Parameter& p) {
   const Stack& stack = p.spec().stack;
   if (stack.names.empty()) return all.at(p.name());
@@ -104,7 +104,8 @@ Tensor golden_tensor(const TensorMap& all, const Parameter& p) {
   return stack_of(entries, stack.dim);
 }
 
-// Replaces the initial weights, rounded to the model's dtype; the optimizer is made from them.
+// Run whose initial weights are replaced by the golden ones, rounded to the model's dtype. The optimizer is made from
+// them.
 struct GoldenRun {
   GoldenRun(Golden& g, const Recipe& r) : recipe(r), instance(recipe, Registry(), self) {
     const TensorMap weights = g.all("weights/");
@@ -139,7 +140,7 @@ struct GoldenRun {
   std::optional<TrainStep> train;
 };
 
-// `t` in f64, as the golden tensors are.
+// Returns `t` in f64, like the golden tensors.
 Tensor widened(const Tensor& t, Device device, const Shape& shape) {
   const std::vector<double> values = values_of(t);
   return Tensor::from<double>(values, shape, device);
@@ -151,7 +152,8 @@ void expect_gradients(Golden& g, GoldenRun& run, double allowed) {
     const std::string& name = p->name();
     const Tensor& gradient = p->gradient();
     SCOPED_TRACE(name);
-    // A bias of keys adds the same to all scores of a query, so without rotation its gradient is zero but for rounding.
+    // A bias of keys adds the same value to all scores of a query. So without rotary positions, its gradient is zero up
+    // to rounding.
     if (name.ends_with("k.bias")) {
       for (double x : values_of(gradient)) EXPECT_LE(std::abs(x), allowed);
       continue;
@@ -192,12 +194,12 @@ TEST(GoldenDecoder, TenStepsMatchPyTorch) {
   for (int64_t s = 1; s <= 10; ++s) {
     SCOPED_TRACE(cat("step ", s));
     const StepResult result = run.step(source, s);
-    expect_losses(g.facts["steps"][static_cast<size_t>(s - 1)], result, 2, f64_tolerance);
+    expect_losses(g.facts["steps"][s - 1], result, 2, f64_tolerance);
     if (s == 1) expect_gradients(g, run, f64_tolerance);
   }
 }
 
-// The allowed difference is the rounding of weights and activations: the longest chain of sums is a layer's.
+// The allowed difference is the rounding of weights and activations. The longest chain of sums is that of one layer.
 TEST(GoldenDecoder, FirstStepMatchesPyTorchUpToF32Rounding) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {"train.precision=f32"}));
@@ -209,8 +211,8 @@ TEST(GoldenDecoder, FirstStepMatchesPyTorchUpToF32Rounding) {
   expect_gradients(g, run, allowed);
 }
 
-// In bf16 tokens near a tie choose another expert than in f64 and are right all the same, so whole tensors cannot be
-// compared; losses and norm can.
+// In bf16, a token near a tie may choose another expert than in f64, which is also correct. So whole tensors cannot be
+// compared, only losses and norm.
 TEST(GoldenDecoder, FirstStepLossesMatchPyTorchUpToBf16Rounding) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {"train.precision=bf16"}));
@@ -232,7 +234,7 @@ class GoldenEncoder : public testing::TestWithParam<std::string> {
   static Dtype dtype() { return dtype_from_name(GetParam()); }
   static double allowed(const Golden& g) {
     if (dtype() == Dtype::f64) return f64_tolerance;
-    // bf16 rounds every activation on the way, f32 hardly any.
+    // bf16 rounds every activation; f32 adds almost no error.
     return 8 * static_cast<double>(g.size("layers")) * tolerance(dtype(), g.size("mlp_hidden"));
   }
 };

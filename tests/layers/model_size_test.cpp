@@ -1,9 +1,9 @@
-// M1: parameters and operations that a meta device counts, beside published numbers and counts by hand.
+// M1: parameters and operations counted on a meta device, compared with published numbers and counts by hand.
 #include "layers/model_size.h"
 
 #include <gtest/gtest.h>
 
-#include "layers/mlp.h"
+#include "layers/dense/mlp.h"
 #include "parallel/comm/self_group.h"
 #include "tests/training/training.h"
 
@@ -27,27 +27,28 @@ TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/dbrx.yaml").parameters, 131'596'523'520);
 }
 
-TEST(ModelSize, M1_FlopsOfATokenOfMixtral) {
-  // A layer: q and output 4096 x 4096 each, k and v 4096 x 1024 each, router 4096 x 8, two experts of three
-  // 4096 x 14336. The head is 4096 x 32000, the embedding a table.
+TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
+  // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, the router of 4096 x 8, and two experts
+  // of three 4096 x 14336. The head is 4096 x 32000; the embedding is a table.
   const double layer = 2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 4096.0 * 8 + 2 * 3.0 * 4096 * 14336;
   const double products = 32 * layer + 4096.0 * 32000;
-  // Causal attention: scores and values, 2 operations each for 4096 elements and half of 32768 keys, three times.
+  // Causal attention: scores and values take 2 operations each for 4096 elements and half of 32768 keys, three times.
   const double attention = 32 * 3 * 2 * 2 * 4096.0 * 16384;
   EXPECT_DOUBLE_EQ(size_of_recipe("models/mixtral-8x7b.yaml").flops_per_token, 6 * products + attention);
 }
 
-TEST(ModelSize, M1_FlopsOfATokenOfASmallModel) {
-  // hidden 16, 4 heads of 4 and 2 of keys: q, output 256 each, k, v 128 each; router 64; 2 experts of 3 x 16 x 12.
+TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
+  // With hidden 16, 4 heads of 4 and 2 heads of keys: q and output have 256 each, k and v 128 each, the router 64, and
+  // 2 experts 3 x 16 x 12 each.
   const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
   const double expected = 6 * (2 * layer + 16 * 31) + 2 * 12 * 16 * 4.0;
   EXPECT_DOUBLE_EQ(model_size(small_recipe().model, Registry()).flops_per_token, expected);
-  // Every key is seen, not half of them.
+  // An encoder's query sees every key, not half of them.
   EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.kind=encoder"}).model, Registry()).flops_per_token,
                    expected + 2 * 12 * 16 * 4.0);
 }
 
-// The count without memory is that of what the layers make.
+// Compares the count without memory with the parameters that the layers make.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(CountEqualsModel, OnThisRecipe) {
@@ -78,12 +79,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Overrides{"model.moe.experts=0", "model.mlp_hidden=20"},
                     Overrides{"model.head_size=6", "model.kv_heads=1"}));
 
-// A layer of a user's own counts as any other.
+// A user's own layer counts like any other.
 TEST(ModelSize, HasTheParametersAndOperationsOfARegisteredLayer) {
   Registry registry;
-  registry.add_feed_forward("wide", [](const FeedForwardSpec& spec, const Builder& b) {
-    return std::make_unique<GeluMlp>(GeluMlp::Config{spec.model, 100}, b);
-  });
+  registry.add_feed_forward("wide", {.make = [](const FeedForwardSpec& spec, const Builder& b) {
+                              return std::make_unique<GeluMlp>(GeluMlp::Config{spec.model, 100}, b);
+                            }});
   ModelConfig model = small_recipe({"model.moe.experts=0", "model.mlp=gelu", "model.mlp_hidden=50"}).model;
   const ModelSize narrow = model_size(model, registry);
   model.mlp = "wide";

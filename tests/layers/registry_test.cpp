@@ -1,7 +1,7 @@
 // Layers that a recipe chooses by name.
 #include <gtest/gtest.h>
 
-#include "layers/linear.h"
+#include "layers/dense/linear.h"
 #include "parallel/comm/self_group.h"
 #include "tests/training/training.h"
 
@@ -21,7 +21,9 @@ class Scaled final : public FeedForward {
  public:
   Scaled(const FeedForwardSpec& s, const Builder& b)
       : factor_(s.option("factor", 1)), linear_({s.model.hidden, s.model.hidden, s.model.init_std}, b / "linear") {}
-  Value operator()(Tape& t, const Value& x, const Pass&) const override { return scale(t, linear_(t, x), factor_); }
+  Value operator()(Tape& t, const Value& x, const ForwardContext&) const override {
+    return scale(t, linear_(t, x), factor_);
+  }
 
  private:
   double factor_;
@@ -30,8 +32,9 @@ class Scaled final : public FeedForward {
 
 Registry with_scaled() {
   Registry registry;
-  registry.add_feed_forward("scaled",
-                            [](const FeedForwardSpec& s, const Builder& b) { return std::make_unique<Scaled>(s, b); });
+  registry.add_feed_forward("scaled", {.options = {"factor"}, .make = [](const FeedForwardSpec& s, const Builder& b) {
+                                         return std::make_unique<Scaled>(s, b);
+                                       }});
   return registry;
 }
 
@@ -59,31 +62,24 @@ TEST(Registry, ARegisteredLayerFillsTheFeedForwardSlotAndTrains) {
 
 TEST(Registry, OptionsComeFromTheRecipe) {
   const ModelConfig config = scaled_recipe({"model.mlp_options=[{name: factor, value: 2.5}]"}).model;
-  const FeedForwardSpec spec{config, 0, 32};
+  const FeedForwardDeclaration declared{.options = {"factor", "other"}, .make = {}};
+  const FeedForwardSpec spec{config, 0, 32, declared};
   EXPECT_EQ(spec.option("factor", 1), 2.5);
   EXPECT_EQ(spec.option("other", 7), 7);
+  EXPECT_THROW(spec.option("third", 1), std::logic_error);
 }
 
-TEST(Registry, RefusesAnOptionThatTheLayerDoesNotAskFor) {
-  const auto refusal = [](const std::string& options) {
-    const Recipe recipe = scaled_recipe({"model.mlp_options=" + options});
-    return message_of(ExitCode::usage, [&] { ModelInstance(recipe, with_scaled(), self); });
+// Only the recipe is read: no layer is made.
+TEST(Registry, RefusesAnOptionThatTheLayerDoesNotDeclare) {
+  const auto refusal = [](const std::string& layer, const std::string& options) {
+    return message_of(ExitCode::usage, [&] { scaled_recipe({"model.mlp=" + layer, "model.mlp_options=" + options}); });
   };
-  EXPECT_EQ(refusal("[{name: factor, value: 2}, {name: factr, value: 3}]"),
+  EXPECT_EQ(refusal("scaled", "[{name: factor, value: 2}, {name: factr, value: 3}]"),
+            "command line: model.mlp_options=[{name: factor, value: 2}, {name: factr, v...: "
             "model.mlp_options.1.name (factr) is no option of the layer scaled; it has: factor");
-  const ModelConfig config = scaled_recipe({"model.mlp_options=[{name: widht, value: 1}]"}).model;
-  const FeedForwardSpec spec{config, 0, 32};
-  const FeedForwardSpec copy = spec;
-  copy.option("depth", 1), copy.option("width", 1);
-  EXPECT_EQ(message_of(ExitCode::usage, [&] { spec.options.require_all_asked(); }),
-            "model.mlp_options.0.name (widht) is no option of the layer scaled; it has: width, depth");
-  EXPECT_EQ(
-      message_of(ExitCode::usage,
-                 [] {
-                   scaled_recipe({"model.mlp=gelu", "model.mlp_options=[{name: exact, value: 1}]"});
-                 }),
-      "command line: model.mlp_options=[{name: exact, value: 1}]: model.mlp_options.0.name (exact) is no option of "
-      "the layer gelu; it has none");
+  EXPECT_EQ(refusal("gelu", "[{name: exact, value: 1}]"),
+            "command line: model.mlp_options=[{name: exact, value: 1}]: model.mlp_options.0.name (exact) is no option "
+            "of the layer gelu; it has none");
 }
 
 TEST(Registry, NamesItsLayers) {
@@ -98,7 +94,7 @@ TEST(Registry, RefusesANameTwice) {
   EXPECT_THROW(registry.add_moe_order({"returns_last", {}}), std::logic_error);
 }
 
-// One chunk at a time, the last one first.
+// Returns an order that issues one chunk at a time, the last one first.
 std::vector<moe::IssueStep> backwards(size_t chunks) {
   std::vector<moe::IssueStep> steps;
   for (size_t c = chunks; c-- > 0;)
@@ -146,7 +142,7 @@ TEST(Registry, AnImpossibleOrderIsRefusedWithItsStep) {
       "schedule:\n  moe: {chunk_by: tokens, chunks: 3, order: hasty}\n";
   EXPECT_EQ(message_of(ExitCode::usage, [&] { load_recipe(config::parse(yaml, "test.yaml"), registry, 0); }),
             "test.yaml:4: schedule.moe.order (hasty) is illegal for 3 chunks: step 1 is experts[0], but dispatch[0] "
-            "has to come before it");
+            "must come before it");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "layers/rotary_table.h"
+#include "layers/dense/rotary_table.h"
 
 #include <gtest/gtest.h>
 
@@ -18,9 +18,9 @@ using namespace tensor;
 constexpr int64_t positions = 64, head_size = 16, half = head_size / 2;
 constexpr double theta = 10000;
 
-double at(const Tensor& t, int64_t i) { return values_of(t)[static_cast<size_t>(i)]; }
+double at(const Tensor& t, int64_t i) { return values_of(t)[i]; }
 
-// The angle at position 1, and the table's factor.
+// Angle at position 1, and factor of the table.
 struct Entry {
   double frequency, magnitude;
 };
@@ -41,7 +41,7 @@ TEST(RotaryTable, HoldsCosineAndSineOfPositionTimesFrequency) {
   for (int64_t p = 0; p < positions; ++p)
     for (int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(p) * std::pow(theta, -static_cast<double>(i) / half);
-      const auto e = static_cast<size_t>(p * half + i);
+      const size_t e = p * half + i;
       EXPECT_NEAR(cosines[e], std::cos(angle), 1e-13);
       EXPECT_NEAR(sines[e], std::sin(angle), 1e-13);
     }
@@ -54,14 +54,14 @@ TEST(RotaryTable, YarnOfFactorOneIsOff) {
   expect_bitwise(table({}).sine, table(yarn).sine, Zeros::expected);
 }
 
-// Peng et al. 2023: fast dimensions keep their frequency, slow ones are interpolated, the rest lies between; the table
-// is multiplied by 0.1 ln(factor) + 1.
+// Peng et al. 2023: fast dimensions keep their frequency, slow ones are interpolated, and the rest lies between. The
+// table is multiplied by 0.1 ln(factor) + 1.
 TEST(RotaryTable, YarnKeepsFastDimensionsAndInterpolatesSlowOnes) {
   YarnConfig yarn;
   yarn.factor = 4, yarn.original_context = 4096, yarn.beta_fast = 32, yarn.beta_slow = 1;
   const RotaryTable t = table(yarn), plain = table({});
-  // Turns over 4096 positions fall from 652 (i = 0) by a factor of 3.16 a dimension; 32 turns are reached between
-  // i = 2 and 3, one turn between 5 and 6: the ramp goes from 2 to 6.
+  // Turns over 4096 positions fall from 652 (i = 0) by a factor of 3.16 a dimension. 32 turns are reached between i = 2
+  // and 3, one turn between 5 and 6. So the ramp runs from 2 to 6.
   const double ramp[] = {0, 0, 0, 0.25, 0.5, 0.75, 1, 1};
   for (int64_t i = 0; i < half; ++i) {
     const double f = entry(plain, i).frequency;

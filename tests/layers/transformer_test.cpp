@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/gradcheck.h"
 #include "tests/training/training.h"
@@ -20,7 +21,7 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 const comm::SelfGroup self;
-// Rows of grouped products may be computed in another order when another token changes its expert, so bits are compared
+// If another token changes its expert, rows of grouped products may be computed in another order. So bits are compared
 // in dense models.
 const Overrides dense{"model.moe.experts=0", "model.mlp_hidden=20"};
 
@@ -30,11 +31,11 @@ Overrides dense_with(const Overrides& more) {
   return all;
 }
 
-// One sequence of eight tokens: documents [0, 3), [3, 8) or a whole.
+// Returns one sequence of eight tokens: documents [0, 3) and [3, 8), or one document.
 data::Batch sequence(bool two_documents) {
   data::Batch b(1, 8);
   for (int32_t t = 0; t < 8; ++t) {
-    const auto i = static_cast<size_t>(t);
+    const size_t i = t;
     b.ids[i] = (5 * t + 2) % 31, b.targets[i] = (3 * t + 1) % 31;
     b.first[i] = two_documents && t >= 3 ? 3 : 0;
     b.last[i] = two_documents && t < 3 ? 3 : 8;
@@ -43,7 +44,7 @@ data::Batch sequence(bool two_documents) {
   return b;
 }
 
-// On the host: they may outlive the model.
+// Returns the logits on the host, because they may outlive the model.
 Tensor logits(ModelInstance& instance, const data::Batch& batch) {
   const auto policy = keep_policy();
   const MicroBatch micro = make_micro_batch(batch, 0, batch.count, instance.context);
@@ -95,11 +96,11 @@ TEST(Decoder, SeesNoFutureTokens) {
   data::Batch batch = sequence(false);
   const Tensor before = logits(instance, batch);
   for (int64_t t = 0; t < 8; ++t) {
-    batch.ids[static_cast<size_t>(t)] = 30;
+    batch.ids[t] = 30;
     const Tensor after = logits(instance, batch);
     EXPECT_TRUE(equal_rows(before, after, 0, t)) << "token " << t;
     for (int64_t u = t; u < 8; ++u) EXPECT_FALSE(equal_rows(before, after, u, u + 1)) << "token " << t << " at " << u;
-    batch.ids[static_cast<size_t>(t)] = sequence(false).ids[static_cast<size_t>(t)];
+    batch.ids[t] = sequence(false).ids[t];
   }
 }
 
@@ -151,7 +152,8 @@ TEST(QkvClip, BoundsQueriesKeysAndValues) {
       multiply(instance.parameters.find(cat("layers.0.attention.", name, ".weight")), scale, instance.context);
     return logits(instance, sequence(false));
   };
-  // Far beyond the limit only signs are left, so a further factor changes nothing; within it the clip does nothing.
+  // Far beyond the limit only signs remain, so a further factor changes nothing. Within the limit, clipping has no
+  // effect.
   const Tensor far = with_clip("0.01", 1e9), further = with_clip("0.01", 1e10);
   expect_bitwise(far, further);
   ModelInstance plain(small_recipe(dense), Registry(), self);
@@ -165,7 +167,7 @@ TEST(TiedEmbedding, IsOneParameter) {
   for (const auto& p : instance.parameters) EXPECT_NE(p->name(), "head.weight");
 }
 
-// The whole loss of models whose sizes fit no tile and no vector.
+// Models whose sizes fit no tile and no vector, for tests of the whole loss.
 struct Odd {
   std::string name;
   Overrides overrides;
@@ -180,7 +182,7 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
   Lab lab;
   const mesh::Mesh mesh(self, {.dp = 1});
   StateSet states;
-  const Transformer model(recipe.model, Registry(), Builder(lab.parameters, states, mesh, Dtype::f64));
+  const Transformer model(recipe.model, Registry(), {}, Builder(lab.parameters, states, mesh, Dtype::f64));
   for (const auto& p : lab.parameters) p->initialize(3);
   const FixedSource source = documents(2, 5, recipe.model.vocab, 11);
   const MicroBatch batch = make_micro_batch(source.batch(0, 2), 0, 2, lab.context);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Axis axes[] = {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::edp, Axis::ep, Axis::etp};
 
-// Every legal layout of `world` ranks.
+// Calls f for every legal layout of `world` ranks.
 template <class F>
 void for_each_layout(int world, F f) {
   for (int pp = 1; pp <= world; ++pp)
@@ -34,10 +34,10 @@ TEST(Layout, EveryRankIsInExactlyOneGroupOfEachAxis) {
         for (int r = 0; r < world; ++r) {
           const auto group = m.members(axis, r);
           ASSERT_EQ(static_cast<int>(group.size()), m.size(axis)) << m.to_string();
-          ASSERT_EQ(group[static_cast<size_t>(m.coordinate(axis, r))], r) << m.to_string();
+          ASSERT_EQ(group[m.coordinate(axis, r)], r) << m.to_string();
           groups.insert(group);
         }
-        // Each of its size, none shares a rank: together they are a partition.
+        // Each group has its size, and no two share a rank, so together they are a partition.
         ASSERT_EQ(static_cast<int>(groups.size()) * m.size(axis), world) << m.to_string() << ", " << name_of(axis);
       }
     });
@@ -135,9 +135,9 @@ TEST(Layout, RanksOfAMicroBatchAreOrderedByContextThenTensor) {
     const auto ranks = m.token_sharers(r);
     ASSERT_EQ(ranks.size(), 4u);
     for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(m.coordinate(Axis::tp, ranks[static_cast<size_t>(i)]), i % 2);
-      EXPECT_EQ(m.coordinate(Axis::cp, ranks[static_cast<size_t>(i)]), i / 2);
-      EXPECT_EQ(m.coordinate(Axis::dp, ranks[static_cast<size_t>(i)]), m.coordinate(Axis::dp, r));
+      EXPECT_EQ(m.coordinate(Axis::tp, ranks[i]), i % 2);
+      EXPECT_EQ(m.coordinate(Axis::cp, ranks[i]), i / 2);
+      EXPECT_EQ(m.coordinate(Axis::dp, ranks[i]), m.coordinate(Axis::dp, r));
     }
   }
 }
@@ -169,7 +169,7 @@ TEST(Layout, AutomaticExpansionIsVerticalWhenContextsOutnumberExperts) {
   EXPECT_EQ(chosen(2, 2, 4), Expansion::vertical);  // ep does not fit along dp
 }
 
-TEST(Layout, DataAndExpertParallelismOnly) {
+TEST(Layout, DataAndExpertParallelismShareTheRanks) {
   const Layout m({.ep = 2}, 4);
   EXPECT_EQ(m.to_string(), "pp 1 x dp 4 x cp 1 x tp 1 | pp 1 x edp 2 x ep 2 x etp 1 (horizontal)");
   EXPECT_EQ(m.members(Axis::ep, 3), (std::vector{2, 3}));

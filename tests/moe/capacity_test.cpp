@@ -1,4 +1,4 @@
-// R1: who is dropped when an expert is over capacity.
+// R1: choice of the tokens that are dropped from an expert over capacity.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using kernels::DropRule;
 
-// Six tokens, two experts, one slot each; all choose expert 0 with these scores.
+// Six tokens and two experts, with one slot each. All tokens choose expert 0 with these scores.
 const std::vector<double> scores{0.3, 0, 0.9, 0, 0.5, 0, 0.9, 0, 0.1, 0, 0.5, 0};
 const std::vector<int32_t> all_to_one{0, 0, 0, 0, 0, 0};
 
@@ -37,7 +37,7 @@ Dropped drop(const std::vector<int32_t>& ids, int64_t top_k, int64_t scope, doub
 }
 
 TEST(Capacity, R1_KeepsTheMostProbableAndTheEarlierAmongEquals) {
-  const auto [ids, count] = drop(all_to_one, 1, 6, 1.0, DropRule::probability);  // 3 of 6
+  const auto [ids, count] = drop(all_to_one, 1, 6, 1.0, DropRule::probability);  // 3 of 6 stay
   EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, 0, 0, -1, -1}));
   EXPECT_EQ(count, 3);
 }
@@ -49,25 +49,25 @@ TEST(Capacity, R1_KeepsTheFirst) {
 }
 
 TEST(Capacity, R1_EveryScopeHasItsOwn) {
-  const auto [ids, count] = drop(all_to_one, 1, 2, 1.0, DropRule::probability);  // 1 of every 2
+  const auto [ids, count] = drop(all_to_one, 1, 2, 1.0, DropRule::probability);  // 1 of every 2 stays
   EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, -1, 0, -1, 0}));
   EXPECT_EQ(count, 3);
 }
 
 TEST(Capacity, TheLastScopeMayBeShorter) {
-  const auto [ids, count] = drop(all_to_one, 1, 4, 1.0, DropRule::position);  // 2 of 4, then 1 of 2
+  const auto [ids, count] = drop(all_to_one, 1, 4, 1.0, DropRule::position);  // 2 of 4 stay, then 1 of 2
   EXPECT_EQ(ids, (std::vector<int32_t>{0, 0, -1, -1, 0, -1}));
   EXPECT_EQ(count, 3);
 }
 
 TEST(Capacity, IsRoundedUp) {
-  const auto [ids, count] = drop(all_to_one, 1, 6, 0.4, DropRule::position);  // 1.2 -> 2
+  const auto [ids, count] = drop(all_to_one, 1, 6, 0.4, DropRule::position);  // 1.2 is rounded up to 2
   EXPECT_EQ(ids, (std::vector<int32_t>{0, 0, -1, -1, -1, -1}));
   EXPECT_EQ(count, 4);
 }
 
 TEST(Capacity, R1_IsAtMostTheNumberOfTokens) {
-  for (double factor : {1e18, 1e300}) {  // the second fits no integer
+  for (double factor : {1e18, 1e300}) {  // the second factor exceeds every integer
     const auto [ids, count] = drop(all_to_one, 1, 6, factor, DropRule::probability);
     EXPECT_EQ(ids, all_to_one);
     EXPECT_EQ(count, 0);
@@ -75,14 +75,14 @@ TEST(Capacity, R1_IsAtMostTheNumberOfTokens) {
 }
 
 TEST(Capacity, A3_PaddingTakesNoPartInTheMean) {
-  // Two valid tokens of six: capacity is one.
+  // Two of six tokens are valid, so the capacity is one.
   const auto [ids, count] = drop({-1, 0, -1, -1, 0, -1}, 1, 6, 1.0, DropRule::position);
   EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, -1, -1, -1, -1}));
   EXPECT_EQ(count, 1);
 }
 
 TEST(Capacity, CountsSlotsOfOneTokenSeparately) {
-  // Two slots a token: both experts get three tokens and may keep ceil(0.5 * 3) = 2.
+  // Each token has two slots. Both experts get three tokens and may keep ceil(0.5 * 3) = 2.
   const auto [ids, count] = drop({0, 1, 0, 1, 0, 1}, 2, 3, 0.5, DropRule::probability, {0.5, 0.1, 0.4, 0.3, 0.3, 0.2});
   EXPECT_EQ(ids, (std::vector<int32_t>{0, -1, 0, 1, -1, 1}));
   EXPECT_EQ(count, 2);
@@ -98,7 +98,7 @@ TEST(Capacity, R8_NanIsDroppedFirst) {
 
 TEST(Capacity, TokensMayLieInRowsOfAnotherOrder) {
   Lab lab;
-  // Tokens 0 .. 3 are rows 2, 3, 0, 1: the first two stay.
+  // Tokens 0 .. 3 are rows 2, 3, 0, 1. The first two tokens stay.
   const Tensor ids = lab.values(std::vector<int32_t>{0, 0, 0, 0}, {4, 1});
   const Tensor s = lab.values(std::vector<double>(8, 0.5), {4, 2});
   kernels::kernels(ids.device())
@@ -107,7 +107,7 @@ TEST(Capacity, TokensMayLieInRowsOfAnotherOrder) {
   EXPECT_EQ(ids.to_vector<int32_t>(), (std::vector<int32_t>{-1, -1, 0, 0}));
 }
 
-// Two tp ranks hold three tokens of the six each; `whole`: and know the ids of all.
+// Two tp ranks hold three of the six tokens each. With `whole`, each rank has the ids of all tokens.
 TEST(Capacity, IsCountedOverTheTokensOfAllRanks) {
   for (bool whole : {false, true})
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -144,7 +144,7 @@ TEST(Capacity, AnUnknownExpertEndsTheJobIfTheHostSeesIt) {
 }
 
 TEST(Capacity, UnknownExpertIdsStayAndAreNotCounted) {
-  const auto [ids, count] = drop({7, 0, 0, -5, 0, 0}, 1, 6, 1.0, DropRule::position);  // 2 of 4
+  const auto [ids, count] = drop({7, 0, 0, -5, 0, 0}, 1, 6, 1.0, DropRule::position);  // 2 of 4 stay
   EXPECT_EQ(ids, (std::vector<int32_t>{7, 0, 0, -5, -1, -1}));
   EXPECT_EQ(count, 2);
 }

@@ -1,9 +1,9 @@
-// Backward of weighted rows works block by block: an expert with more rows than a block has equals the composition of
-// steps that see all rows at once.
+// Backward of weighted rows computes blocks of rows. For an expert with several blocks, the result must equal that of
+// steps that process all rows at once.
 #include <gtest/gtest.h>
 
 #include "framework/base/block_sizes.h"
-#include "layers/moe/experts.h"
+#include "layers/moe/experts/experts.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
@@ -43,7 +43,7 @@ class ExpertBlocks : public testing::TestWithParam<std::tuple<ExpertKind, bool>>
       if (p->name().ends_with("bias")) kernels::kernels(lab.context).pointwise.fill(lab.stream(), p->local(), 0.25);
     }
   }
-  // By parameter, as if a step began.
+  // Returns the gradients by parameter, and clears them as at the begin of a step.
   std::vector<Tensor> taken_gradients() {
     std::vector<Tensor> out;
     for (const auto& p : lab.parameters) {
@@ -62,7 +62,7 @@ class ExpertBlocks : public testing::TestWithParam<std::tuple<ExpertKind, bool>>
 
 TEST_P(ExpertBlocks, WeightedBackwardInBlocksEqualsBackwardOfAllRows) {
   const int64_t block = BlockSizes{}.expert_rows;
-  // Three blocks, none, and exactly two.
+  // The experts have three blocks, none, and exactly two.
   const std::vector<int64_t> offsets{0, 2 * block + 7, 2 * block + 7, 4 * block + 7};
   const int64_t rows = offsets.back();
   const RowGroups groups{.rows = GroupOffsets::on_host(offsets), .dense = std::get<1>(GetParam())};

@@ -1,4 +1,4 @@
-// Rows that travel as fp8: what it costs in accuracy, and in bytes.
+// Rows sent as fp8: the loss of accuracy, and the number of bytes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace hexad::tests {
 namespace {
 
-// || a - b || / || a ||
+// Returns || a - b || / || a ||.
 double relative_distance(const Tensor& a, const Tensor& b) {
   const auto x = values_of(a), y = values_of(b);
   double difference = 0, whole = 0;
@@ -18,8 +18,8 @@ double relative_distance(const Tensor& a, const Tensor& b) {
   return std::sqrt(difference / whole);
 }
 
-// A value is off by at most 1/16 of itself on each of its two ways, and what it becomes in between is smooth; errors of
-// single values are independent, so the distance of a tensor stays well below what all of them together could make.
+// A value changes by at most 1/16 of itself on each of its two transfers, and the function between them is smooth.
+// Errors of single values are independent. So the distance of a tensor stays well below the sum of all of them.
 constexpr double two_ways = 2 * base::e4m3::relative_error;
 
 void expect_near_under_fp8(const Words& overrides) {
@@ -31,7 +31,7 @@ void expect_near_under_fp8(const Words& overrides) {
     EXPECT_LT(y, two_ways);
     EXPECT_GT(dx, 0) << "nothing was rounded";
     EXPECT_LT(dx, two_ways);
-    EXPECT_EQ(exact.statistics.counts, rounded.statistics.counts);  // routing happens before rows travel
+    EXPECT_EQ(exact.statistics.counts, rounded.statistics.counts);  // routing precedes the transfer of rows
   });
 }
 
@@ -47,7 +47,7 @@ TEST(Fp8Wire, StaysWithinItsBoundForTokenRows) {
   expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2", "schedule.moe.rows=token", "schedule.moe.memory_reuse=s4"});
 }
 
-// Rows are rounded one by one: a row is rounded alike in every chunk and by every sender.
+// Rows are rounded one by one, so every chunk and every sender rounds a row in the same way.
 TEST(Fp8Wire, DoesNotDependOnTheChunks) {
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     const Words fp8{"parallel.ep=4", "schedule.moe.wire=fp8"};

@@ -1,4 +1,4 @@
-// In which order the steps of a pass are issued.
+// Order in which the steps of a pass are issued.
 #include "layers/moe/schedule/issue_order.h"
 
 #include <gtest/gtest.h>
@@ -33,28 +33,29 @@ TEST(IssueOrder, BuiltInOnesAreAsDocumented) {
 TEST(IssueOrder, BuiltInOrdersAreLegalForAnyNumberOfChunks) {
   for (const IssueOrder& order : built_in_orders())
     for (size_t chunks = 1; chunks <= 9; ++chunks) {
-      const bool fits = order.name != "returns_last" || chunks <= 2;  // else all chunks are there at once
-      EXPECT_EQ(why_illegal(order.steps(chunks), chunks, false), "") << order.name;
-      EXPECT_EQ(why_illegal(order.steps(chunks), chunks, true).empty(), fits) << order.name << " " << chunks;
+      // Otherwise all chunks are in flight at the same time.
+      const bool fits = order.name != "returns_last" || chunks <= 2;
+      EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, false), "") << order.name;
+      EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, true).empty(), fits) << order.name << " " << chunks;
     }
 }
 
 TEST(IssueOrder, AnIllegalOrderIsExplainedByItsStep) {
   using Steps = std::vector<IssueStep>;
-  const auto why = [](const Steps& steps, size_t chunks = 1) { return why_illegal(steps, chunks, false); };
+  const auto why = [](const Steps& steps, size_t chunks = 1) { return issue_order_problem(steps, chunks, false); };
   const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weights, 0}};
   EXPECT_EQ(why(right), "");
-  EXPECT_EQ(why({}), "there is no step dispatch[0]");
-  EXPECT_EQ(why({{dispatch, 0}, {compute, 0}, {combine, 0}}), "there is no step weight_gradients[0]");
-  EXPECT_EQ(why(right, 2), "there is no step dispatch[1]");
-  EXPECT_EQ(why({{compute, 0}}), "step 1 is experts[0], but dispatch[0] has to come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {combine, 0}}), "step 2 is combine[0], but experts[0] has to come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is weight_gradients[0], but experts[0] has to come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but that was a step before");
+  EXPECT_EQ(why({}), "step dispatch[0] is missing");
+  EXPECT_EQ(why({{dispatch, 0}, {compute, 0}, {combine, 0}}), "step weight_gradients[0] is missing");
+  EXPECT_EQ(why(right, 2), "step dispatch[1] is missing");
+  EXPECT_EQ(why({{compute, 0}}), "step 1 is experts[0], but dispatch[0] must come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {combine, 0}}), "step 2 is combine[0], but experts[0] must come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is weight_gradients[0], but experts[0] must come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but an earlier step is the same");
   EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but there are 1 chunks, counted from 0");
-  // Sums of weight gradients would be added up in another order.
+  // The sums of weight gradients would be added in another order.
   EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weights, 1}}, 2),
-            "step 3 is weight_gradients[1], but weight_gradients[0] has to come before it");
+            "step 3 is weight_gradients[1], but weight_gradients[0] must come before it");
 }
 
 TEST(IssueOrder, ErrorNamesTheIllegalOrder) {
@@ -64,7 +65,7 @@ TEST(IssueOrder, ErrorNamesTheIllegalOrder) {
     FAIL() << "was taken";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::usage);
-    EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), of 1 chunks: there is no step experts[0]");
+    EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), for 1 chunks: step experts[0] is missing");
   }
 }
 

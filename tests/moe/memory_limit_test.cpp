@@ -1,4 +1,4 @@
-// schedule.moe.memory_limit: the buffers of a pass stay below it, wherever the tokens go.
+// schedule.moe.memory_limit: the buffers of a pass stay below it for every choice of experts.
 #include "layers/moe/schedule/memory_limit.h"
 
 #include <gtest/gtest.h>
@@ -8,15 +8,15 @@
 
 #include "framework/schedule/executor.h"
 #include "tests/moe/scheduled_layer.h"
-#include "tests/support/tolerance.h"
-#include "tests/training/scratch.h"
+#include "tests/support/allowed_error.h"
+#include "tests/training/test_folder.h"
 
 namespace hexad::tests {
 
 using namespace base;
 namespace {
 
-// Runs passes and notes what memory they had beside what was there before.
+// Runs passes and records their memory in addition to the memory held before.
 class PassMeter final : public schedule::GraphRunner {
  public:
   void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
@@ -24,7 +24,7 @@ class PassMeter final : public schedule::GraphRunner {
     context.allocator()->reset_peaks();
     schedule::execute(graph, context);
     const auto after = context.allocator()->stats();
-    int64_t sum = 0;  // parameters' gradients, made by the first backward, belong to no pass
+    int64_t sum = 0;  // the first backward creates the gradients of parameters, which belong to no pass
     for (Category c : {Category::activation, Category::temporary, Category::communication})
       sum += after.peak_in(c) - before.used_in(c);
     bytes = std::max(bytes, sum);
@@ -108,7 +108,7 @@ TEST(MemoryLimitChunks, AreAsManyAsTheRoutingAsksFor) {
       PassMeter meter;
       layer.layer.run_passes_by(&meter);
       layer.run(sequences, length);
-      if (world.rank() == 0) chunks = meter.chunks;  // also of ranks that got no row
+      if (world.rank() == 0) chunks = meter.chunks;  // includes ranks without a row
     });
     return chunks;
   };

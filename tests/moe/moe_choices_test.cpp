@@ -1,7 +1,7 @@
-// The list of schedule.moe's choices, and what is made from it.
+// List of schedule.moe's choices, and the schedules that follow from it.
 #include <gtest/gtest.h>
 
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 #include "layers/moe/schedule/schedule_rules.h"
 
 namespace hexad::tests {
@@ -32,7 +32,7 @@ TEST(MoeChoices, TheReferenceNamesEveryValueWithItsPaper) {
             std::string::npos);
 }
 
-// A recipe with a key of schedule.moe as given.
+// Returns a recipe's section with one key of schedule.moe set.
 MoeScheduleConfig with(const std::string& key, const std::string& value) {
   config::Problems problems;
   auto c = config::read<MoeScheduleConfig>(config::parse(key + ": " + value, "test"), problems);
@@ -60,7 +60,7 @@ TEST(MoeChoices, OpenKeysAreListedAndSettled) {
   EXPECT_FALSE(c.open());
   EXPECT_EQ(c.settled(), MoeSchedule{});
   c.chunk_by.reset(), c.order.reset();
-  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunk_by"}));  // what is not cut has no order
+  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunk_by"}));  // without chunks there is no order
   c.chunk_by = ChunkBy::tokens;
   EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunks", "order"}));
   EXPECT_EQ(c.settled().chunks, 2);
@@ -85,11 +85,11 @@ TEST(MoeChoices, CombinationsOmitEquivalentSchedules) {
   MoeScheduleConfig c;
   c.duplicates.reset(), c.chunk_by.reset(), c.rows.reset();
   c.chunks = 1;
-  EXPECT_EQ(combinations(c, {}).size(), 3u);  // cut into nodes: there is one
+  EXPECT_EQ(combinations(c, {}).size(), 3u);  // chunked by nodes, of which there is one
   EXPECT_EQ(combinations(c, {.ep = 2}).size(), 4u * 2);
   EXPECT_EQ(combinations(c, {.tp = 2, .ep = 2}).size(), 5u * 4 * 2);
   c.duplicates = Duplicates::drop;
-  EXPECT_EQ(combinations(c, {.tp = 2, .etp = 2}).size(), 3u * 2 * 2);  // ESP exchange: auto and direct
+  EXPECT_EQ(combinations(c, {.tp = 2, .etp = 2}).size(), 3u * 2 * 2);  // two values of esp_exchange: auto and direct
   c.esp_exchange = ep::EspExchange::gather;
   EXPECT_EQ(combinations(c, {.tp = 2, .etp = 2}).size(), 3u * 2);
 }
@@ -100,7 +100,7 @@ TEST(MoeChoices, RefusalsNameTheKey) {
   const std::vector<Refusal> all = refusals({}, s);
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].key, "dense_rows");
-  EXPECT_EQ(all[0].what, "is read by schedule.moe.gemms: by_load alone: choose that, or dense_rows: auto");
+  EXPECT_EQ(all[0].what, "is read only by schedule.moe.gemms: by_load; choose that, or dense_rows: auto");
   EXPECT_EQ(all[1].key, "shared");
   EXPECT_TRUE(refusals({}, MoeSchedule{}).empty());
 }

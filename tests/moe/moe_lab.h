@@ -1,7 +1,8 @@
-// One MoE layer in the surroundings of a test.
+// One MoE layer with the objects that a test needs around it.
 #pragma once
 
 #include "layers/moe/moe_layer.h"
+#include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/gradcheck.h"
 #include "tests/training/training.h"
@@ -19,29 +20,30 @@ using layers::Registry;
 using layers::RouterStatistics;
 using layers::StateSet;
 
-/// The MoE layer of small_recipe() with overrides, alone: hidden 16, 4 experts top-2 of 12.
+/// The MoE layer of small_recipe() with overrides, without the other layers: hidden 16, 4 experts top-2 of 12.
 class MoeLab : public Lab {
  public:
   MoeLab(const std::vector<std::string>& overrides, const comm::ProcessGroup& world, int ep = 1,
          Dtype dtype = Dtype::f64)
       : config(small_recipe(overrides).model),
         mesh(world, {.dp = world.size(), .ep = ep}),
-        layer(config, 0, 0, Registry(), Builder(parameters, states, mesh, dtype) / "moe"),
+        layer({config, 0, 0, Registry().router_of(config), {}, moe::alternating_order()},
+              Builder(parameters, states, mesh, dtype) / "moe"),
         statistics(1, config.moe.experts, context) {
     for (const auto& p : parameters) {
       p->initialize(default_seed);
-      // Biases start as zero, which would hide where they are added.
+      // Biases start as zero, which would hide an error in the place where they are added.
       if (p->spec().init.kind == Init::Kind::constant) fill_counting(p->local());
     }
   }
   explicit MoeLab(const std::vector<std::string>& overrides = {}) : MoeLab(overrides, alone()) {}
 
-  /// `sequences` of `length` tokens; tokens from `valid` on are padding.
+  /// Returns `sequences` sequences of `length` tokens. Tokens from `valid` on are padding.
   MicroBatch batch(int64_t sequences, int64_t length, int64_t valid = -1) {
     MicroBatch b;
     b.sequences = sequences, b.length = length;
     if (valid >= 0) {
-      std::vector<uint8_t> mask(static_cast<size_t>(b.tokens()), 0);
+      std::vector<uint8_t> mask(b.tokens(), 0);
       std::fill_n(mask.begin(), valid, uint8_t{1});
       b.valid = values(mask);
       for (int64_t s = 0; s < sequences; ++s)

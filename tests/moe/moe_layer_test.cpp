@@ -1,4 +1,4 @@
-// The MoE layer against its formulas, written as loops over tokens in double.
+// The MoE layer compared with its formulas, written as loops over tokens in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,22 +17,20 @@ namespace {
 struct Case {
   std::string name;
   std::vector<std::string> overrides;
-  int64_t valid = 12;  // of 3 sequences of 4 tokens
+  int64_t valid = 12;  // valid tokens of 3 sequences of 4
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 using Row = std::vector<double>;
 
-// A parameter as nested loops see it.
+// Weights of a parameter, for nested loops.
 struct Weights {
   std::vector<double> values;
   int64_t rows, columns;
   Row times(const Row& x, int64_t expert = 0) const {
-    Row y(static_cast<size_t>(rows), 0.0);
+    Row y(rows, 0.0);
     for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c)
-        y[static_cast<size_t>(r)] +=
-            values[static_cast<size_t>((expert * rows + r) * columns + c)] * x[static_cast<size_t>(c)];
+      for (int64_t c = 0; c < columns; ++c) y[r] += values[(expert * rows + r) * columns + c] * x[c];
     return y;
   }
 };
@@ -41,7 +39,7 @@ class Naive {
  public:
   explicit Naive(MoeLab& lab) : lab_(lab), c_(lab.config.moe) {}
 
-  // An MLP under `prefix`, which is an expert's when it has several.
+  // Computes an MLP under `prefix`; if the prefix has several experts, that of `expert`.
   Row mlp(const std::string& prefix, const Row& x, int64_t expert) const {
     Row activations = affine(prefix + ".up", x, expert);
     const bool gated = c_.expert == moe::ExpertKind::swiglu;
@@ -62,13 +60,13 @@ class Naive {
     }
     std::vector<double> y;
     for (int64_t t = 0; t < tokens; ++t) {
-      Row sum(static_cast<size_t>(lab_.config.hidden), 0.0);
-      const auto ti = static_cast<size_t>(t);
+      Row sum(lab_.config.hidden, 0.0);
+      const size_t ti = t;
       double total = 0;
-      for (int64_t e : chosen[ti]) total += scores[ti][static_cast<size_t>(e)];
+      for (int64_t e : chosen[ti]) total += scores[ti][e];
       for (int64_t e : chosen[ti]) {
         if (t >= valid || !kept(t, e, scores, chosen, batch, valid)) continue;
-        const double w = c_.scale * scores[ti][static_cast<size_t>(e)] / (c_.normalize ? total : 1.0);
+        const double w = c_.scale * scores[ti][e] / (c_.normalize ? total : 1.0);
         const Row out = mlp("experts", x[ti], e);
         for (size_t i = 0; i < sum.size(); ++i) sum[i] += w * out[i];
       }
@@ -82,7 +80,7 @@ class Naive {
   }
 
  private:
-  // A parameter, or what is stacked in one.
+  // Returns a parameter, or a part of a stacked parameter.
   Tensor tensor(const std::string& name) const {
     for (const auto& p : lab_.parameters) {
       const Stack& stack = p->spec().stack;
@@ -99,7 +97,7 @@ class Naive {
     Row y = weights(name).times(x, expert);
     if (!lab_.config.bias) return y;
     const auto bias = values_of(tensor(name + ".bias"));
-    for (size_t i = 0; i < y.size(); ++i) y[i] += bias[static_cast<size_t>(expert) * y.size() + i];
+    for (size_t i = 0; i < y.size(); ++i) y[i] += bias[expert * y.size() + i];
     return y;
   }
   Row score(Row logits) const {
@@ -112,22 +110,21 @@ class Naive {
   std::vector<int64_t> top_k(const Row& s) const {
     std::vector<int64_t> order(s.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return s[static_cast<size_t>(a)] > s[static_cast<size_t>(b)]; });
-    order.resize(static_cast<size_t>(c_.top_k));
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return s[a] > s[b]; });
+    order.resize(c_.top_k);
     return order;
   }
-  // True if fewer than `capacity` tokens of the scope go before token t at expert e.
+  // True if fewer than `capacity` tokens of the scope precede token t at expert e.
   bool kept(int64_t t, int64_t e, const std::vector<Row>& scores, const std::vector<std::vector<int64_t>>& chosen,
             const MicroBatch& batch, int64_t valid) const {
     if (!c_.capacity_factor) return true;
     const int64_t scope = c_.capacity_scope == moe::CapacityScope::sequence ? batch.length : batch.tokens();
     const int64_t begin = t / scope * scope, end = std::min(begin + scope, valid);
     const double mean = static_cast<double>((end - begin) * c_.top_k) / static_cast<double>(c_.experts);
-    const auto at = [&](int64_t u) { return scores[static_cast<size_t>(u)][static_cast<size_t>(e)]; };
+    const auto at = [&](int64_t u) { return scores[u][e]; };
     double before = 0;
     for (int64_t u = begin; u < end; ++u) {
-      const auto& others = chosen[static_cast<size_t>(u)];
+      const auto& others = chosen[u];
       if (u == t || std::find(others.begin(), others.end(), e) == others.end()) continue;
       const bool goes_first =
           c_.drop == kernels::DropRule::position ? u < t : at(u) > at(t) || (at(u) == at(t) && u < t);
@@ -180,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"A3_CapacityWithPadding", {"model.moe.capacity_factor=0.8"}, 7}),
     [](const auto& i) { return i.param.name; });
 
-// The choice is overridden, since a finite difference may cross from one choice to the other.
+// The choice of experts is overridden, since a finite difference may change it.
 class MoeLayerGradients : public testing::TestWithParam<Case> {};
 
 TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
@@ -193,7 +190,7 @@ TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
   gradcheck(lab, {lab.randn({12, lab.config.hidden})},
             [&](Tape& t, const std::vector<Value>& x) {
               const auto out = lab.layer(t, x[0], {.batch = batch});
-              // An evaluation has no auxiliary losses; gradcheck compares it with the training pass.
+              // An evaluation has no auxiliary losses, and gradcheck compares it with the training pass.
               return std::vector<Value>{out.y};
             },
             {.zeros = Zeros::expected, .of_layers = true});
@@ -230,14 +227,14 @@ TEST(MoeLayer, R5_TheSecondBiasIsWeightedByTheRouterProbability) {
     double sum = 0, top = 0;
     for (double l : logits) sum += std::exp(l), top = std::max(top, std::exp(l));
     for (int64_t i = 0; i < lab.config.hidden; ++i)
-      EXPECT_NEAR(values_of(y)[t * rows[t].size() + static_cast<size_t>(i)], top / sum, tolerance(Dtype::f64, 16));
+      EXPECT_NEAR(values_of(y)[t * rows[t].size() + i], top / sum, tolerance(Dtype::f64, 16));
   }
 }
 
 TEST(MoeLayer, CountsChoicesBeforeDropsAndWithoutPadding) {
   MoeLab lab({"model.moe.capacity_factor=0.5", "model.moe.routing=balanced"});
   forward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4, 8));
-  // Eight tokens of two slots over four experts; each keeps half.
+  // Eight tokens have two slots each over four experts. Each expert keeps half.
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{4, 4, 4, 4}));
   EXPECT_EQ(lab.observed().assignments, 16);
   EXPECT_EQ(lab.observed().dropped, 8);
@@ -259,7 +256,7 @@ TEST(MoeLayer, A3_PaddingChangesNoStatisticAndNoValidToken) {
   EXPECT_NEAR(a.z_loss, b.z_loss, tolerance(Dtype::f64, 100));
 }
 
-// A4: what a recomputation reports would be counted twice.
+// A4: if a recomputation reported statistics, they would be counted twice.
 TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
   MoeLab lab;
   const MicroBatch batch = lab.batch(3, 4);
@@ -281,14 +278,14 @@ TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoAuxiliaryLosses) {
   EXPECT_EQ(lab.observed().assignments, 0);
 }
 
-// bf16 logits would lie further apart than these.
+// The difference of the logits is below the resolution of bf16.
 TEST(MoeLayer, A5_TheRouterResolvesWeightsFinerThanBf16) {
   comm::SelfGroup self;
   MoeLab lab({"model.moe.top_k=1", "model.moe.aux_loss.coefficient=0"}, self, 1, Dtype::bf16);
   const Tensor& router = lab.parameter("router.weight").local();
   EXPECT_EQ(router.dtype(), Dtype::f32);
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), router, 0.0);
-  const auto hidden = static_cast<size_t>(lab.config.hidden);
+  const size_t hidden = lab.config.hidden;
   change<float>(router, [&](std::span<float> values) {
     for (size_t e = 0; e < 4; ++e) values[e * hidden] = 1 + 1e-5f * static_cast<float>(e == 2);
   });
@@ -305,7 +302,7 @@ TEST(MoeLayer, B1_TheBiasMovesByTheSignOfTheLoadOnceABatch) {
   ASSERT_EQ(std::distance(lab.states.begin(), lab.states.end()), 1);
   const auto& state = *lab.states.begin();
   EXPECT_EQ(state.name, "moe.router.bias");
-  lab.layer.finish_batch({7, 3, 5, 5});  // mean 5
+  lab.layer.finish_batch({7, 3, 5, 5});  // the mean is 5
   lab.layer.finish_batch({9, 1, 4, 6});
   EXPECT_EQ(values_of(state.tensor), (std::vector<double>{-0.25, 0.25, 0.125, -0.125}));
 }
@@ -347,8 +344,7 @@ TEST(MoeLayer, R8_ANanTokenHarmsNoOther) {
     MoeLab lab({std::string("model.moe.capacity_factor=") + capacity, "model.moe.drop=position"});
     const Tensor x = lab.randn({12, lab.config.hidden});
     const Tensor before = forward(lab, x, lab.batch(3, 4));
-    change<double>(
-        x, [&](std::span<double> values) { values[static_cast<size_t>(11 * lab.config.hidden)] = std::nan(""); });
+    change<double>(x, [&](std::span<double> values) { values[11 * lab.config.hidden] = std::nan(""); });
     const Tensor after = forward(lab, x, lab.batch(3, 4));
     expect_close(before.slice(0, 0, 11), after.slice(0, 0, 11), tolerance(Dtype::f64, 100));
   }
@@ -361,7 +357,7 @@ TEST(MoeLayer, R8_EqualLogitsGoToTheFirstExperts) {
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{12, 12, 0, 0}));
 }
 
-// Forward and backward with all gradients of `y` one.
+// Results of forward and backward with all gradients of `y` one.
 struct Passed {
   Tensor y, dx;
 };
@@ -387,7 +383,8 @@ void expect_finite(const Tensor& t) {
 TEST(MoeLayer, R3_ExpertsWithoutTokensGetZeroGradientsFromPoisonedMemory) {
   MoeLab lab({"model.bias=true", "model.moe.shared_experts=1"});
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
-  const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));  // to 0 and 1
+  // All tokens choose experts 0 and 1.
+  const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
   expect_finite(y), expect_finite(dx);
   for (const auto& p : lab.parameters) {
     SCOPED_TRACE(p->name());
@@ -405,7 +402,7 @@ TEST(MoeLayer, F26_EveryTokenToOneExpertIsDroppedToCapacityAndCounted) {
   kernels::kernels(lab.context).pointwise.fill(lab.stream(), lab.parameter("router.weight").local(), 0.0);
   const auto [y, dx] = forward_backward(lab, lab.randn({12, lab.config.hidden}), lab.batch(3, 4));
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{12, 0, 0, 0}));
-  EXPECT_EQ(lab.observed().dropped, 9);  // of 12, the mean of 3 stays
+  EXPECT_EQ(lab.observed().dropped, 9);  // 3 of 12 stay, which is the mean
   expect_zeros(y.slice(0, 3, 12));
   expect_finite(dx);
 }

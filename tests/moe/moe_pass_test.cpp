@@ -1,4 +1,4 @@
-// A pass of rows to the experts and back as data.
+// Task graph of a pass of rows to the experts and back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace {
 
 using moe::Overlap;
 
-// Rows of slots are sent as the plan says; the experts return what they get.
+// Pass that sends rows of slots as the plan says. The experts return the rows that they receive.
 struct EchoPass : PlainPass {
-  std::function<void()> computing = [] {};  // told of every computation of experts
+  std::function<void()> computing = [] {};  // called at every computation of experts
 
   EchoPass(moe::Routes r, const Tensor& of_slots) : PlainPass(std::move(r), of_slots) {
     rows = [this](Stream&, size_t c) -> moe::RowSource {
@@ -85,7 +85,7 @@ TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
   EXPECT_EQ(t.pass.letters(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) W0(C0) C1(S1) W1(C1)");
 }
 
-// The threads that experts may use in each task that computes, under compute_share 0.5 of `threads`.
+// Returns the threads that experts may use in each computing task, under compute_share 0.5 of `threads`.
 std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads, bool shared = false) {
   EchoOnOneRank t(options);
   std::vector<int> seen;
@@ -201,7 +201,8 @@ TEST(MoePass, RanksCollectEachOthersReturnedRowsByChunk) {
   });
 }
 
-// On four ranks of two nodes each sends one row to each rank, but three to rank 3. The experts return what they get.
+// Four ranks on two nodes. Each of them sends one row to each rank, but three rows to rank 3. The experts return the
+// rows that they receive.
 struct EchoInTwoSteps {
   MoeLab lab;
   comm::SelfGroup self;
@@ -243,7 +244,7 @@ TEST(MoePass, InTwoStepsCountsTheBytesOfBoth) {
   struct Bytes {
     int64_t sent, received, copied;
   };
-  // In rows of 64 bytes. The ranks of place 1, 1 and 3, pass on what their node sends to ranks 1 and 3.
+  // Rows have 64 bytes. Ranks 1 and 3, which have place 1, forward the rows that their node sends to ranks 1 and 3.
   const Bytes inside[] = {{4, 2, 4}, {2, 4, 8}, {4, 2, 4}, {2, 4, 8}};
   const Bytes across[] = {{2, 2, 0}, {6, 2, 0}, {2, 2, 0}, {2, 6, 0}};
   comm::with_ranks(
@@ -251,7 +252,7 @@ TEST(MoePass, InTwoStepsCountsTheBytesOfBoth) {
       [&](const comm::ProcessGroup& world) {
         EchoInTwoSteps t(world, {});
         const auto& graph = t.pass.graph();
-        const auto r = static_cast<size_t>(world.rank());
+        const size_t r = world.rank();
         const auto cost = [](std::string group, bool crosses, int64_t sent, int64_t received, int64_t copied) {
           return schedule::Cost{.wire_bytes = 64 * sent,
                                 .received_bytes = 64 * received,
@@ -278,7 +279,7 @@ TEST(MoePass, InTwoStepsCountsTheBytesOfBoth) {
       two_nodes);
 }
 
-// A forgotten edge would let a task read what is not there yet.
+// If an edge were missing, a task could read data that do not exist yet.
 TEST(MoePass, AnyLegalExecutionOrderGivesTheSameResult) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     comm::with_ranks(

@@ -1,5 +1,5 @@
-// The closed forms of the papers beside the simulator on the graphs that this program runs: on an ideal machine, where
-// both are about the same schedule, they agree, or a test says by how much they do not, and why.
+// The papers' closed forms compared with the simulator on this program's graphs. On an ideal machine they agree if both
+// describe about the same schedule. Otherwise a test states the difference and its reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,16 +24,16 @@ using schedule::TaskKind;
 using schedule::TimeCurve;
 using schedule::Timeline;
 
-constexpr double hidden = 64, tokens = 64, top_k = 2, element = 8;      // f64
-constexpr double slot_bytes = tokens * top_k * hidden * element;        // of a rank's rows
-constexpr double product_flops = tokens * top_k * 2 * hidden * hidden;  // of one product of them
+constexpr double hidden = 64, tokens = 64, top_k = 2, element = 8;      // element: f64
+constexpr double slot_bytes = tokens * top_k * hidden * element;        // bytes of a rank's rows
+constexpr double product_flops = tokens * top_k * 2 * hidden * hidden;  // FLOPs of one product of these rows
 constexpr double instant = 1e18;
 
 struct Passes {
   Timeline forward, backward;
 };
 
-// Returns the passes of rank 0 of four, whose experts are as wide as a token.
+// Returns the passes of rank 0 of four. Experts are as wide as a token.
 Passes simulated(const Words& overrides, const Rates& rates) {
   Passes passes;
   on_ranks(4, [&](const comm::ProcessGroup& world) {
@@ -41,7 +41,7 @@ Passes simulated(const Words& overrides, const Rates& rates) {
                        joined({"model.hidden=64", "model.moe.expert_hidden=64", "model.moe.expert=gelu"}, overrides));
     schedule::GraphCollector collector;
     lab.layer.show_passes(static_cast<int64_t>(tokens), Dtype::f64, lab.context, collector);
-    ASSERT_GE(collector.graphs.size(), 2u);  // and the gradients that Parm's S1 gathers after its gate's backward
+    ASSERT_GE(collector.graphs.size(), 2u);  // more if Parm's S1 gathers gradients after its gate's backward
     for (size_t p = 0; p < 2; ++p) {
       const auto all = plan::graphs_of_all(collector.graphs[p], world, lab.context);
       if (world.rank() != 0) continue;
@@ -54,7 +54,7 @@ Passes simulated(const Words& overrides, const Rates& rates) {
   return passes;
 }
 
-// No latencies; copies and links that are not listed take no time.
+// Returns rates without latencies. Copies and links that are not added take no time.
 Rates machine(double flops) {
   Rates rates;
   rates.compute.fill(TimeCurve::linear(0, flops));
@@ -77,11 +77,11 @@ void expect_near(double simulated, double printed, double share, const std::stri
   EXPECT_NEAR(simulated / printed, 1, share) << what << ": simulated " << simulated << ", closed form " << printed;
 }
 
-// Paradigm 1: without copies. All ranks are on one level, three quarters of the rows leave theirs.
+// Paradigm 1 has no copies. All ranks are on one level, and three quarters of the rows leave their rank.
 TEST(PaperForms, MpmoePhasesMatchTheSimulatedGraph) {
   using namespace plan;
   const mpmoe::Layer layer{.M = hidden, .H = hidden, .B = tokens, .E = 8, .k = top_k};
-  for (const double speed : {0.3, 1.0, 3.0}) {  // of the experts beside the wire
+  for (const double speed : {0.3, 1.0, 3.0}) {  // speed of experts relative to the wire
     const double wire = 1e6, flops = speed * wire * 2 * product_flops / slot_bytes;
     Rates rates = machine(flops);
     add_link(rates, TaskKind::all_to_all, "ep", 4, 0.75 * wire);
@@ -92,7 +92,7 @@ TEST(PaperForms, MpmoePhasesMatchTheSimulatedGraph) {
       const Passes keep = simulated(cut, rates);
       const auto kept = mpmoe::predict(layer, paper, mpmoe::Reuse::none, n);
       expect_near(keep.forward.total(), kept.forward.seconds(), 0.01, "forward of " + what);
-      // A result returns before the weight gradients of its part, which the paper counts to the experts' work.
+      // A result returns before the weight gradients of its chunk. The paper counts them as part of the experts' work.
       EXPECT_LE(keep.backward.total(), 1.01 * kept.backward.seconds()) << what;
       EXPECT_GE(keep.backward.total(), kept.backward.seconds() - 1 / flops * product_flops / n * 2) << what;
       const Passes s4 = simulated(joined(cut, {"schedule.moe.memory_reuse=s4"}), rates);
@@ -103,13 +103,14 @@ TEST(PaperForms, MpmoePhasesMatchTheSimulatedGraph) {
   }
 }
 
-// Four ranks, tp = etp = ep = 2, that exchange in one group.
+// Four ranks with tp = etp = ep = 2 exchange in one group.
 TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
   using namespace plan;
   const parm::Layer layer{.B = 1, .L = tokens, .M = hidden, .E = 8, .k = top_k, .N_MP = 2, .N_EP = 2, .N_ESP = 2};
-  constexpr double phases = 2;  // of the overlapped pair here: one for each rank of the ep group; Parm's are N_EP N_ESP
+  // Number of phases of the overlapped pair: one for each rank of the ep group. Parm has N_EP N_ESP.
+  constexpr double phases = 2;
   int of_s1 = 0;
-  for (const double gather : {0.2, 0.5, 1.0, 2.0, 8.0}) {  // speed of the MP group beside the others
+  for (const double gather : {0.2, 0.5, 1.0, 2.0, 8.0}) {  // speed of the MP group relative to the other groups
     const double wire = 1e6;
     Rates rates = machine(instant);
     add_link(rates, TaskKind::all_to_all, "experts", 4, wire);
@@ -135,7 +136,8 @@ TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
   EXPECT_LT(of_s1, 5);
 }
 
-// The way to the experts: all-to-all between ranks of one etp place, gathering among the etp ranks, copies into place.
+// The rows reach the experts by an all-to-all between ranks of one etp place, gathering among the etp ranks, and copies
+// into place.
 TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
   using namespace plan;
   int of_o3 = 0, of_o2 = 0;
@@ -159,7 +161,7 @@ TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
         return begin_of(t, n == 1 ? "experts[0]" : "experts") - begin_of(t, "dispatch.a2a[0]");
       };
       const std::string what = cat("gathering at ", gather, ", copies at ", copies);
-      // The experts' rows are copied to their places here in O1, too; MoNTA's O1 has no copy.
+      // Here the experts' rows are also copied to their places in O1, while MoNTA's O1 has no copy.
       const monta::Chunk one = monta::chunk(slot_bytes, network, 1);
       const double o1 = took("sequential", 1);
       expect_near(o1, monta::seconds(monta::Strategy::o1, one, 1) + one.copy.seconds, 0.05, "O1, " + what);
@@ -207,8 +209,8 @@ TEST(PaperForms, EpsGainMatchesTheSimulatedGraph) {
       if (groups.N == 1) continue;
       const double seconds = took(static_cast<int>(groups.N));
       const std::string what = cat("gain of ", groups.N, " groups, experts at ", speed);
-      // The paper leaves one group's computation unhidden if communication is longer; but the first group computes
-      // beside the sending of the second, and the last one beside returns.
+      // If communication is longer, the paper does not hide one group's computation. In fact, the first group computes
+      // while the second is sent, and the last one while results return.
       if (comp >= comm)
         expect_near(whole - seconds, groups.gain, 0.05, what);
       else {

@@ -1,4 +1,4 @@
-// Graphs of passes in MPMoE's letters (docs/moe-layer.md), in which a test can say a whole graph in a line.
+// Graphs of passes in MPMoE's letters (docs/moe-layer.md), so that a test can write a whole graph in a line.
 #pragma once
 
 #include <regex>
@@ -6,7 +6,7 @@
 
 namespace hexad::tests {
 
-/// "inter: dispatch.a2a[0](dispatch.pack[0])" becomes "inter: S0(P0)".
+/// Converts "inter: dispatch.a2a[0](dispatch.pack[0])" to "inter: S0(P0)".
 inline std::string in_letters(std::string text) {
   const std::pair<const char*, const char*> letters[] = {{"dispatch\\.tokens", "B"},
                                                          {"dispatch\\.pack", "P"},

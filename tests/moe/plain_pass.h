@@ -14,17 +14,17 @@ using tensor::Tensor;
 class PlainPass {
  public:
   moe::Routes routes;
-  Tensor like;  // rows are like those of it
+  Tensor like;  // its rows have the dtype and width of the pass
   std::function<moe::RowSource(Stream&, size_t)> rows;
   std::function<moe::Rows(Stream&, size_t, moe::Rows)> compute = [](Stream&, size_t, moe::Rows r) { return r; };
-  std::function<void(size_t)> weight_gradients{};  // empty: there are none
+  std::function<void(size_t)> weight_gradients{};  // empty: no weight gradients
   moe::SharedWork shared{};
-  int64_t weights_out = 0, weights_back = 0;  // that accompany each slot of a row
+  int64_t weights_out = 0, weights_back = 0;  // number of weights sent with each slot of a row, and returned with it
   bool weighs = false, bounded = false;
 
   PlainPass(moe::Routes r, Tensor rows_like) : routes(std::move(r)), like(std::move(rows_like)) {}
 
-  /// Makes a new graph, which lives as long as this.
+  /// Makes a new graph, which lives as long as this object.
   const schedule::TaskGraph& graph() {
     graph_ = std::make_unique<moe::PassGraph>(routes, like, bounded);
     moe::PassGraph& g = *graph_;
@@ -41,7 +41,7 @@ class PlainPass {
         .beside = [&] { experts_->add_shared(shared); },
         .compute =
             [&](size_t c) {
-              experts_->add(c, dispatch_->arrive(c), {},
+              experts_->add(c, dispatch_->add_arrival(c), {},
                             [this, c](Stream& s, moe::Rows grouped) { return compute(s, c, std::move(grouped)); });
             },
         .combine = [&](size_t c) { combine_->add(c, experts_->computed(c), dispatch_->row_weights(c)); }};

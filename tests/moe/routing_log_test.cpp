@@ -1,4 +1,4 @@
-// The experts of a run's tokens, found again under another layout.
+// Replay of the experts of a run's tokens under another layout.
 #include "layers/moe/router/routing_log.h"
 
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@ constexpr int64_t layer = 1;
 
 class RoutingLogTest : public Lab, public testing::Test {
  protected:
-  // Two sequences of two tokens, from global token 4 on.
+  // Makes two sequences of two tokens, from global token 4 on.
   RoutingLogTest() {
     batch.sequences = 2, batch.length = 2;
     batch.first_token = 4;
     log.record(step(3), layer, 0, values(std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}, {4, 2}), context.compute());
   }
-  Pass step(uint64_t number) const { return {.batch = batch, .step = number}; }
-  std::vector<int32_t> chosen(const Pass& pass, int64_t begin, int64_t count) {
+  ForwardContext step(uint64_t number) const { return {.batch = batch, .step = number}; }
+  std::vector<int32_t> chosen(const ForwardContext& pass, int64_t begin, int64_t count) {
     return to_host(log.choose(pass, layer, begin, count, context)).to_vector<int32_t>();
   }
   MicroBatch batch;

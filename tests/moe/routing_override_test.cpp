@@ -68,7 +68,7 @@ TEST(RoutingOverride, ZipfChoosesDistinctExpertsTheFirstOnesMostOften) {
   std::vector<int64_t> counts(6, 0);
   for (size_t t = 0; t < ids.size(); t += 2) {
     ASSERT_NE(ids[t], ids[t + 1]);
-    ++counts.at(static_cast<size_t>(ids[t])), ++counts.at(static_cast<size_t>(ids[t + 1]));
+    ++counts.at(ids[t]), ++counts.at(ids[t + 1]);
   }
   for (size_t e = 1; e < counts.size(); ++e) EXPECT_GT(counts[e - 1], counts[e]) << "expert " << e;
 }
@@ -80,7 +80,7 @@ TEST(RoutingOverride, ZipfDiffersByStepAndLayer) {
   EXPECT_EQ(choose(c, 0, 50), choose(c, 0, 50));
 }
 
-// Weights that have all but vanished must not make it run past the end.
+// Extremely small weights must not make the search run past the end.
 TEST(RoutingOverride, ZipfOfAnExtremeExponentStaysInRange) {
   moe::MoeConfig c = config(moe::Routing::zipf);
   c.zipf_exponent = 300, c.top_k = 6;
@@ -98,7 +98,7 @@ TEST(RoutingOverride, TraceIsRepeatedFromTheStart) {
 TEST(RoutingOverride, ABadTraceIsRefusedWithFileAndLine) {
   EXPECT_EQ(TraceFile("0 5\n3 6\n").message(), trace_path() + ":2: expert 6 is not in 0 .. 5");
   EXPECT_EQ(TraceFile("3 -1\n").message(), trace_path() + ":1: expert -1 is not in 0 .. 5");
-  EXPECT_EQ(TraceFile("3 3\n").message(), trace_path() + ":1: expert 3 twice");
+  EXPECT_EQ(TraceFile("3 3\n").message(), trace_path() + ":1: expert 3 is named twice");
   for (const char* text : {"0 5\n3\n", "0 5\n3 1 2\n", "0 5\n3 x\n", "0 5\n\n3 1\n"})
     EXPECT_EQ(TraceFile(text).message(), trace_path() + ":2: expected 2 expert numbers (model.moe.top_k)") << text;
   EXPECT_EQ(TraceFile("").message(), "model.moe.trace: '" + trace_path() + "' is empty");

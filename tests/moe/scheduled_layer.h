@@ -1,7 +1,8 @@
-// An MoE layer on the ranks of a mesh, under any schedule.
+// MoE layer on the ranks of a mesh, under any schedule.
 #pragma once
 
 #include "layers/moe/moe_layer.h"
+#include "layers/moe/router/router_statistics.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"
@@ -28,30 +29,31 @@ inline Words joined(const Words& a, const Words& b) {
   return all;
 }
 
-// An MoE layer of 16 features and 8 experts on one rank of a mesh.
+// MoE layer of 16 features and 8 experts on one rank of a mesh.
 class ScheduledLayer : public Lab {
  public:
   ScheduledLayer(const comm::ProcessGroup& world, const Words& overrides)
       : Lab(default_seed, {.worker_lanes = true}),
         recipe(small_recipe(joined({"model.moe.experts=8", "model.moe.expert_hidden=12"}, overrides))),
         mesh(world, recipe.parallel.sizes()),
-        layer(recipe.model, 0, 0, Registry(),
-              Builder(parameters, states, mesh, Dtype::f64,
-                      {.sequence = recipe.parallel.sp,
-                       .moe = recipe.schedule.moe.settled(),
-                       .moe_order = *Registry().moe_order(recipe.schedule.moe.settled().order)}) /
-                  "moe"),
+        layer({.model = recipe.model,
+               .layer = 0,
+               .index = 0,
+               .router = Registry().router_of(recipe.model),
+               .schedule = recipe.schedule.moe.settled(),
+               .order = Registry().moe_order_of(recipe.schedule.moe.settled())},
+              Builder(parameters, states, mesh, Dtype::f64, {.sequence = recipe.parallel.sp}) / "moe"),
         statistics(1, 8, context) {
     for (const auto& p : parameters) p->initialize(default_seed);
   }
 
-  // On the host: it outlives the layer.
+  // Results on the host, because they outlive the layer.
   struct Result {
     Tensor y, dx, aux_losses;
     std::vector<Tensor> gradients;
     RouterStatistics statistics;
   };
-  // Ranks of one dp coordinate hold the same tokens.
+  // Runs forward and backward. Ranks of one dp coordinate hold the same tokens.
   Result run(int64_t sequences = 3, int64_t length = 4) {
     MicroBatch batch;
     batch.sequences = sequences, batch.length = length;

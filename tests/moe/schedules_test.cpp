@@ -1,6 +1,6 @@
-// Every schedule gives what the plain one gives, under random delays: bit for bit where nothing is computed in another
-// order, to rounding otherwise. The router's gradient and the experts' are those of the same numbers added up in
-// chunks.
+// Every schedule gives the plain schedule's results, under random delays. They are bitwise identical if no computation
+// changes its order; otherwise they agree up to rounding. The gradients of router and experts are sums of the same
+// numbers, added by chunk.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -11,8 +11,8 @@
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/paper_letters.h"
 #include "tests/moe/scheduled_layer.h"
-#include "tests/support/tolerance.h"
-#include "tests/training/scratch.h"
+#include "tests/support/allowed_error.h"
+#include "tests/training/test_folder.h"
 
 namespace hexad::tests {
 
@@ -34,7 +34,7 @@ const Mesh4 meshes[] = {{"Ep1", {}},
 struct Schedule {
   std::string name;
   Words overrides;
-  enum class Bits : uint8_t { all, forward, none } same = Bits::all;  // of what is compared bit for bit
+  enum class Bits : uint8_t { all, forward, none } same = Bits::all;  // results compared by bits
   bool without_sp = false, needs_etp_in_tp = false;
 };
 constexpr auto forward_only = Schedule::Bits::forward, other_sums = Schedule::Bits::none;
@@ -124,16 +124,12 @@ struct Load {
 };
 void PrintTo(const Load& l, std::ostream* out) { *out << l.name; }
 
-// By rank.
+// Returns the results by rank.
 std::vector<ScheduledLayer::Result> results(const Words& overrides) {
   const comm::ThreadOptions late{.jitter = {.seed = 7, .max_delay = std::chrono::microseconds(200)}};
   std::vector<ScheduledLayer::Result> all(4);
   comm::with_ranks(
-      4,
-      [&](const comm::ProcessGroup& world) {
-        all[static_cast<size_t>(world.rank())] = ScheduledLayer(world, overrides).run();
-      },
-      late);
+      4, [&](const comm::ProcessGroup& world) { all[world.rank()] = ScheduledLayer(world, overrides).run(); }, late);
   return all;
 }
 
@@ -150,7 +146,7 @@ void compare(const Mesh4& m, const Words& load) {
 
 class EverySchedule : public testing::TestWithParam<Load> {};
 
-// True for the meshes that every load runs on; the others show what meshes do.
+// True for the meshes on which every load runs. The other meshes run with the default load only.
 bool is_telling(const Mesh4& m) { return m.name == "Ep4" || m.name == "Tp4Ep2Etp2"; }
 
 TEST_P(EverySchedule, EqualsThePlainOne) {
@@ -164,7 +160,7 @@ const Load loads[] = {{"Routed", {}},
                       {"Zipf", {"model.moe.routing=zipf", "model.moe.zipf_exponent=2"}}};
 INSTANTIATE_TEST_SUITE_P(, EverySchedule, testing::ValuesIn(loads), [](const auto& i) { return i.param.name; });
 
-// Experts 1 to 7, and with them three of four ranks, get no row.
+// Experts 1 to 7 get no row, so three of the four ranks get none.
 TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0\n";
@@ -174,7 +170,7 @@ TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
                   "model.moe.trace=" + scratch / "trace"});
 }
 
-// Gradients of weights and recomputed values have equal bits too, since the GEMMs alone differ.
+// Gradients of weights and recomputed values have equal bits, too, since only the GEMMs differ.
 TEST(Schedules, WithDenseGemmsGiveTheBitsOfGroupedOnes) {
   const Words cut{"parallel.ep=2", "parallel.etp=2", "model.moe.routing=zipf", "schedule.moe.chunk_by=tokens",
                   "schedule.moe.chunks=3"};
@@ -206,7 +202,7 @@ TEST(Schedules, ByLoadAreDenseFromAMeanRowCountPerActiveExpert) {
   EXPECT_TRUE(is_dense(Gemms::dense, {}, {0, 0, 1}));
 }
 
-// The choice is the layer's own, call by call.
+// The layer decides for each call separately.
 TEST(Schedules, ChooseDenseOrGroupedForEachChunk) {
   moe::Routes routes{};
   routes.plan.counts.chunks.resize(2), routes.plan.indices.chunks.resize(2);
@@ -217,7 +213,7 @@ TEST(Schedules, ChooseDenseOrGroupedForEachChunk) {
   EXPECT_EQ(routes.groups(1).rows.host.back(), 2);
 }
 
-// Forward and backward are mirrors; gradients for the gate are gathered besides, or after it.
+// Backward mirrors forward. Gradients for the gate are gathered in addition, or afterwards.
 TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
   const auto graphs = [](const Words& duplicates) {
     std::vector<std::string> texts;
@@ -251,7 +247,7 @@ void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Res
   for (size_t i = 0; i < a.gradients.size(); ++i) expect_bitwise(a.gradients[i], b.gradients[i], Zeros::expected);
 }
 
-// The layer with its rows sent in one step and in two, and else alike.
+// Compares the layer with rows sent in one step and in two, all else being equal.
 void compare_all_to_alls(const Words& overrides, const std::vector<int>& node_of_rank) {
   const comm::ThreadOptions late{.node_of_rank = node_of_rank,
                                  .jitter = {.seed = 7, .max_delay = std::chrono::microseconds(200)}};
@@ -275,7 +271,7 @@ TEST(Schedules, GiveTheSameBitsWhenRowsAreSentInTwoSteps) {
     }
 }
 
-// fp8 rounds before rows leave, and not again in transit.
+// fp8 rounds rows before they are sent, and not again in transit.
 TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
   const std::vector<int> topologies[] = {{0, 0, 0, 0, 1, 1, 1, 1},
                                          {0, 0, 1, 1, 2, 2, 3, 3},
@@ -302,7 +298,7 @@ TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
   }
 }
 
-// Why groups of four ranks on such nodes cannot send rows in two steps.
+// Returns why groups of four ranks on such nodes cannot send rows in two steps.
 std::string refusal_of_two_steps(const std::vector<int>& node_of_rank) {
   const Words two{"parallel.ep=4", "schedule.moe.all_to_all=hierarchical"};
   try {
@@ -318,18 +314,18 @@ std::string refusal_of_two_steps(const std::vector<int>& node_of_rank) {
 
 TEST(Schedules, InTwoStepsAreRefusedOnNodesWithUnequalRanks) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 1}),
-            "schedule.moe.all_to_all is hierarchical, which needs as many ranks of an all-to-all on each of its nodes, "
-            "but the one of rank 0, of 4 ranks, has 3, 1 on its 2 nodes; legal here: direct");
+            "schedule.moe.all_to_all is hierarchical, which needs the same number of ranks of an all-to-all on each "
+            "of its nodes, but that of rank 0, of 4 ranks, has 3, 1 on its 2 nodes; legal here: direct");
 }
 
-// Ranks would issue different numbers of tasks.
+// Otherwise ranks would issue different numbers of tasks.
 TEST(Schedules, InTwoStepsAreRefusedWhereOnlySomeGroupsHaveTwoLevels) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 0, 0, 0, 1, 1}),
-            "schedule.moe.all_to_all is hierarchical, which needs all groups of ep ranks on nodes alike, but the one "
-            "of rank 4 has two levels and others have not; legal here: direct");
+            "schedule.moe.all_to_all is hierarchical, which needs all groups of ep ranks to be placed on nodes "
+            "alike, but the group of rank 4 has two levels and others have one; legal here: direct");
 }
 
-// Gradients of weights, too, are the same bits: they are added up by chunk in every order.
+// Gradients of weights are bitwise identical, too, because every order adds them up by chunk.
 TEST(Schedules, OfEveryOrderGiveTheSameBits) {
   const Words chunks{"parallel.ep=4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=4"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {

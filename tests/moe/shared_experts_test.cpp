@@ -1,4 +1,4 @@
-// Shared experts that compute while rows travel give, bit for bit, what they give afterwards.
+// Shared experts give bitwise identical results whether they compute during the transfer of rows or afterwards.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct Layout {
   std::string name;
   int ranks;
   Words overrides;
-  bool sequence = false;  // tokens that tp ranks hold alike are what some schedules need
+  bool sequence = false;  // if true, tp ranks hold different tokens, which some schedules do not allow
 };
 const Layout layouts[] = {{"Alone", 1, {}},
                           {"Ep2", 2, {"parallel.ep=2"}},
@@ -35,7 +35,7 @@ const Layout layouts[] = {{"Alone", 1, {}},
 struct Choice {
   std::string name;
   Words settings;
-  bool alike = false;  // needs tokens that tp ranks hold alike
+  bool alike = false;  // needs the same tokens on all tp ranks
 };
 const Choice choices[] = {{"Plain", {}},
                           {"Drop", {"duplicates=drop"}},
@@ -91,7 +91,7 @@ void PrintTo(const Run& r, std::ostream* out) { *out << r.name; }
 
 class SharedExpertsOfRuns : public testing::TestWithParam<Run> {};
 
-// Whatever is computed again, offloaded or delayed.
+// Tests runs with recomputation, offloading or delays.
 TEST_P(SharedExpertsOfRuns, BesideTheAllToAllEqualThoseAfterIt) {
   const Words common =
       joined(joined(shared, {"model.layers=2", "parallel.ep=2", "schedule.worker_lanes=true"}), GetParam().overrides);
@@ -118,7 +118,7 @@ const Run runs[] = {{"Plain", {}},
                     {"Zero3", {"parallel.zero=3"}}};
 INSTANTIATE_TEST_SUITE_P(, SharedExpertsOfRuns, testing::ValuesIn(runs), [](const auto& i) { return i.param.name; });
 
-// Notes what the shared experts had done before and after each pass, and what their task says of itself.
+// Records the state of the shared experts before and after each pass, and the cost of their task.
 class Witness final : public schedule::GraphRunner {
  public:
   explicit Witness(Parameter& down) : down_(down) {}
@@ -167,13 +167,14 @@ TEST(SharedExperts, BesideTheAllToAllAreATaskOfBothPasses) {
       Witness witness(layer.parameters.find("moe.shared.down.weight"));
       layer.layer.run_passes_by(&witness);
       layer.run();
-      ASSERT_GE(witness.seen.size(), 2u);  // and the gradients that Parm's S1 gathers
+      ASSERT_GE(witness.seen.size(), 2u);  // more if Parm's S1 gathers gradients
       const auto &forward = witness.seen[0], &backward = witness.seen[1];
       ASSERT_TRUE(forward.cost && backward.cost);
       EXPECT_FALSE(backward.had_gradient) << "computed before the pass";
       EXPECT_TRUE(backward.has_gradient) << "not computed in the pass";
 
-      // 12 tokens of 16 features, and 2 experts of 8 features cut over the tp ranks; with gates 3 products.
+      // 12 tokens of 16 features, and 2 experts of 8 features split over the tp ranks. With gates, there are 3
+      // products.
       const double product = 2.0 * 12 * 16 * 16 / layer.mesh.size(Axis::tp);
       EXPECT_EQ(forward.cost->flops, 3 * product);
       EXPECT_EQ(forward.cost->products, (schedule::ByGemmPass<int64_t>{3, 0, 0}));

@@ -1,5 +1,5 @@
-// Rows of tokens: one copy of a token to each rank that has any of its experts, one weighted sum back (EPS-MoE). Whole
-// numbers, so that every order of sums gives the same bits.
+// Rows of tokens: a token is sent once to each rank with any of its experts, and one weighted sum returns (EPS-MoE).
+// Values are whole numbers, so that every order of sums gives the same bits.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -7,6 +7,7 @@
 
 #include "framework/base/philox.h"
 #include "framework/schedule/executor.h"
+#include "layers/moe/pass/token_rows.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/plain_pass.h"
 #include "tests/support/compare.h"
@@ -30,12 +31,12 @@ constexpr int64_t experts = 8, width = 5;
 
 struct Load {
   std::string name;
-  int64_t tokens = 9, top_k = 2;  // of each rank
+  int64_t tokens = 9, top_k = 2;  // tokens of each rank, and slots of each token
   bool to_one_expert = false, of_one_rank = false, all_dropped = false;
 };
 void PrintTo(const Load& l, std::ostream* out) { *out << l.name; }
 
-// `source` names who holds the tokens.
+// Returns the ids of the tokens of rank `source`.
 Tensor ids_of(Lab& lab, const Load& load, int source) {
   const Philox random(1, Purpose::route, cat("source ", source));
   const int64_t tokens = load.of_one_rank && source > 0 ? 0 : load.tokens;
@@ -53,10 +54,10 @@ Tensor ids_of(Lab& lab, const Load& load, int source) {
 struct Way {
   std::string name;
   Chunking chunking{};
-  Overlap overlap = Overlap::sequential;  // not sequential: chunks are computed together
+  Overlap overlap = Overlap::sequential;  // if not sequential, chunks are computed together
 };
 
-// A pass whose expert e on etp rank j multiplies its rows by 1 + e + 10 j; ranks lie as p etp + j.
+// Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 j. Ranks are numbered p etp + j.
 class FactorPass {
  public:
   FactorPass(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange, const Way& way, const Load& load,
@@ -80,12 +81,12 @@ class FactorPass {
         row_weights(moe::wire_weights(lab.stream(), plan(), weights)) {
     pass.weights_out = 1;
     pass.weighs = row_of == RowOf::token;
-    pass.rows = [this](Stream&, size_t c) { return pass.routes.token_rows(c, x, row_weights); };
+    pass.rows = [this](Stream&, size_t c) { return pass.routes.sent_rows(c, x, row_weights); };
     pass.compute = [this](Stream& s, size_t c, const Rows& rows) { return multiplied(s, c, rows); };
   }
   const ep::RoutingPlan& plan() const { return pass.routes.plan; }
 
-  // Returns the rows times the factor and, if weights return beside them, those times the factor.
+  // Returns the rows times the factor and, if weights return with them, the weights times the factor.
   Rows multiplied(Stream& s, size_t c, const Rows& rows) {
     const Tensor by = factors(c), row = Tensor::empty(by.shape(), Dtype::i64, lab.context);
     const auto& k = kernels::kernels(by.device());
@@ -97,14 +98,13 @@ class FactorPass {
     return {rows.values, numbers};
   }
 
-  // Returns a factor for each of the grouped rows of chunk c, or of all.
+  // Returns a factor for each of the grouped rows of chunk c, or of all chunks.
   Tensor factors(size_t c) {
     const auto& offsets = plan().counts.chunks[c].offsets;
     const int64_t local = experts / ep_group->size();
     std::vector<double> all;
     for (int64_t e = 0; e < local; ++e)
-      all.insert(all.end(), static_cast<size_t>(offsets[static_cast<size_t>(e) + 1] - offsets[static_cast<size_t>(e)]),
-                 factor(ep_group->rank() * local + e, etp->rank()));
+      all.insert(all.end(), offsets[e + 1] - offsets[e], factor(ep_group->rank() * local + e, etp->rank()));
     return lab.values(all);
   }
   static double factor(int64_t expert, int etp_rank) { return static_cast<double>(1 + expert + 10 * etp_rank); }
@@ -133,7 +133,7 @@ class FactorPass {
     return lab.values(out, x.shape());
   }
 
-  // Etp ranks hold the same tokens if rows are held alike.
+  // Returns the source of a rank's tokens. Etp ranks hold the same tokens if rows are replicated.
   static int source(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange) {
     return esp_exchange == EspExchange::replicated ? world.rank() / etp_size : world.rank();
   }
@@ -187,7 +187,7 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
   });
 }
 
-// Like backward: rows and a number of each slot come back, results are not weighed on the way.
+// As in backward, rows and a number for each slot return. Results are not weighted.
 TEST_P(TokenRows, AlsoReturnANumberForEachSlot) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
     FactorPass t(world, etp, esp_exchange, way, GetParam());
@@ -196,7 +196,7 @@ TEST_P(TokenRows, AlsoReturnANumberForEachSlot) {
     t.run();
     expect_bitwise(t.expected([](double factor, double) { return factor; }), t.sums_of_tokens(), Zeros::expected);
     const Tensor numbers = Tensor::zeros(t.ids.shape(), Dtype::f64, t.lab.context);
-    moe::put_by_slot(t.lab.stream(), numbers, t.pass.slot_rows().row_weights, t.plan().indices.row_slots);
+    moe::scatter_by_slot(t.lab.stream(), numbers, t.pass.slot_rows().row_weights, t.plan().indices.row_slots);
     std::vector<double> wanted = t.weights.to_vector<double>();
     const std::vector<int32_t> ids = t.ids.to_vector<int32_t>();
     for (size_t i = 0; i < wanted.size(); ++i) {
@@ -244,8 +244,8 @@ TEST(TokenRowsGraph, AnyLegalExecutionOrderGivesTheSameResult) {
       });
 }
 
-// Section 4.2: of P, the activations of all D devices' tokens, of which each visits g devices and these are equally
-// likely, a device sends g P (D - 1) / D^2; without LocalReduce k in the place of g.
+// Section 4.2: P is the activations of the tokens of all D devices. Each token visits g devices, all equally likely. A
+// device sends g P (D - 1) / D^2. Without LocalReduce, k replaces g.
 TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
   constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
   comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {
@@ -254,7 +254,7 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
       // Token t visits both experts of the devices t and t + 1.
       change<int32_t>(t.ids, [k = k](std::span<int32_t> ids) {
         for (int64_t i = 0; i < std::ssize(ids); ++i)
-          ids[static_cast<size_t>(i)] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
+          ids[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
       });
       PlainPass echo({.settings = pass_settings(t.groups, experts),
                       .plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of}, t.lab.stream()),
@@ -262,7 +262,7 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
                      t.x);
       const bool of_tokens = row_of == RowOf::token;
       const Tensor row_weights = of_tokens ? moe::wire_weights(t.lab.stream(), echo.routes.plan, t.weights) : Tensor{};
-      echo.rows = [&](Stream&, size_t c) { return echo.routes.token_rows(c, t.x, row_weights); };
+      echo.rows = [&](Stream&, size_t c) { return echo.routes.sent_rows(c, t.x, row_weights); };
       echo.compute = [](Stream&, size_t, const Rows& rows) { return Rows{rows.values}; };
       echo.weights_out = of_tokens ? 1 : 0;
       echo.weighs = of_tokens;
@@ -270,7 +270,7 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
       t.ep_group->take(comm::TrafficClass::ep);
       schedule::execute(graph, t.lab.context);
 
-      // A row is sent with as many weights as a device has experts for it.
+      // A row is sent with one weight for each expert of the device.
       const int64_t back = width * size_of(Dtype::f64);
       const int64_t there = row_of == RowOf::token ? back + local * size_of(Dtype::f64) : back;
       using plan::eps::Mode;

@@ -39,7 +39,8 @@ Placement expert(const mesh::Mesh& mesh) {
   return {MeshView::expert, {{Axis::ep, 0, mesh.size(Axis::ep), mesh.coordinate(Axis::ep)}}};
 }
 
-// Dense: 16 elements of 0.5, squares 4. Experts: 4 elements 1, 2, 3, 4 (one a shard where ep = 4), squares 30.
+// Returns the norm of dense and expert weights. Dense: 16 elements of 0.5, squares 4. Experts: 4 elements 1, 2, 3, 4
+// (one a shard if ep = 4), squares 30.
 double norm_under(const comm::ProcessGroup& world, int ep) {
   device::DeviceContext context(tests::on_test_device({.poison = true}));
   const mesh::Mesh mesh(world, {.dp = world.size(), .ep = ep});
@@ -61,7 +62,7 @@ TEST(GradientNorm, C1_CountsReplicatedParametersOnceAndEveryExpertOnce) {
     });
 }
 
-// The kernels sum a tensor block by block.
+// The kernels sum a tensor in blocks.
 TEST(GradientNorm, CountsEveryElementOfATensorOfSeveralBlocks) {
   for (const int64_t size : {2 * BlockSizes{}.total_elements, 2 * BlockSizes{}.total_elements + 3}) {
     device::DeviceContext context(tests::on_test_device({.poison = true}));
@@ -70,7 +71,7 @@ TEST(GradientNorm, CountsEveryElementOfATensorOfSeveralBlocks) {
     ParameterSet set(context);
     Parameter& p = add(set, "w", size, {});
     p.clear_gradient();
-    std::vector<double> values(static_cast<size_t>(size));
+    std::vector<double> values(size);
     double squares = 0;
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 5), squares += values[i] * values[i];
     tests::assign(p.gradient_to_add(context.compute()), values);

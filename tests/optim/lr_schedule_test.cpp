@@ -13,7 +13,7 @@ OptimConfig config(ScheduleKind kind) {
   return c;
 }
 
-constexpr int64_t total = 110;  // the warm-up and 100 steps
+constexpr int64_t total = 110;  // the warm-up and 100 further steps
 
 TEST(LearningRate, RisesLinearlyToThePeak) {
   for (const auto kind : {ScheduleKind::constant, ScheduleKind::cosine, ScheduleKind::linear, ScheduleKind::wsd}) {

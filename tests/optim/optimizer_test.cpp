@@ -1,4 +1,4 @@
-// AdamW and SGD against formulas written out in double.
+// AdamW and SGD compared with formulas written in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -61,11 +61,11 @@ TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
   Parameter &matrix = add(lab, "matrix", GetParam(), true), &gain = add(lab, "gain", GetParam(), false);
   Optimizer optimizer(config, lab.parameters);
   std::vector<std::vector<Adamw>> oracle;
-  for (const Parameter* p : {&matrix, &gain}) {
+  for (Parameter* p : {&matrix, &gain}) {
     oracle.emplace_back();
     for (double w : values_of(p->local())) oracle.back().push_back({w});
   }
-  const double scale = 0.25;  // as if clipped
+  const double scale = 0.25;  // as if gradients were clipped
   for (int64_t t = 1; t <= 5; ++t) {
     const double lr = 0.1 / static_cast<double>(t);
     for (size_t i = 0; i < 2; ++i) {
@@ -78,7 +78,7 @@ TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
     optimizer.step(lab.stream(), lr, lab.values<double>({scale}), t);
   }
   for (size_t i = 0; i < 2; ++i) {
-    const Parameter& p = i == 0 ? matrix : gain;
+    Parameter& p = i == 0 ? matrix : gain;
     std::vector<double> main, m, v;
     for (const Adamw& a : oracle[i]) main.push_back(a.w), m.push_back(a.m), v.push_back(a.v);
     const auto expect = [&](const std::vector<double>& want, const Tensor& got, Dtype rounded) {
@@ -105,7 +105,7 @@ TEST(Optimizer, KeepsMainWeightsOnlyWhereTheModelIsRounded) {
   EXPECT_EQ(state(optimizer, exact, "main").storage(), exact.local().storage());
 }
 
-// A learning rate too small for bf16 still adds up in the main weights.
+// Learning rates that are too small for bf16 still add up in the main weights.
 TEST(Optimizer, SmallStepsAreNotLostInBf16) {
   Lab lab;
   Parameter& p = add(lab, "p", Dtype::bf16, false);

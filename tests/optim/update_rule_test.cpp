@@ -1,4 +1,4 @@
-// Update rules that a program registers, on slices of every kind.
+// Update rules registered by a program, on slices of every kind.
 #include "optim/update_rule.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace optim;
 
-// Two states, so that a mix-up shows.
+// Rule with two states, so that a mix-up shows.
 class Averaged final : public UpdateRule {
  public:
   std::vector<std::string> states() const override { return {"sum", "steps"}; }
@@ -31,7 +31,7 @@ class Averaged final : public UpdateRule {
 
 UpdateRules with_averaged() {
   UpdateRules rules;
-  rules.add("averaged", [](const RuleSpec&) { return std::make_unique<Averaged>(); });
+  rules.add("averaged", {.make = [](const RuleSpec&) { return std::make_unique<Averaged>(); }});
   return rules;
 }
 
@@ -104,7 +104,7 @@ TEST(UpdateRules, ASkippedStepWritesNothing) {
   expect_zeros(state(optimizer, "sum"));
 }
 
-// More elements than are in memory at a time.
+// There are more elements than are in memory at a time.
 TEST(UpdateRules, OffloadedStatesGiveTheSameBits) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto trained = [](StateOffload offload) {
@@ -132,7 +132,7 @@ TEST(UpdateRules, IllegalStateNamesAreRefused) {
   };
   const auto refusal = [](std::vector<std::string> names) -> std::string {
     UpdateRules rules;
-    rules.add("named", [=](const RuleSpec&) { return std::make_unique<Named>(names); });
+    rules.add("named", {.make = [=](const RuleSpec&) { return std::make_unique<Named>(names); }});
     OptimConfig config;
     config.name = "named";
     try {

@@ -1,4 +1,5 @@
 #include "tools/plan/cluster.h"
+#include "framework/base/ordinal.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ using schedule::LaneSet;
 using schedule::TaskKind;
 using telemetry::TemporaryFolder;
 
-// A profile of 2 nodes with 4 ranks each. The seconds of every link differ, so that a test sees which one was taken.
+// Profile of 2 nodes with 4 ranks each. The seconds of every link differ, so that a test sees which link was used.
 const std::string text = R"(measured: {date: "2025-01-01T00:00:00Z", hexad: 0.1.0, nodes: 2, ranks_per_node: 4}
 links:
   - {operation: all_to_all, group: intra, ranks: 2, nodes: 1, points: [[4096, 0.001], [8192, 0.0015]]}
@@ -76,9 +77,9 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("group: inter, ranks: 2, nodes: 2", "group: outer, ranks: 2, nodes: 2"),
             "c.yaml:5: links.2.group (outer) must be one of intra, inter, all");
   EXPECT_EQ(refusal("group: intra, ranks: 2, nodes: 1", "group: intra, ranks: 2, nodes: 2"),
-            "c.yaml:3: links.0.nodes (2) must be 1 for a group of intra");
+            "c.yaml:3: links.0.nodes (2) must be 1 for the group intra");
   EXPECT_EQ(refusal("group: inter, ranks: 2", "group: inter, ranks: 4"),
-            "c.yaml:5: links.2.nodes (2) must be ranks (4) for a group of inter");
+            "c.yaml:5: links.2.nodes (2) must be ranks (4) for the group inter");
   EXPECT_EQ(refusal("group: all, ranks: 8, nodes: 2", "group: all, ranks: 8, nodes: 1"),
             "c.yaml:6: links.3.nodes (1) must be at least 2 for the group all; ranks of one node are the group intra");
   EXPECT_EQ(refusal("group: all, ranks: 8", "group: all, ranks: 7"),
@@ -90,7 +91,7 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("[[65536, 1e-5]", "[[-1, 1e-5]"),
             "c.yaml:13: copies.0.points ([[-1, 1e-05], [131072, 2e-05]]) must have sizes above 0");
   EXPECT_EQ(refusal("beside: [inter, copy]", "beside: [inter, compute]"),
-            "c.yaml:18: slowdowns.2.beside ([inter, compute]) must not name anything twice, nor compute itself");
+            "c.yaml:18: slowdowns.2.beside ([inter, compute]) must not repeat a name or include compute itself");
   EXPECT_EQ(refusal("speed: 0.75", "speed: 0"), "c.yaml:16: slowdowns.0.speed (0) must be greater than 0");
   EXPECT_EQ(refusal("kind: offload", "knd: offload"),
             "c.yaml:14: copies.1.knd is not a key; did you mean kind?; keys of copies.1: kind, points");
@@ -127,7 +128,7 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   Cluster cluster = load_text(text);
   for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send})
     for (int i : {1, 2}) {
-      cluster.links.push_back(cluster.links[static_cast<size_t>(i)]);
+      cluster.links.push_back(cluster.links[i]);
       cluster.links.back().operation = c;
     }
   const schedule::Rates rates =
@@ -139,8 +140,8 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   const auto* tp = rates.find(TaskKind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
-  // 2 rows of one of 8 experts of 10 x 40 are 1600 FLOPs; they take as long by the size of the weight.
-  const auto seconds = [&](GemmPass pass) { return rates.compute[static_cast<size_t>(pass)].seconds(1600); };
+  // 2 rows of one of 8 experts of 10 x 40 are 1600 FLOPs. The weight's size determines their time.
+  const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::input_gradient), 1e-5 / 8 * 40 / 50) << "not measured: as the first pass";
@@ -172,7 +173,7 @@ TEST(Rates, OfALinkDoNotFallBelowTheirLastPoint) {
 TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
   const auto seconds = [](double slow) {
     Cluster cluster = load_text(text);
-    // Four experts of 100 x 50: a row of each is 10,000 FLOPs of one.
+    // Four experts have 100 x 50 weights. One row of each takes 10,000 FLOPs per expert.
     for (MeasuredProduct& p : cluster.products) p.points = {std::vector<Curve::Point>{{4, 4e-6}, {8, slow}}};
     return rates_of(cluster, {.groups = {}}).compute.front().seconds(40000);
   };
@@ -182,7 +183,7 @@ TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
 
 TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
   const Cluster cluster = load_text(text);
-  // Without a size the largest shape: 4 rows of each of 4 experts of 100 x 50 are 40,000 FLOPs.
+  // Without a size, the largest shape is used: 4 rows of each of 4 experts of 100 x 50 take 40,000 FLOPs.
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}}).compute.front().seconds(40000), 2e-5);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .element = Element::bf16}).compute.front().seconds(2000), 5e-7);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .copy = CopyKind::offload}).copy.seconds(65536), 1e-4);

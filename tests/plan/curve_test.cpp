@@ -1,11 +1,11 @@
-#include "tools/plan/curve.h"
+#include "tools/plan/measured_curve.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 #include "tools/plan/least_squares.h"
 
 namespace hexad::plan {
@@ -16,7 +16,7 @@ const double rounding = tests::tolerance(base::Dtype::f64, 16);
 using Points = std::vector<config::Curve::Point>;
 
 TEST(Efficiency, IsExactForALinkWithLatencyAndRate) {
-  // 50 us and 1 GB/s of a theoretical 1 GB/s: efficiency V/(V + 50 KB).
+  // A link with 50 us and 1 GB/s of a theoretical 1 GB/s has the efficiency V/(V + 50 KB).
   const auto of = [](double volume) { return volume / (volume + 5e4); };
   const config::Curve measured = Points{{1e4, of(1e4)}, {1e5, of(1e5)}, {1e7, of(1e7)}};
   for (const double volume : {1e4, 3e4, 1e5, 2e6, 1e7})
@@ -48,7 +48,7 @@ TEST(Seconds, GoOnAlongTheLastSegmentAndNeverFall) {
   EXPECT_EQ(seconds(0.5, 40), 0.5);
 }
 
-// Fit of a curve that a table of `hexad profile` shows.
+// Tests the fit of a curve that a table of `hexad profile` shows.
 TEST(FitOfACurve, IsExactForALinkWithLatencyAndRate) {
   Points times;
   for (double bytes = 4096; bytes <= 1 << 24; bytes *= 2) times.push_back({bytes, 5e-5 + bytes / 1e9});
@@ -59,7 +59,7 @@ TEST(FitOfACurve, IsExactForALinkWithLatencyAndRate) {
 }
 
 TEST(FitOfACurve, ShowsABurstThatALineCannotFollow) {
-  // A shaper lets 128 KB pass at once, then 25 MB/s: no line goes through that.
+  // A shaper passes 128 KB immediately, then 25 MB/s. No straight line fits these times.
   Points times;
   for (double bytes = 16384; bytes <= 1 << 20; bytes *= 2)
     times.push_back({bytes, 1e-4 + std::max(0.0, bytes - 131072) / 25e6});

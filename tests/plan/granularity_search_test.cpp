@@ -9,7 +9,7 @@
 namespace hexad::plan {
 namespace {
 
-/// Overlap improves with n, its cost grows with n: the best n rises with B.
+/// Returns seconds for which the best n rises with B: overlap improves with n, and its cost grows with n.
 double model_seconds(int64_t batch, int64_t n) {
   return 1e-3 * static_cast<double>(batch) / static_cast<double>(n) + 0.35 * static_cast<double>(n);
 }
@@ -69,8 +69,8 @@ TEST(GranularitySearch, ABatchInAKnownRangeIsNotMeasured) {
 }
 
 TEST(GranularitySearch, WidensTheRangeOfTheNItFound) {
-  // Printed, line 22 widens with bounds that lines 8 and 14 took from a neighbour: 3000 would then reach into the range
-  // of another n.
+  // As printed, line 22 widens a range with bounds that lines 8 and 14 took from a neighbour. Then 3000 would be in the
+  // range of another n.
   GranularitySearch search(1, 8);
   const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
   for (const int64_t batch : {1000, 20000, 3000, 3100}) search.best(batch, measure);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::plan {
 namespace {
@@ -25,19 +25,19 @@ std::string error_of(const std::function<void()>& f) {
 }
 
 TEST(LeastSquares, FindsTheCoefficientsOfASum) {
-  // Values of 3 - 2 x + 0.5 x^2 at sizes that span six decades: the columns' lengths differ by a factor of 1e12.
+  // Values of 3 - 2 x + 0.5 x^2 at sizes that span six decades. The lengths of the columns differ by a factor of 1e12.
   std::vector<double> x, square, y;
   for (double v = 1; v <= 1e6; v *= 10) x.push_back(v), square.push_back(v * v), y.push_back(3 - 2 * v + 0.5 * v * v);
   const FitTerm terms[] = {{"one", std::vector<double>(x.size(), 1)}, {"x", x}, {"x^2", square}};
   const TermsFit fit = least_squares(terms, y);
   const double rounding = tests::tolerance(base::Dtype::f64, 8);
-  EXPECT_NEAR(fit.coefficients[0], 3, 3 * 1e12 * rounding);  // beside terms that are 1e12 times as large
+  EXPECT_NEAR(fit.coefficients[0], 3, 3 * 1e12 * rounding);  // the other terms are 1e12 times as large
   EXPECT_NEAR(fit.coefficients[1], -2, 2 * 1e6 * rounding);
   EXPECT_NEAR(fit.coefficients[2], 0.5, 0.5 * rounding);
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(fit.residuals[i], 0, y.back() * rounding);
 }
 
-// Normal equations get this wrong: their matrix has the square of the condition, here 1e16.
+// Normal equations fail here: their matrix has the square of the condition number, here 1e16.
 TEST(LeastSquares, TellsNearlyEqualTermsApart) {
   const double step = 1e-8;
   const FitTerm terms[] = {{"a", {1, 1, 1}}, {"b", {1, 1 + step, 1 + 2 * step}}};
@@ -122,7 +122,7 @@ TEST(FitAlphaBeta, NoOtherLineIsNearer) {
 }
 
 TEST(FitAlphaBeta, TellsTheWorstSample) {
-  const Points samples{{0, 1}, {1, 1}, {2, 4}};  // fitted: 0.5 + 1.5 x
+  const Points samples{{0, 1}, {1, 1}, {2, 4}};  // the fit is 0.5 + 1.5 x
   const Fit fit = fit_alpha_beta(samples);
   const double rounding = 4 * tests::tolerance(base::Dtype::f64, 3);
   EXPECT_NEAR(fit.line.alpha, 0.5, rounding);
@@ -131,12 +131,12 @@ TEST(FitAlphaBeta, TellsTheWorstSample) {
   EXPECT_NEAR(fit.residuals[0], 0.5, rounding);
   EXPECT_NEAR(fit.residuals[1], -1, rounding);
   EXPECT_NEAR(fit.residuals[2], 0.5, rounding);
-  EXPECT_NEAR(fit.worst_relative_error, 1, rounding);  // 2 for 1
+  EXPECT_NEAR(fit.worst_relative_error, 1, rounding);  // 2 instead of 1
   EXPECT_EQ(fit.worst, 1u);
 }
 
 TEST(FitAlphaBeta, RelativeResidualsLetEverySizeCount) {
-  // 50 us and 1 GB/s, but the largest takes twice as long as it should: shared memory that has left the cache.
+  // A link with 50 us and 1 GB/s. The largest message takes twice that time, like shared memory that exceeds the cache.
   Points samples;
   for (double x = 4096; x <= 1 << 24; x *= 4) samples.push_back({x, 5e-5 + x / 1e9});
   samples.back().y *= 2;
@@ -150,7 +150,7 @@ TEST(FitAlphaBeta, RelativeResidualsLetEverySizeCount) {
   EXPECT_EQ(error_of([] {
               fit_alpha_beta(Points{{1, 0}, {2, 1}}, Least::relative_residuals);
             }),
-            "[fit_alpha_beta] 0 seconds for 1 have no share");
+            "[fit_alpha_beta] 0 seconds for 1, expected more than 0 seconds");
 }
 
 TEST(FitAlphaBeta, NeedsTwoSizes) {

@@ -1,4 +1,4 @@
-// A job whose ranks need more than their machines have is refused before anything is allocated.
+// A job is refused before any allocation if its ranks need more memory than their machines have.
 #include "tools/plan/memory_check.h"
 
 #include <gtest/gtest.h>
@@ -26,8 +26,7 @@ std::vector<RankMemory> on_machines(int64_t ranks, int64_t ranks_a_machine, doub
 class MemoryCheck : public testing::Test {
  protected:
   MemoryFit fit(const Recipe& recipe, const std::vector<RankMemory>& ranks) const {
-    return memory_fit(recipe, extensions_, std::ssize(ranks),
-                      [&](int64_t r) -> const RankMemory& { return ranks[static_cast<size_t>(r)]; });
+    return memory_fit(recipe, extensions_, std::ssize(ranks), [&](int64_t r) -> const RankMemory& { return ranks[r]; });
   }
   double needed(const Recipe& recipe, int64_t world) const { return estimate_memory(recipe, extensions_, world).total; }
 
@@ -66,12 +65,11 @@ TEST_F(MemoryCheck, UsesTheLeastMemoryThatAnyRankFinds) {
 TEST_F(MemoryCheck, CountsTheLimitOfAControlGroupForItsOwnRanksOnly) {
   const Recipe recipe = small_recipe();
   const double need = needed(recipe, 2);
-  auto ranks = on_machines(2, 2, need * 4);  // a container each
+  auto ranks = on_machines(2, 2, need * 4);  // each rank in its own container
   for (int64_t r = 0; r < 2; ++r)
-    ranks[static_cast<size_t>(r)].pools.push_back(
-        {10 + r, "the limit of control group /", static_cast<int64_t>(need * 1.3)});
+    ranks[r].pools.push_back({10 + r, "the limit of control group /", static_cast<int64_t>(need * 1.3)});
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::tight);
-  ranks[1].pools[1].id = 10;  // the same one
+  ranks[1].pools[1].id = 10;  // the same container
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::too_much);
 }
 
@@ -79,11 +77,11 @@ TEST_F(MemoryCheck, CountsTheMemoryOfACardWhereTheModelIsOnCards) {
   Recipe recipe = small_recipe();
   recipe.device = device::DeviceKind::cuda;
   const double need = needed(recipe, 2);
-  auto ranks = on_machines(2, 2, 1);  // of the host's memory nothing is needed
+  auto ranks = on_machines(2, 2, 1);  // the ranks need no host memory
   for (int64_t r = 0; r < 2; ++r)
-    ranks[static_cast<size_t>(r)].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(need * 1.3)}};
+    ranks[r].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(need * 1.3)}};
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
-  ranks[1].cards[0].id = 0;  // they share a card
+  ranks[1].cards[0].id = 0;  // both ranks share a card
   const MemoryFit shared = fit(recipe, ranks);
   EXPECT_EQ(shared.verdict, Verdict::too_much);
   EXPECT_NE(shared.text.find("of the memory of a GPU (H100) is available"), std::string::npos) << shared.text;
@@ -113,7 +111,7 @@ TEST_F(MemoryCheck, SaysWhereItCannotTell) {
   const Recipe recipe = small_recipe();
   const MemoryFit unknown = fit(recipe, {RankMemory{.host = "host0"}});
   EXPECT_EQ(unknown.verdict, Verdict::unknown);
-  EXPECT_NE(unknown.text.find("how much memory host0 has cannot be read"), std::string::npos) << unknown.text;
+  EXPECT_NE(unknown.text.find("the memory of host0 cannot be read"), std::string::npos) << unknown.text;
 }
 
 TEST_F(MemoryCheck, AlwaysFitsWithoutALimit) {
@@ -121,7 +119,7 @@ TEST_F(MemoryCheck, AlwaysFitsWithoutALimit) {
   EXPECT_FALSE(recipe.memory.checks_machine());
   EXPECT_EQ(recipe.memory.limit(), 0);
   recipe.model.hidden = int64_t{1} << 20;
-  EXPECT_EQ(memory_fit_here(recipe, extensions_, 1).verdict, Verdict::fits);
+  EXPECT_EQ(memory_fit_on_this_machine(recipe, extensions_, 1).verdict, Verdict::fits);
 }
 
 TEST_F(MemoryCheck, LeavesTheChoiceOfMemoryReuseToExplicitLimits) {

@@ -1,4 +1,4 @@
-// Predictions of `hexad validate`, next to what the allocator counts.
+// Predictions of `hexad validate`, compared with the allocator's counts.
 #include "tools/plan/memory_estimate.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "tests/support/on_device.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -29,7 +29,8 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-// Large enough that the activations of layers outweigh what is small and left out.
+// Returns overrides for a model so large that the activations of its layers outweigh the small parts that estimates
+// omit.
 std::vector<std::string> measured(const std::vector<std::string>& more) {
   std::vector<std::string> all{"model.hidden=128",
                                "model.layers=4",
@@ -46,10 +47,10 @@ std::vector<std::string> measured(const std::vector<std::string>& more) {
   return all;
 }
 
-// The peaks of a step, of every rank: the middle one of five, since threads that wait for each other free what passes
-// between them a little sooner or later.
+// Returns the peaks of a step on every rank. It is the middle one of five steps, because threads that wait for each
+// other free shared buffers at slightly different times.
 std::vector<device::MemoryStats> measure(const Recipe& recipe, int ranks) {
-  std::vector<device::MemoryStats> memory(static_cast<size_t>(ranks));
+  std::vector<device::MemoryStats> memory(ranks);
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     const FixedSource source = documents_of(run.recipe);
@@ -61,7 +62,7 @@ std::vector<device::MemoryStats> measure(const Recipe& recipe, int ranks) {
       step = run.instance.context.allocator()->stats();
     }
     std::ranges::sort(steps, {}, &device::MemoryStats::peak_total);
-    memory[static_cast<size_t>(world.rank())] = steps[2];
+    memory[world.rank()] = steps[2];
   });
   return memory;
 }
@@ -83,14 +84,14 @@ constexpr double close_share = 0.01, peak_share = 0.03;
 
 class MemoryEstimate : public testing::TestWithParam<Case> {};
 
-// Rank by rank: what stays, what is kept for backward, and the peak of all together.
+// Compares each rank: persistent memory, memory kept for backward, and the total peak.
 TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
   const auto& [name, ranks, overrides] = GetParam();
   const Recipe recipe = small_recipe(measured(overrides));
   const auto memory = measure(recipe, ranks);
   const mesh::Layout layout(recipe.parallel.sizes(), ranks);
   for (int rank = 0; rank < ranks; ++rank) {
-    const device::MemoryStats& counted = memory[static_cast<size_t>(rank)];
+    const device::MemoryStats& counted = memory[rank];
     const auto estimate = estimate_memory(recipe, {}, layout, rank);
     fmt::print("{:<28} rank {}  kept {}  peak {}\n", name, rank,
                shown(estimate.activations, counted.peak_in(Category::activation)),
@@ -99,7 +100,7 @@ TEST_P(MemoryEstimate, IsWithinThreePercentOfTheAllocatorsPeak) {
     expect_near(counted, Category::parameter, estimate.weights, close_share);
     expect_near(counted, Category::gradient, estimate.gradients, close_share);
     expect_near(counted, Category::optimizer, estimate.optimizer, close_share);
-    // If a device delays kernels, more of the offloaded memory has left than the estimate assumes.
+    // If a device delays kernels, more of the offloaded memory has been freed than the estimate assumes.
     if (recipe.offload.activations && test_device() != device::DeviceKind::cpu)
       EXPECT_LE(static_cast<double>(counted.peak_in(Category::activation)), (1 + peak_share) * estimate.activations);
     else
@@ -202,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"S3Bf16", 1, {"schedule.moe.memory_reuse=s3", "train.precision=bf16"}},
         Case{"S4", 1, {"schedule.moe.memory_reuse=s4"}},
         Case{"InTurns", 1, {"schedule.pipeline.overlap=micro_batches"}}, Case{"Experts", 2, {"parallel.ep=2"}},
-        // Threads as lanes would make the peak depend on when they run.
+        // If lanes were threads, the peak would depend on their timing.
         Case{"ExpertsS4Cut",
              2,
              {"parallel.ep=2", "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens",
@@ -215,7 +216,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ZeroThreeExperts", 4, {"parallel.zero=3", "parallel.ep=2", "distributed.bucket_bytes=64KiB"}},
         Case{"Gpipe", 2, {"parallel.pp=2", "schedule.pipeline.kind=gpipe"}},
         Case{"GpipeOfMany", 2, {"parallel.pp=2", "schedule.pipeline.kind=gpipe", "batch.global=76"}},
-        // Few micro-batches take less than the update.
+        // Few micro-batches need less memory than the update.
         Case{"GpipeOfSmall",
              2,
              {"parallel.pp=2", "schedule.pipeline.kind=gpipe", "model.context=8", "batch.micro=1", "batch.global=40"}},

@@ -1,4 +1,4 @@
-// The formulas of parameter memory against hand counts, and the parameters on a meta device against those of a run.
+// Formulas of parameter memory compared with hand counts. Parameters on a meta device compared with those of a run.
 #include "tools/plan/parameter_memory.h"
 
 #include <gtest/gtest.h>
@@ -15,17 +15,17 @@ namespace {
 
 using namespace plan;
 
-using plan::kept_of;
+using plan::kept_bytes;
 
 constexpr plan::ParameterBytes f32_gradients{.weights = 2, .gradients = 4, .optimizer = 12};
 
 TEST(ParameterMemory, DividesMemoryAsTheZeroLevelSays) {
-  EXPECT_EQ(kept_of(f32_gradients, 0, 4).total(), 18);
-  EXPECT_EQ(kept_of(f32_gradients, 1, 4).total(), 6 + 12 / 4.0);
-  EXPECT_EQ(kept_of(f32_gradients, 2, 4).total(), 2 + 16 / 4.0);
-  EXPECT_EQ(kept_of(f32_gradients, 3, 4).total(), 18 / 4.0);
-  for (const int64_t level : {0, 1, 2, 3}) EXPECT_EQ(kept_of(f32_gradients, level, 1).total(), 18) << "alone";
-  EXPECT_THROW(kept_of(f32_gradients, 4, 1), std::logic_error);
+  EXPECT_EQ(kept_bytes(f32_gradients, 0, 4).total(), 18);
+  EXPECT_EQ(kept_bytes(f32_gradients, 1, 4).total(), 6 + 12 / 4.0);
+  EXPECT_EQ(kept_bytes(f32_gradients, 2, 4).total(), 2 + 16 / 4.0);
+  EXPECT_EQ(kept_bytes(f32_gradients, 3, 4).total(), 18 / 4.0);
+  for (const int64_t level : {0, 1, 2, 3}) EXPECT_EQ(kept_bytes(f32_gradients, level, 1).total(), 18) << "alone";
+  EXPECT_THROW(kept_bytes(f32_gradients, 4, 1), std::logic_error);
 }
 
 struct Case {
@@ -58,7 +58,7 @@ std::vector<Held> held_by(const ModelInstance& instance) {
 
 class HeldParameters : public testing::TestWithParam<Case> {};
 
-// A rank that has its peers, and one that imagines them.
+// Compares a rank with real peers and a rank with imagined ones.
 TEST_P(HeldParameters, AreTheSameOnAMetaDevice) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   on_ranks(GetParam().ranks, [&](const comm::ProcessGroup& world) {

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "parallel/comm/thread_group.h"
-#include "tools/plan/profile/exchange.h"
-#include "tools/plan/profile/groups.h"
+#include "tools/plan/profile/rank_groups.h"
+#include "tools/plan/profile/repeated_collective.h"
 
 namespace hexad::plan {
 namespace {
@@ -80,7 +80,8 @@ TEST(Exchange, SendsTheBytesItNames) {
     });
 }
 
-// Every part on two nodes of two ranks, each a thread; what is measured depends on the machine, its form does not.
+// Profiles every part on two nodes of two ranks, each a thread. The measured values depend on the machine, but their
+// form does not.
 TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   comm::ThreadOptions nodes;
   nodes.node_of_rank = {0, 0, 1, 1};
@@ -93,7 +94,7 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
         ProfileOptions options = quick_profile();
         options.seconds = 0.5, options.largest_bytes = 64 << 10, options.largest_rows = 32;
         const Cluster mine = measure(world, options, [&](const std::string&) { ++lines; });
-        written[static_cast<size_t>(world.rank())] = to_yaml(mine);
+        written[world.rank()] = to_yaml(mine);
         if (world.rank() == 0) cluster = mine;
       },
       nodes);

@@ -1,4 +1,4 @@
-// Graphs of other ranks arrive with their costs and edges.
+// Graphs of other ranks are received with their costs and edges.
 #include "tools/plan/rank_graphs.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using schedule::Lane;
 using schedule::TaskGraph;
 using schedule::TaskKind;
 
-// Returns a graph with as many tasks as the rank's number; every field of every one differs.
+// Returns a graph with as many tasks as the rank's number. All fields of all tasks differ.
 TaskGraph graph_of(int rank) {
   TaskGraph graph;
   for (int i = 0; i < rank; ++i) {
@@ -47,7 +47,7 @@ TEST(RankGraphs, ArriveWithTheirCostsAndEdges) {
     ASSERT_EQ(all.size(), 4u);
     for (int rank = 0; rank < 4; ++rank) {
       const TaskGraph expected = graph_of(rank);
-      const auto tasks = all[static_cast<size_t>(rank)].tasks();
+      const auto tasks = all[rank].tasks();
       ASSERT_EQ(tasks.size(), expected.tasks().size());
       for (size_t i = 0; i < tasks.size(); ++i) {
         const auto &got = tasks[i].spec, &want = expected.tasks()[i].spec;

@@ -15,19 +15,20 @@ using namespace plan;
 using Choice = device::MetaRun::Choice;
 
 std::vector<int32_t> chosen(RoutingLoad load, int rank, int ranks, int64_t tokens, const Choice& choice) {
-  std::vector<int32_t> ids(static_cast<size_t>(tokens * choice.top_k));
+  std::vector<int32_t> ids(tokens * choice.top_k);
   choose_experts(load, rank, ranks)(ids, choice);
   return ids;
 }
 
-// Rows of each expert of `tokens` tokens; fails where a token chooses an expert twice or one that is not there.
+// Returns the rows of each expert for `tokens` tokens. Fails if a token chooses an expert twice or one that does not
+// exist.
 std::vector<int64_t> rows(RoutingLoad load, int rank, int ranks, int64_t tokens, int64_t top_k, int64_t experts) {
   const std::vector<int32_t> ids = chosen(load, rank, ranks, tokens, {top_k, experts});
-  std::vector<int64_t> counts(static_cast<size_t>(experts), 0);
+  std::vector<int64_t> counts(experts, 0);
   for (int64_t t = 0; t < tokens; ++t) {
     const auto first = ids.begin() + t * top_k;
     EXPECT_EQ(std::set<int32_t>(first, first + top_k).size(), static_cast<size_t>(top_k)) << "token " << t;
-    for (auto id = first; id != first + top_k; ++id) ++counts.at(static_cast<size_t>(*id));
+    for (auto id = first; id != first + top_k; ++id) ++counts.at(*id);
   }
   return counts;
 }
@@ -58,7 +59,7 @@ TEST(RoutingModel, EvenSpreadsATokensExpertsOverRanks) {
 TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
   // For one expert, P(share > x) is (1 - x)^(E - 1).
   EXPECT_NEAR(share_of_rank(RoutingLoad::p99, 1, {1, 64}), 1 - std::pow(0.01, 1.0 / 63), 1e-9);
-  // Beta(2, 2): x^2 (3 - 2 x) = 0.99, but a token has no more than half of its slots here.
+  // Beta(2, 2) gives x^2 (3 - 2 x) = 0.99, but at most half of a token's slots can be on the rank here.
   const double x = share_of_rank(RoutingLoad::p99, 2, {2, 4});
   EXPECT_NEAR(x * x * (3 - 2 * x), 0.99, 1e-9);
   EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {4, 4}), 0.5);
@@ -74,14 +75,14 @@ TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
 
 TEST(RoutingModel, AtWorstEverythingGoesToOneRank) {
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 2, 4, 100, 2, 16), 2, 4), 200);
-  // It has two experts: two slots of each token.
+  // The rank has two experts, so it gets two slots of each token.
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 0, 4, 100, 6, 8), 0, 4), 200);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {6, 8}), 2.0 / 6);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {2, 8}, 1.5), 1.5 / 4) << "as much as its capacity";
   EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {2, 8}, 0.5), 0.25) << "an even share at least";
 }
 
-// 64 experts in groups of 8 on 8 ranks.
+// There are 64 experts in groups of 8 on 8 ranks.
 TEST(RoutingModel, ATokenChoosesOnlyExpertsOfItsGroups) {
   for (const RoutingLoad load : {RoutingLoad::even, RoutingLoad::p99, RoutingLoad::one_rank})
     for (const int64_t top_groups : {1, 3}) {
@@ -92,7 +93,7 @@ TEST(RoutingModel, ATokenChoosesOnlyExpertsOfItsGroups) {
         std::set<int32_t> groups, experts;
         for (size_t k = 0; k < 6; ++k) {
           experts.insert(ids[t * 6 + k]), groups.insert(ids[t * 6 + k] / 8);
-          ++counts.at(static_cast<size_t>(ids[t * 6 + k]));
+          ++counts.at(ids[t * 6 + k]);
         }
         EXPECT_EQ(experts.size(), 6u) << "token " << t;
         EXPECT_LE(groups.size(), static_cast<size_t>(top_groups)) << "token " << t;
@@ -103,7 +104,7 @@ TEST(RoutingModel, ATokenChoosesOnlyExpertsOfItsGroups) {
 }
 
 TEST(RoutingModel, ATokensGroupsBoundTheShareOfARank) {
-  // Groups of two experts: four of a rank's are in a token's two groups.
+  // Groups have two experts. Four of the rank's experts are in a token's two groups.
   const Choice choice{.top_k = 4, .experts = 16, .groups = 8, .top_groups = 2};
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 4, choice), 1);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, choice), 0.5);

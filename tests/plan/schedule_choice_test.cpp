@@ -1,4 +1,4 @@
-// Choices of the program for the MoE layers' schedule where the recipe says auto.
+// Choices of the program for the MoE layers' schedule if the recipe says auto.
 #include "tools/plan/run_schedule.h"
 
 #include <gtest/gtest.h>
@@ -15,10 +15,10 @@
 #include "framework/io/checkpoint_store.h"
 #include "parallel/comm/thread_group.h"
 #include "parallel/comm/world.h"
-#include "tests/support/tolerance.h"
-#include "tests/training/scratch.h"
+#include "tests/support/allowed_error.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 #include "tools/train/trainer.h"
 
 namespace hexad::tests {
@@ -52,7 +52,7 @@ auto distinct(const std::vector<MoeSchedule>& all, F&& f) {
   return out;
 }
 
-// The schedules of `recipe` on four ranks, in the order of their predictions on `rates`.
+// Returns the schedules of `recipe` on four ranks, in the order of their predictions on `rates`.
 std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const Recipe& recipe) {
   std::vector<MoeSchedule> order;
   on_ranks(4, [&](const comm::ProcessGroup& world) {
@@ -67,7 +67,7 @@ std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const Recipe
   return order;
 }
 
-// Links of `latency` seconds and `bytes_per_second`, products at `flops` a second.
+// Returns links of `latency` seconds and `bytes_per_second`, and products at `flops` a second.
 schedule::Rates machine(double latency, double bytes_per_second, double flops) {
   schedule::Rates rates;
   rates.compute.fill(schedule::TimeCurve::linear(1e-7, flops));
@@ -89,14 +89,14 @@ TEST(LegalSchedules, AreTheCutsWhereNoTokenIsHeldTwice) {
             std::set<Duplicates>{Duplicates::pause_before_gate});
   std::set<std::string> texts = distinct(all, [](const MoeSchedule& s) { return to_string(s); });
   EXPECT_EQ(texts.size(), all.size());
-  // None; tokens in 2, 4, 8, 16 parts; nodes in 2, as there are two ranks; experts in 2, as each has two.
+  // No chunks; tokens in 2, 4, 8 or 16 chunks; nodes in 2 (there are two ranks); experts in 2 (each rank has two).
   EXPECT_EQ(all.size(), 1u + 4 + 1 + 1);
 }
 
 TEST(LegalSchedules, ContainEveryTreatmentOfDuplicates) {
   const auto of = [](const MoeSchedule& s) { return s.duplicates; };
   EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2"})), of).size(), 5u);
-  // Sequence parallelism leaves nothing that is held twice.
+  // With sequence parallelism, no two ranks hold the same token.
   EXPECT_EQ(distinct(legal(open_recipe({"parallel.tp=2", "parallel.sp=true"})), of).size(), 3u);
 }
 
@@ -144,7 +144,7 @@ TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
   }
   EXPECT_EQ(all.size(), 1u + 3 * (4 + 1 + 1));
   EXPECT_FALSE(small_recipe({"parallel.ep=2", "schedule.moe.order=auto"}).schedule.moe.open()) << "nothing is cut";
-  // Restored parts share two buffers, so that no third may be on its way.
+  // Restored chunks share two buffers, so a third chunk must not be in flight.
   const Recipe restored = small_recipe(
       {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.memory_reuse=s4", "schedule.moe.order=auto"});
   for (const MoeSchedule& s : legal(restored)) {
@@ -166,7 +166,7 @@ TEST(LegalSchedules, VaryMemoryReuseExceptWhenChunkedByNodes) {
 }
 
 TEST(LegalSchedules, AreRefusedWithTheReasonWhenNoneExists) {
-  // Offloading works chunk by chunk, which the peers' phases are not.
+  // Offloading needs separate chunks, but the phases of peers are not separate.
   const std::string message = message_of(ExitCode::usage, [] {
     small_recipe(
         {"parallel.ep=2", "schedule.moe.chunk_by=nodes", "schedule.moe.chunks=auto", "schedule.moe.memory_reuse=s1"});
@@ -187,16 +187,16 @@ TEST(ScheduleChoice, ASlowAllToAllLetsEveryTokenTravelOnce) {
 
 TEST(ScheduleChoice, AnotherWireChangesIt) {
   const Recipe recipe = open_recipe({"parallel.ep=4"}, {"schedule.moe.trial_share=0"});
-  // The wire takes as long as the experts: cutting hides one behind the other.
+  // The wire is as slow as the experts, so chunks hide each behind the other.
   const double flops = 1e9;
   const auto balanced = predicted_on(machine(1e-9, 2e8, flops), recipe);
   EXPECT_TRUE(balanced.front().is_chunked()) << to_string(balanced.front());
-  // Messages that cost their latency: every part costs it again.
+  // Messages take mainly their latency, and every chunk pays it again.
   const auto slow_to_start = predicted_on(machine(1e-2, 1e12, flops), recipe);
   EXPECT_FALSE(slow_to_start.front().is_chunked()) << to_string(slow_to_start.front());
 }
 
-// A forward and a backward that take `seconds` each.
+// Returns a forward and a backward that take `seconds` each.
 std::vector<PassRecorder::Recording> passes_of(double seconds) {
   std::vector<PassRecorder::Recording> passes(2);
   for (size_t p = 0; p < 2; ++p) {
@@ -207,7 +207,7 @@ std::vector<PassRecorder::Recording> passes_of(double seconds) {
   return passes;
 }
 
-// Trials until the choice is made, or `most` of them; returns what was tried.
+// Runs trials until the choice is made, at most `most` of them. Returns the schedules that were tried.
 std::vector<MoeSchedule> try_all(ScheduleChoice& choice, const std::function<double(const MoeSchedule&)>& seconds,
                                  int64_t most = 1000) {
   std::vector<MoeSchedule> tried;
@@ -226,7 +226,8 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
     TrainingRun run(recipe, world);
     ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
     EXPECT_EQ(choice.trials_left(), 8);
-    // The first finalist takes long, the third the least; ranks disagree, and the slowest counts.
+    // The first finalist is the slowest, the third the fastest. Ranks measure different times, and the slowest rank
+    // counts.
     const double seconds[] = {3, 2, 1, 2};
     int turn = 0;
     const auto tried =
@@ -240,7 +241,8 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
   });
 }
 
-// The layer's own share of tokens before the gate, or after it: under sequence parallelism the same graphs.
+// Each layer takes its own share of tokens before the gate or after it. Under sequence parallelism both give the same
+// graphs.
 TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
   const Recipe recipe = small_recipe({"parallel.tp=2", "parallel.sp=true", "schedule.moe.duplicates=auto"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -255,8 +257,8 @@ TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
   });
 }
 
-// Both gather as many tokens after the experts in forward; in backward S2 also gathers the routing weights' gradients.
-// In one chunk S2 is what `drop` is.
+// Both gather the same number of tokens after the experts in forward. In backward, S2 also gathers the routing weights'
+// gradients. With one chunk, S2 equals `drop`.
 TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeWhereTheySendTheSameBytes) {
   const Recipe recipe = small_recipe(
       {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=auto", "schedule.moe.esp_exchange=direct"});
@@ -450,7 +452,7 @@ TEST(Trainer, ResumedAfterItsChoiceGivesTheSameBits) {
   ASSERT_EQ(train_14_steps(whole), ExitCode::done);
   copy_checkpoint("step-00000010", whole, resumed);
   ASSERT_EQ(train_14_steps(resumed), ExitCode::done);
-  EXPECT_NE(log_of(resumed).find("schedule.moe: as before, "), std::string::npos) << log_of(resumed);
+  EXPECT_NE(log_of(resumed).find("schedule.moe: keeps the earlier choice, "), std::string::npos) << log_of(resumed);
   ASSERT_GT(shard(whole).size(), 1000u);
   EXPECT_TRUE(shard(whole) == shard(resumed));
 }
@@ -460,7 +462,8 @@ TEST(Trainer, ResumedBeforeItsChoiceGoesOnWithItsTrials) {
   ASSERT_EQ(train_14_steps(whole), ExitCode::done);
   copy_checkpoint("step-00000004", whole, resumed);  // 3 of 7 trials
   ASSERT_EQ(train_14_steps(resumed), ExitCode::done);
-  EXPECT_NE(log_of(resumed).find("schedule.moe: goes on to choose, with at most 4 more steps"), std::string::npos)
+  EXPECT_NE(log_of(resumed).find("schedule.moe: continues to choose, with at most 4 more trial steps"),
+            std::string::npos)
       << log_of(resumed);
   EXPECT_NE(log_of(resumed).find("schedule.moe: chosen "), std::string::npos) << log_of(resumed);
 }
@@ -479,7 +482,8 @@ TEST(Trainer, KeepsItsChoiceAfterAResume) {
   const size_t begin = at + std::string("schedule.moe: chosen ").size();
   const std::string chosen = first.substr(begin, first.find(':', begin) - begin);
   ASSERT_EQ(train(14), ExitCode::done);
-  EXPECT_NE(log_of(folder).find("schedule.moe: as before, " + chosen), std::string::npos) << log_of(folder);
+  EXPECT_NE(log_of(folder).find("schedule.moe: keeps the earlier choice, " + chosen), std::string::npos)
+      << log_of(folder);
 }
 
 }  // namespace

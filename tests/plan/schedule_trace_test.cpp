@@ -13,7 +13,7 @@
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/support/read_trace.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/cluster.h"
 
@@ -25,11 +25,11 @@ namespace {
 
 using namespace plan;
 
-constexpr double rounding = 1e-6;  // microseconds: of sums of times
+constexpr double rounding = 1e-6;  // of sums of times, in microseconds
 
 using Passes = std::vector<PassRecorder::Recording>;
 
-// Two layers, and on each of two ranks two micro-batches, cut in two parts.
+// Returns a recipe with two layers, two micro-batches on each of two ranks, and two chunks.
 Recipe traced_recipe(std::vector<std::string> overrides = {}) {
   overrides.insert(overrides.end(), {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"});
   return small_recipe(overrides);
@@ -41,7 +41,7 @@ Passes recorded_step(TrainingRun& run) {
   return recorder.passes();
 }
 
-// The trace of a step of two ranks, as rank 0 has it.
+// Returns the trace of a step of two ranks, as it is on rank 0.
 ScheduleTrace trace_of_two(const Recipe& recipe, const comm::ThreadOptions& options = {}) {
   ScheduleTrace trace;
   comm::with_ranks(
@@ -62,7 +62,7 @@ TEST(ScheduleTrace, TheFileHasMeasuredAndPredictedRowsOfEveryRank) {
   const Scratch folder;
   telemetry::write_trace(folder / "trace.json.gz", {trace_of_two(traced_recipe()).events, {}});
   std::map<int, std::set<std::string>> rows;
-  std::map<int, std::map<std::string, int>> tasks;  // by row's kind
+  std::map<int, std::map<std::string, int>> tasks;  // by kind of row
   const nlohmann::json trace = read_trace(folder / "trace.json.gz");
   for (const auto& e : trace.at("traceEvents")) {
     const int rank = e.at("pid");
@@ -207,7 +207,7 @@ TEST(PassRecorder, RecordsOnlyWhileItExists) {
   const FixedSource source = documents_of(run.recipe);
   run.step(source);
   EXPECT_EQ(recorded_step(run).size(), 2u * 4 * 2) << "layers x micro-batches x forward and backward, of one step";
-  run.step(source);  // would tell a recorder that is gone
+  run.step(source);  // fails if a deleted recorder is still called
   EXPECT_EQ(recorded_step(run).size(), 2u * 4 * 2);
 }
 
@@ -223,7 +223,7 @@ TEST(PassRecorder, KeepsNoTensorOfAPass) {
   const int64_t before = in_use();
   const PassRecorder recorder(run.instance);
   run.step(source);
-  // On a device the numbers that the host has read of a step may be freed a little later.
+  // On a device, the values that the host has read may be freed slightly later.
   EXPECT_NEAR(static_cast<double>(in_use()), static_cast<double>(before),
               test_device() == device::DeviceKind::cpu ? 0 : 512);
   EXPECT_FALSE(recorder.passes().empty());

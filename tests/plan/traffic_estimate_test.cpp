@@ -1,4 +1,4 @@
-// Counts of groups on a meta device, next to those of the meters of real runs.
+// Counts of groups on a meta device, compared with the meters of real runs.
 #include "tools/plan/traffic_estimate.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-// Experts are loaded evenly, as in the estimate.
+// Returns a recipe with evenly loaded experts, as the estimate assumes.
 Recipe measured(const Case& c) {
   std::vector<std::string> all{"model.hidden=64",
                                "model.layers=4",
@@ -38,17 +38,17 @@ Recipe measured(const Case& c) {
 
 // Returns the bytes that every rank sent in a step, by class.
 std::vector<TrafficEstimate> measure(const Recipe& recipe, int ranks) {
-  std::vector<TrafficEstimate> sent(static_cast<size_t>(ranks));
+  std::vector<TrafficEstimate> sent(ranks);
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     const FixedSource source = documents_of(run.recipe);
     run.step(source);
-    // A rank's count of sent bytes is complete when its receiver is here.
+    // A rank's count of sent bytes is complete once its receiver is here.
     const auto meet = [&] { world.barrier(run.instance.context.compute()).wait(); };
-    TrafficEstimate& mine = sent[static_cast<size_t>(world.rank())];
+    TrafficEstimate& mine = sent[world.rank()];
     const auto take = [&] {
       for (int c = 0; c < comm::traffic_class_count; ++c)
-        mine.bytes[static_cast<size_t>(c)] = static_cast<double>(world.take(static_cast<TrafficClass>(c)).bytes);
+        mine.bytes[c] = static_cast<double>(world.take(static_cast<TrafficClass>(c)).bytes);
     };
     meet();
     take();
@@ -71,7 +71,7 @@ TEST_P(Traffic, OfEveryRankAndClassIsWithinOnePercentOfTheEstimate) {
   for (int rank = 0; rank < layout.world(); ++rank) {
     const TrafficEstimate predicted = estimate_traffic(recipe, {}, layout, rank);
     for (TrafficClass c : estimated) {
-      const double counted = sent[static_cast<size_t>(rank)][c];
+      const double counted = sent[rank][c];
       EXPECT_NEAR(counted, predicted[c], 0.01 * predicted[c]) << name_of(c) << " of rank " << rank;
     }
   }
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
               "parallel.zero=1"}}),
     [](const auto& i) { return i.param.name; });
 
-// If two experts of a token are in one group, which is on one rank, one row travels.
+// If two experts of a token are in one group, which is on one rank, only one row is sent.
 TEST(TrafficOfGroups, IsLowerWhenTokensChooseFewGroups) {
   const auto sent = [](const std::vector<std::string>& more) {
     std::vector<std::string> all{"parallel.ep=8", "schedule.moe.rows=token", "model.moe.experts=16",

@@ -1,4 +1,4 @@
-// Values that an open schedule.moe.memory_reuse may have under a limit of memory.
+// Legal values of an open schedule.moe.memory_reuse under a memory limit.
 #include "tools/plan/within_memory.h"
 
 #include <gtest/gtest.h>
@@ -7,11 +7,11 @@
 #include <functional>
 #include <set>
 
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/schedule_choice.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::tests {
 
@@ -31,7 +31,7 @@ std::set<moe::ReuseStrategy> strategies_of(const std::vector<moe::MoeSchedule>& 
   return all;
 }
 
-// On two ranks.
+// Returns the values on two ranks.
 WithinMemory allowed(const Recipe& r) {
   const Extensions none;
   return MemoryNeeds(r, none, 2).within(legal_schedules(r, none));
@@ -56,7 +56,7 @@ TEST(AllowedSchedules, ReuseMemoryOnlyWhenKeepingExceedsTheLimit) {
   EXPECT_FALSE(restores(0.5 * m.least).contains(moe::ReuseStrategy::none));
 }
 
-// The limit fits tokens that spread evenly, but not tokens that all choose the experts of one rank.
+// The limit fits evenly spread tokens, but not tokens that all choose the experts of one rank.
 TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
   const Scratch scratch;
   const auto recipe = [&](const Overrides& more) {
@@ -80,7 +80,7 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
   const auto limit = static_cast<int64_t>(1.1 * even);
   ASSERT_GT(worst, 1.2 * static_cast<double>(limit));
   const Overrides skewed{"model.moe.routing=trace", "model.moe.trace=" + scratch / "routes"};
-  int loaded = 0;  // has the experts that all tokens choose
+  int loaded = 0;  // this rank has the experts that all tokens choose
   const auto peak_of = [&](const Overrides& more,
                            const std::function<void(TrainingRun&, const comm::ProcessGroup&)>& begin) {
     int64_t most = 0;
@@ -102,7 +102,7 @@ TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
     std::ofstream(scratch / "routes") << (loaded == 0 ? "0 1\n" : "2 3\n");
     EXPECT_GT(peak_of({"schedule.moe.memory_reuse=none", "schedule.moe.chunks=2"}, [](auto&, auto&) {}), limit)
         << "kept";
-    // The allocator refuses what is above the limit.
+    // The allocator refuses allocations above the limit.
     const int64_t chosen = peak_of({"schedule.moe.memory_reuse=auto", cat("memory.limit_bytes=", limit)},
                                    [](TrainingRun& run, const comm::ProcessGroup& world) {
                                      const ScheduleChoice choice(run.recipe, run.instance,

@@ -1,4 +1,4 @@
-// A model of a dozen small matrices, cut into stages: every schedule must give the gradients of one rank.
+// Model of a dozen small matrices, split into stages. Every schedule must give the gradients of one rank.
 #pragma once
 
 #include <algorithm>
@@ -34,17 +34,17 @@ using tests::Lab;
 
 inline constexpr int64_t layers = 12, rows = 3, width = 4;
 
-// Small whole numbers, so that every sum of products is exact and its order does not matter.
+// Returns small whole numbers, so that every sum of products is exact and its order does not matter.
 inline Tensor whole_numbers(const Shape& shape, std::string_view name, Device device) {
   const Philox random(1, Purpose::synthetic, name);
-  std::vector<double> values(static_cast<size_t>(shape.numel()));
+  std::vector<double> values(shape.numel());
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(random.below(i, 4)) - 1;
   return Tensor::from<double>(values, shape, device);
 }
 inline Tensor input_of(int micro, Device d) { return whole_numbers({rows, width}, cat("input ", micro), d); }
 inline Tensor gradient_of(int micro, Device d) { return whole_numbers({rows, width}, cat("gradient ", micro), d); }
 
-// A chain of linear layers. Layer 0 and the last share one weight, as a tied embedding and head do.
+// Chain of linear layers. Layer 0 and the last layer share one weight, like a tied embedding and head.
 struct Chain {
   explicit Chain(Lab& on) : lab(on) {
     for (int64_t l = 0; l + 1 < layers; ++l) {
@@ -55,7 +55,7 @@ struct Chain {
     weights.push_back(weights.front());
   }
   Value operator()(Tape& tape, Value x, int64_t begin, int64_t end) const {
-    for (int64_t l = begin; l < end; ++l) x = linear(tape, x, *weights[static_cast<size_t>(l)]);
+    for (int64_t l = begin; l < end; ++l) x = linear(tape, x, *weights[l]);
     return x;
   }
 
@@ -82,7 +82,7 @@ inline std::vector<std::vector<double>> reference(int micro_batches) {
   return gradients;
 }
 
-// The chain cut into stages, as the parts of a model are.
+// Chain split into stages, like the parts of a model.
 struct ModelOfRank {
   ModelOfRank(const Schedule& s, int rank)
       : split(s.stages, {}, {std::vector<double>(layers, 1.0), 0.5, 1}),
@@ -117,7 +117,7 @@ struct ModelOfRank {
   TapeStages stages;
 };
 
-// Sleeps now and then, differently on every rank.
+// Sleeps at random times, which differ between ranks.
 class Jittered final : public StageWork {
  public:
   Jittered(StageWork& work, int rank, uint64_t seed)

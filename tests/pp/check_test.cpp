@@ -1,11 +1,11 @@
-// A wrong schedule is found, and said to be wrong where it is.
-#include "parallel/pp/check.h"
+// A wrong schedule is found, and its error is reported at the right place.
+#include "parallel/pp/program_check.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "tests/pp/kinds.h"
+#include "tests/pp/pipeline_kinds.h"
 
 namespace hexad::pp {
 namespace {
@@ -25,7 +25,8 @@ std::string verdict(const Schedule& schedule) {
   return "executable";
 }
 
-// 1F1B of two ranks and micro-batches (rank 0: F0 F1 B0 B1, rank 1: F0 B0 F1 B1) with a planted mistake.
+// Returns the error of 1F1B on two ranks with two micro-batches (rank 0: F0 F1 B0 B1, rank 1: F0 B0 F1 B1) and a
+// planted mistake.
 template <class F>
 std::string verdict_with(F&& mistake) {
   Schedule s = one_f_one_b(2, 2);
@@ -76,7 +77,7 @@ TEST(Check, FindsAWrongMerger) {
             "[pp] rank 1 action 0 F0.0: merged, but no backward of another micro-batch follows");
 }
 
-// Each rank waits for what the other would do next.
+// Each rank waits for the other rank's next action.
 TEST(Check, FindsADeadlock) {
   EXPECT_EQ(verdict_with([](Ranks& r) {
               std::swap(r[0][1], r[0][2]);
@@ -85,10 +86,10 @@ TEST(Check, FindsADeadlock) {
             "[pp] the schedule never ends: rank 0 waits at B0.0, rank 1 waits at F0.1");
 }
 
-// The same two actions one after the other are fine; as one they would wait for each other.
+// The two actions are legal one after the other. As one merged action, they would wait for each other.
 TEST(Check, FindsADeadlockOfMergedPairs) {
   Schedule s = one_f_one_b(2, 2);
-  s.ranks[0][1].merged = true;  // F0.1 and B0.0, while rank 1 answers F0.0 at once
+  s.ranks[0][1].merged = true;  // F0.1 and B0.0, while rank 1 answers F0.0 immediately
   EXPECT_EQ(verdict(s), "executable");
   s.ranks[1] = {{Kind::forward, 0, 0}, {Kind::forward, 0, 1}, {Kind::backward, 0, 0}, {Kind::backward, 0, 1}};
   EXPECT_EQ(verdict(s), "[pp] the schedule never ends: rank 0 waits at F0.1, rank 1 waits at F0.1");

@@ -1,11 +1,11 @@
-// The simulated step against hand counts and the papers' formulas.
+// The simulated step compared with hand counts and the papers' formulas.
 #include "parallel/pp/price.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "tests/pp/kinds.h"
+#include "tests/pp/pipeline_kinds.h"
 
 namespace hexad::pp {
 namespace {
@@ -14,7 +14,7 @@ Schedule schedule_of(PipelineKind kind, int ranks, int micro_batches, int64_t ch
   return make_schedule({.kind = kind, .chunks = chunks, .split = {}}, ranks, micro_batches);
 }
 
-// Forward, input gradient and weight gradient of whole seconds: sums are exact.
+// Forward, input gradient and weight gradient take whole seconds, so that sums are exact.
 template <class F>
 void for_all_times(F&& f) {
   for (int forward = 1; forward <= 3; ++forward)
@@ -35,7 +35,7 @@ TEST(Bubble, InTheSimulationEqualsTheFormula) {
             if (!expected) return;
             const Price p = price(schedule, t, {.merge = merge});
             for (int r = 0; r < ranks; ++r)
-              EXPECT_EQ(p.step - p.busy[static_cast<size_t>(r)], *expected)
+              EXPECT_EQ(p.step - p.busy[r], *expected)
                   << name_of(config.kind) << " of " << ranks << " ranks, " << schedule.stages.chunks << " chunks, "
                   << micro_batches << " micro-batches, times " << t.forward << ' ' << t.backward_input << ' '
                   << t.backward_weight << ", merge " << merge;
@@ -55,7 +55,7 @@ TEST(Bubble, HasNoFormulaWhereNoneHolds) {
 }
 
 TEST(Bubble, ShrinksFromGPipeOverInterleavedToZeroBubble) {
-  // The same model: with two chunks a rank, a virtual stage takes half the time.
+  // Both describe the same model. With two chunks a rank, a virtual stage takes half the time.
   const StageTimes whole{2, 2, 2}, half{1, 1, 1};
   const auto share = [&](PipelineKind kind) {
     const Schedule s = schedule_of(kind, 4, 16);
@@ -74,7 +74,7 @@ TEST(Price, OneMicroBatchVisitsEveryStageTwiceAndEveryLinkTwice) {
     const Schedule s = make_schedule(config, 3, 1);
     if (config.kind == PipelineKind::zb_h1 || config.kind == PipelineKind::zb_v ||
         config.kind == PipelineKind::dualpipe_v)
-      continue;  // their weight gradients are not on the way
+      continue;  // their weight gradients are not on the critical path
     const int stages = s.stages.stages();
     const Price p = price(s, {.forward = 1, .backward_input = 2, .backward_weight = 3}, {.send = 10});
     EXPECT_EQ(p.step, stages * (1 + 2 + 3) + 2 * (stages - 1) * 10) << name_of(config.kind);

@@ -1,9 +1,10 @@
-// Run by mpirun: every rank runs every test. The schedules of runner_test.cpp, with messages between processes.
+// Tests run by mpirun: every rank runs every test. They run the schedules of runner_test.cpp, with messages between
+// processes.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/world.h"
 #include "tests/pp/chain.h"
-#include "tests/pp/kinds.h"
+#include "tests/pp/pipeline_kinds.h"
 
 namespace hexad::pp {
 
@@ -13,7 +14,7 @@ namespace {
 
 using namespace chain;
 
-comm::World* world = nullptr;  // of main(): MPI is initialised once in a process
+comm::World* world = nullptr;  // set by main(): MPI is initialised once per process
 
 void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed) {
   SCOPED_TRACE(cat(name_of(schedule.kind), ", ", schedule.micro_batches, " micro-batches"));
@@ -29,7 +30,7 @@ void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed) 
   }
 }
 
-TEST(RunnerMpi, EverySchedule) {
+TEST(RunnerMpi, EveryScheduleGivesOneRanksGradients) {
   for (const PipelineConfig& config : all_configs())
     for (const int micro_batches : {1, 5, 8})
       expect_one_ranks_gradients(make_schedule(config, world->size(), micro_batches), 1);
@@ -41,10 +42,10 @@ TEST(RunnerMpi, EverySchedule) {
 int main(int argc, char** argv) {
   hexad::comm::World world;
   hexad::pp::world = &world;
-  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // others report failures only
+  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // other ranks report only failures
   testing::InitGoogleTest(&argc, argv);
   const int failed = RUN_ALL_TESTS();
-  // A rank that failed left its peers waiting somewhere, or they failed, too.
+  // If this rank failed, its peers may be waiting for it or have failed, too.
   if (failed) world.abort_job(hexad::base::ExitCode::communication);
   return 0;
 }

@@ -1,5 +1,5 @@
-// Every schedule, on any number of ranks, computes what one rank computes.
-#include "parallel/pp/runner.h"
+// Every schedule, on any number of ranks, computes the results of one rank.
+#include "parallel/pp/pipeline_runner.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "parallel/comm/thread_group.h"
 #include "tests/pp/chain.h"
-#include "tests/pp/kinds.h"
+#include "tests/pp/pipeline_kinds.h"
 
 namespace hexad::pp {
 
@@ -21,7 +21,7 @@ using namespace chain;
 using comm::ProcessGroup;
 using comm::with_ranks;
 
-// Hands over before and after all that it does.
+// Yields before and after all of its work.
 class Yielding final : public StageWork {
  public:
   Yielding(StageWork& work, schedule::Fibers& fibers) : work_(work), fibers_(fibers) {}
@@ -47,8 +47,8 @@ class Yielding final : public StageWork {
 
 enum class Pairs : uint8_t { one_after_the_other, as_fibers };
 
-// Runs a schedule on `schedule.stages.ranks` threads and compares every gradient, summed over ranks for the tied
-// weight.
+// Runs a schedule on `schedule.stages.ranks` threads and compares every gradient. The tied weight's gradient is summed
+// over ranks.
 void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed = 0,
                                 Pairs pairs = Pairs::one_after_the_other) {
   SCOPED_TRACE(cat(name_of(schedule.kind), ", ", schedule.stages.ranks, " ranks, ", schedule.stages.chunks, " chunks, ",
@@ -62,7 +62,7 @@ void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed =
     schedule::Fibers fibers;
     Yielding work(jitter_seed ? static_cast<StageWork&>(jittered) : model.stages, fibers);
     run(schedule, pp, work, model.lab.context, pairs == Pairs::as_fibers ? &fibers : nullptr);
-    pp.barrier(model.lab.stream()).wait();  // a peer may still hold what it has just brought
+    pp.barrier(model.lab.stream()).wait();  // a peer may still hold a message that it has just delivered
     EXPECT_EQ(model.lab.used(Category::activation), 0) << "nothing is kept";
     EXPECT_EQ(model.lab.used(Category::communication), 0);
     std::lock_guard lock(mutex);
@@ -116,7 +116,7 @@ TEST_P(RunnerOfPairs, DelaysChangeNothing) {
     expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), 4, 9), seed, Pairs::as_fibers);
 }
 
-TEST(InterleavedRunner, ManyChunksARank) {
+TEST(InterleavedRunner, ManyChunksARankGiveOneRanksGradients) {
   for (const int64_t chunks : {1, 3, 4, 6})
     expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, chunks), 2, 5));
 }
@@ -125,7 +125,8 @@ TEST(InterleavedRunner, OneRankHandsEverythingOverItself) {
   expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, 12), 1, 3));
 }
 
-// The middle of the model lies on the last rank alone: half of the messages of a loop of as many stages.
+// The middle of the model is on the last rank only. So there are half as many messages as in a loop with the same
+// number of stages.
 TEST(RunnerTraffic, AVShapedScheduleSendsNothingAtItsTurn) {
   const auto bytes = [](PipelineKind kind) {
     std::atomic<int64_t> sum = 0;
@@ -159,7 +160,7 @@ TEST(RunnerMemory, OneForwardOneBackwardKeepsFewerActivationsThanGPipe) {
   EXPECT_EQ(peak(PipelineKind::gpipe), 4 * peak(PipelineKind::one_f_one_b)) << "eight micro-batches against two";
 }
 
-// Work of nothing but what a test needs.
+// Stage work that does only what a test needs.
 class Fake : public StageWork {
  public:
   explicit Fake(Device device) : device_(device) {}
@@ -192,7 +193,7 @@ TEST(RunnerErrors, ATensorOfAnotherShapeIsNamedAndNotSent) {
   }
 }
 
-// Two ranks of 1F1B that wait for each other would be a hang, a micro-batch that is left out a wrong gradient.
+// Two ranks of 1F1B that wait for each other would hang. A micro-batch that is left out would give a wrong gradient.
 TEST(RunnerErrors, AWrongScheduleIsRefusedBeforeItRuns) {
   const Schedule right = make_schedule(config_of(PipelineKind::one_f_one_b), 2, 2);
   const auto refusal = [](const Schedule& schedule) -> std::string {
@@ -263,7 +264,7 @@ TEST(RunnerErrors, AFailureOfOneRankEndsAll) {
   }
 }
 
-// Writes down what begins and ends.
+// Records the begin and the end of each action.
 class Noting final : public Fake {
  public:
   Noting(Device device, schedule::Fibers& fibers, int fails_at = -1)
@@ -284,7 +285,7 @@ class Noting final : public Fake {
   int fails_at_;
 };
 
-TEST(RunnerOfOneRank, DoesThePartsOfAPairInTurns) {
+TEST(RunnerOfOneRank, RunsThePartsOfAPairInTurns) {
   with_ranks(1, [](const ProcessGroup& pp) {
     Lab lab;
     schedule::Fibers fibers;

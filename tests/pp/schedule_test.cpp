@@ -1,12 +1,12 @@
-// The lists that ranks work through, against the papers' figures.
+// Lists of actions of each rank, compared with the papers' figures.
 #include "parallel/pp/schedule.h"
 
 #include <gtest/gtest.h>
 
-#include "framework/config/recipe.h"
-#include "parallel/pp/check.h"
+#include "framework/config/typed_recipe.h"
 #include "parallel/pp/price.h"
-#include "tests/pp/kinds.h"
+#include "parallel/pp/program_check.h"
+#include "tests/pp/pipeline_kinds.h"
 
 namespace hexad::pp {
 namespace {
@@ -58,7 +58,7 @@ TEST(Schedule, InterleavedTakesChunksInTurn) {
             "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 F0.3 B0.1 F1.2 B1.2 F1.3 B1.3 B0.2 B0.3\n");
 }
 
-// Narayanan et al. 2021, fig. 4 bottom: the first device does 1 2 3 4 1' 2' 3' 4' 5 6 7 before its first backward.
+// Narayanan et al. 2021, fig. 4 bottom: the first device runs 1 2 3 4 1' 2' 3' 4' 5 6 7 before its first backward.
 TEST(Schedule, InterleavedStartsElevenForwardsOnTheFirstOfFourRanks) {
   const std::string all = text(PipelineKind::interleaved, 4, 8);
   EXPECT_EQ(all.substr(0, all.find('B')), "F0.0 F0.1 F0.2 F0.3 F1.0 F1.1 F1.2 F1.3 F0.4 F0.5 F0.6 ");
@@ -68,7 +68,7 @@ TEST(Schedule, InterleavedWithOneChunkIsOneForwardOneBackward) {
   EXPECT_EQ(text(PipelineKind::interleaved, 4, 7, 1), text(PipelineKind::one_f_one_b, 4, 7));
 }
 
-// Qi et al. 2023, fig. 3: the last rank is three weight gradients late.
+// Qi et al. 2023, fig. 3: the last rank delays three weight gradients.
 TEST(Schedule, ZbH1PutsWeightGradientsOffByTheRank) {
   EXPECT_EQ(text(PipelineKind::zb_h1, 4, 6),
             "F0.0 F0.1 F0.2 F0.3 I0.0 W0.0 F0.4 I0.1 W0.1 F0.5 I0.2 W0.2 I0.3 W0.3 I0.4 W0.4 I0.5 W0.5\n"
@@ -113,7 +113,7 @@ TEST(Schedule, EveryKindIsExecutableForEverySize) {
   });
 }
 
-// Evaluations run forwards alone.
+// Evaluations run only forwards.
 TEST(Schedule, ForwardsAloneAreExecutable) {
   for_all_schedules(5, 11, [](const Schedule& whole) {
     const Schedule s = forwards_of(whole);

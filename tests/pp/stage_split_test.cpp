@@ -12,7 +12,7 @@ namespace {
 using Split = std::vector<int64_t>;
 
 ModelCosts equal(int64_t layers, double embedding = 0, double head = 0) {
-  return {std::vector<double>(static_cast<size_t>(layers), 1.0), embedding, head};
+  return {std::vector<double>(layers, 1.0), embedding, head};
 }
 
 TEST(BalancedSplit, IsEvenForEqualLayers) {
@@ -33,7 +33,7 @@ TEST(BalancedSplit, FollowsTheCostOfEachLayer) {
   EXPECT_EQ(balanced_split({{1, 1, 1, 1, 4}}, 2), (Split{4, 1}));
 }
 
-// Every way to cut seven layers into four.
+// Compares with every way to split seven layers into four stages.
 TEST(BalancedSplit, NoOtherSplitHasACheaperDearestStage) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const base::Philox random(seed, base::Purpose::synthetic);

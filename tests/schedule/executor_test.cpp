@@ -19,14 +19,15 @@ using base::now;
 using device::complete;
 using device::DeviceContext;
 
-class Executor : public testing::TestWithParam<bool> {  // worker lanes
+class Executor : public testing::TestWithParam<bool> {  // parameter: worker lanes
  protected:
   DeviceContext context{{.worker_lanes = GetParam()}};
 };
 INSTANTIATE_TEST_SUITE_P(Lanes, Executor, testing::Bool(),
                          [](const auto& i) { return i.param ? "Workers" : "Inline"; });
 
-// x -> x + 1 by lane inter, -> 2 x by compute: any other order gives another number. `edge`: whether it is drawn.
+// Lane inter computes x -> x + 1, lane compute -> 2 x. Any other order gives another number. `edge` says whether the
+// graph has the edge between them.
 struct Chain {
   TaskGraph graph;
   std::atomic<int> x = 1;
@@ -113,7 +114,7 @@ TEST_P(Executor, AnErrorOfAnAsynchronousPartReachesTheCaller) {
   EXPECT_THROW(execute(g, context), base::Error);
 }
 
-// A task that its lane issues.
+// Returns a task that its lane issues.
 TaskSpec late(Lane lane, std::string name) { return {.lane = lane, .name = std::move(name), .issued_late = true}; }
 
 TEST_P(Executor, ALateTaskIsIssuedByItsLaneAfterItsPredecessors) {
@@ -167,7 +168,7 @@ TEST_P(Executor, AnErrorOfALateTaskOrOfItsAsynchronousPartReachesTheCaller) {
   }
 }
 
-// A lane that has failed issues no more tasks; nobody waits for theirs.
+// A lane that has failed issues no more tasks, and no other lane waits for them.
 TEST_P(Executor, SkippedTasksDoNotHideTheErrorOfALateTask) {
   for (const bool uses : {false, true}) {
     DeviceContext fresh{{.worker_lanes = GetParam()}};
@@ -241,7 +242,7 @@ TEST_P(Executor, ATaskBeginsWhenItsPredecessorsEndNotWhenItIsIssued) {
   TaskGraph g;
   const TaskId receive = g.add({Lane::copy, "receive"}, {}, [&](Stream&) {
     peer = std::thread([&] {
-      if (GetParam()) issued.wait(false);  // without threads the caller issues nothing before
+      if (GetParam()) issued.wait(false);  // without threads, the caller has issued nothing before
       arrived = now();
       complete(state);
     });
@@ -265,7 +266,7 @@ TEST_P(Executor, ATaskEndsBeforeItsSuccessorsBeginEvenIfRecordedLate) {
   std::thread peer;
   TaskGraph g;
   const TaskId receive = g.add({Lane::inter, "receive"}, {}, [&](Stream&) {
-    // Holds up the completing thread between waking the waiters and noting the end.
+    // Holds up the completing thread after it wakes the waiters and before it records the end.
     Event(state).then([&] { used.wait(false); });
     peer = std::thread([&] { complete(state); });
     return Event(state);
@@ -318,7 +319,7 @@ TEST_P(Executor, ATaskEndsWithTheLaterOfItsTwoParts) {
   std::atomic<double> passed = 0;
   TaskGraph g;
   g.add({Lane::inter, "send"}, {}, [&](Stream& s) {
-    s.run([&] {  // the asynchronous part is done before the lane has passed the task
+    s.run([&] {  // the asynchronous part ends before the lane has passed the task
       complete(state);
       passed = now();
     });
@@ -329,7 +330,7 @@ TEST_P(Executor, ATaskEndsWithTheLaterOfItsTwoParts) {
   EXPECT_GE(times[0].end, passed);
 }
 
-// P, S, C after S, of the pass `name`; everything has arrived already.
+// Returns the tasks P, S and C after S, of the pass `name`. Everything has already arrived.
 TaskGraph passing(std::string& log, char name) {
   TaskGraph g;
   const auto note = [&log, name](char task) {
@@ -404,7 +405,7 @@ TEST(ShuffledOrder, KeepsDependenciesAndLanes) {
     EXPECT_EQ(at(c1), 4);
     if (std::find(seen.begin(), seen.end(), order) == seen.end()) seen.push_back(order);
   }
-  EXPECT_EQ(seen.size(), 4u);  // S before, between or after the others: all of them turn up
+  EXPECT_EQ(seen.size(), 4u);  // S runs before, between or after the others, so four orders occur
   EXPECT_EQ(shuffled_order(g, 7), shuffled_order(g, 7));
 }
 

@@ -1,4 +1,4 @@
-// Two pieces of work on one thread: who goes on where, and how errors leave them.
+// Two fibers on one thread: their order, and the propagation of errors.
 #include "framework/schedule/fibers.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace hexad::schedule {
 namespace {
 
-// Writes down when its scope is left, however that happens.
+// Records when its scope ends, whether normally or by an exception.
 struct Mark {
   std::string& log;
   char text;
@@ -19,7 +19,7 @@ struct Mark {
 
 class TurnsOfTwo : public testing::Test {
  protected:
-  // Letters from `first` on, one before each of `times` hand-overs and one after the last.
+  // Returns work that writes letters from `first` on, one before each of `times` yields and one after the last.
   Fibers::Work letters(char first, int times) {
     return [=, this] {
       for (int i = 0; i < times; ++i) {
@@ -49,7 +49,7 @@ class TurnsOfTwo : public testing::Test {
   std::string log;
 };
 
-TEST_F(TurnsOfTwo, EachGoesOnWhereItHandedOver) {
+TEST_F(TurnsOfTwo, EachContinuesWhereItYielded) {
   fibers.run(letters('a', 3), letters('p', 3));
   EXPECT_EQ(log, "apbqcrds");
 }
@@ -109,7 +109,8 @@ TEST_F(TurnsOfTwo, AnErrorLeavesThemUsable) {
   EXPECT_EQ(log, "apbq");
 }
 
-// Each throws and catches for itself between hand-overs: what the language keeps of exceptions is the thread's.
+// Each fiber throws and catches its own exceptions between yields. The language keeps the state of exceptions per
+// thread.
 TEST_F(TurnsOfTwo, CaughtErrorsStayInside) {
   const auto busy = [&] {
     for (int i = 0; i < 100; ++i) {

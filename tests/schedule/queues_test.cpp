@@ -1,4 +1,4 @@
-// Queues of jobs, by hand counts.
+// Queues of jobs, compared with hand counts.
 #include "framework/schedule/queues.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(Queues, MembersOfACollectiveAreDoneTogetherAndHoldTheirQueues) {
   EXPECT_EQ(span(t, 1), std::pair(7.0, 8.0));
 }
 
-// Each at half its speed while both are at work, the one that waits for its collective at none.
+// Each queue runs at half its speed while both work. A queue that waits for its collective does not run.
 TEST(Queues, QueuesOfASetSlowEachOtherWhileBothWork) {
   const auto halved = [](int, size_t others) { return others ? 0.5 : 1.0; };
   const std::vector<Job> jobs{{0, 2}, {1, 3}, {2, 5}};

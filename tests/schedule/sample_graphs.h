@@ -1,16 +1,16 @@
-// Graphs whose tasks do nothing and whose seconds are easy to compute by hand.
+// Graphs of empty tasks whose seconds are easy to compute by hand.
 #pragma once
 
 #include "framework/base/dtype.h"
 #include "framework/base/error.h"
 #include "framework/schedule/simulator.h"
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::schedule {
 
 inline Event nothing(Stream&) { return {}; }
 
-/// One second a FLOP, a copied byte and a byte on any wire: a cost is its seconds.
+/// Returns rates of one second for each FLOP, copied byte and sent byte. So a task's cost is its seconds.
 inline Rates unit_rates() {
   const TimeCurve one = TimeCurve::linear(0, 1);
   return {.compute = {one, one, one}, .copy = one, .other_links = Rates::OtherLinks{one, one}};
@@ -22,14 +22,15 @@ inline TaskId computes(TaskGraph& g, std::string name, double seconds, std::vect
 inline TaskId copies(TaskGraph& g, std::string name, int64_t seconds, std::vector<TaskId> after = {}) {
   return g.add({Lane::copy, std::move(name), {.copy_bytes = seconds}, TaskKind::copy}, std::move(after), nothing);
 }
-/// In the group "ep" (lane inter) or "tp" (lane intra) of two ranks.
+/// Adds a task that sends in the group "ep" (lane inter) or "tp" (lane intra) of two ranks.
 inline TaskId sends(TaskGraph& g, Lane lane, std::string name, int64_t seconds, std::vector<TaskId> after = {},
                     TaskKind kind = TaskKind::all_to_all) {
   const Cost cost{.wire_bytes = seconds, .group = lane == Lane::inter ? "ep" : "tp", .group_size = 2};
   return g.add({lane, std::move(name), cost, kind}, std::move(after), nothing);
 }
 
-/// Micro-batches of MPMoE (Fig. 4b): S0 S1 R0 S2 R1 ... beside E0 E1 ..., one dispatch ahead of the experts.
+/// Returns a graph of micro-batches of MPMoE (Fig. 4b): S0 S1 R0 S2 R1 ... beside E0 E1 ..., one dispatch ahead of the
+/// experts.
 inline TaskGraph pipeline(int chunks, int64_t send, int64_t experts) {
   TaskGraph g;
   std::vector<TaskId> sent;
@@ -37,13 +38,13 @@ inline TaskGraph pipeline(int chunks, int64_t send, int64_t experts) {
   dispatch(0);
   for (int i = 0; i < chunks; ++i) {
     if (i + 1 < chunks) dispatch(i + 1);
-    const TaskId e = computes(g, base::cat("E", i), static_cast<double>(experts), {sent[static_cast<size_t>(i)]});
+    const TaskId e = computes(g, base::cat("E", i), static_cast<double>(experts), {sent[i]});
     sends(g, Lane::inter, base::cat("R", i), send, {e});
   }
   return g;
 }
 
-/// For sums of a few times.
+/// Returns the tolerance for sums of a few times.
 inline double rounding(double seconds) { return seconds * tests::tolerance(base::Dtype::f64, 16); }
 
 }  // namespace hexad::schedule

@@ -1,4 +1,4 @@
-// Several ranks that meet in collectives.
+// Several ranks with common collectives.
 #include <gtest/gtest.h>
 
 #include "tests/schedule/sample_graphs.h"
@@ -14,7 +14,7 @@ std::vector<Timeline> simulate_all(const std::vector<TaskGraph>& graphs, const R
 }
 
 void expect_span(const Timeline& timeline, TaskId task, double begin, double end) {
-  const auto& span = timeline.spans.at(static_cast<size_t>(task));
+  const auto& span = timeline.spans.at(task);
   EXPECT_NEAR(span.begin, begin, rounding(end)) << span.task.name;
   EXPECT_NEAR(span.end, end, rounding(end)) << span.task.name;
 }
@@ -40,7 +40,7 @@ TEST(SimulatedRanks, BehaveAsOneWhenAlike) {
 TEST(SimulatedRanks, TheMemberWithMostBytesDecidesWhenACollectiveIsOver) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
-    TaskGraph& g = graphs[static_cast<size_t>(rank)];
+    TaskGraph& g = graphs[rank];
     const TaskId d = sends(g, Lane::inter, "D", rank == 0 ? 1 : 5);
     computes(g, "E", 2, {d});
   }
@@ -53,7 +53,7 @@ TEST(SimulatedRanks, TheMemberWithMostBytesDecidesWhenACollectiveIsOver) {
 TEST(SimulatedRanks, ALateMemberHoldsTheOthersUp) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
-    TaskGraph& g = graphs[static_cast<size_t>(rank)];
+    TaskGraph& g = graphs[rank];
     const TaskId e = computes(g, "E", rank == 0 ? 1 : 6);
     sends(g, Lane::inter, "C", 2, {e});
   }
@@ -65,7 +65,7 @@ TEST(SimulatedRanks, ALateMemberHoldsTheOthersUp) {
 TEST(SimulatedRanks, ARankWithoutTokensStillTakesPart) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
-    TaskGraph& g = graphs[static_cast<size_t>(rank)];
+    TaskGraph& g = graphs[rank];
     const TaskId d = sends(g, Lane::inter, "D", rank == 0 ? 0 : 4);
     const TaskId e = computes(g, "E", rank == 0 ? 0 : 3, {d});
     sends(g, Lane::inter, "C", rank == 0 ? 0 : 4, {e});
@@ -80,14 +80,14 @@ TEST(SimulatedRanks, ARankWithoutTokensStillTakesPart) {
 TEST(SimulatedRanks, WaitingForOthersSlowsNothing) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
-    TaskGraph& g = graphs[static_cast<size_t>(rank)];
+    TaskGraph& g = graphs[rank];
     sends(g, Lane::inter, "D", rank == 0 ? 1 : 10);
     computes(g, "E", rank == 0 ? 4 : 0);
   }
   Rates rates = unit_rates();
   rates.slowdowns = {{Lane::inter, {Lane::compute}, 0.5}, {Lane::compute, {Lane::inter}, 0.5}};
   const auto ranks = simulate_all(graphs, pair, rates);
-  // Both at half speed until the byte is gone at 2; then 3 more of E at full speed.
+  // Both run at half speed until the byte is sent at 2. Then E runs 3 more at full speed.
   expect_span(ranks[0], 1, 0, 5);
   expect_span(ranks[0], 0, 0, 10);
 }
@@ -95,13 +95,15 @@ TEST(SimulatedRanks, WaitingForOthersSlowsNothing) {
 TEST(SimulatedRanks, OnlyMembersOfOneGroupMeet) {
   std::vector<TaskGraph> graphs(4);
   for (int rank = 0; rank < 4; ++rank) {
-    TaskGraph& g = graphs[static_cast<size_t>(rank)];
-    const TaskId d = sends(g, Lane::inter, "D", rank + 1);                   // 0 with 2, 1 with 3
-    sends(g, Lane::intra, "G", 10 * (rank + 1), {d}, TaskKind::all_gather);  // 0 with 1, 2 with 3
+    TaskGraph& g = graphs[rank];
+    // Ranks 0 and 2 form a pair, and so do ranks 1 and 3.
+    const TaskId d = sends(g, Lane::inter, "D", rank + 1);
+    // Ranks 0 and 1 form a pair, and so do ranks 2 and 3.
+    sends(g, Lane::intra, "G", 10 * (rank + 1), {d}, TaskKind::all_gather);
   }
   const auto ranks = simulate_all(graphs, {{"ep", {0, 1, 0, 1}}, {"tp", {0, 0, 1, 1}}});
-  for (int rank : {0, 2}) expect_span(ranks[static_cast<size_t>(rank)], 0, 0, 3);
-  for (int rank : {1, 3}) expect_span(ranks[static_cast<size_t>(rank)], 0, 0, 4);
+  for (int rank : {0, 2}) expect_span(ranks[rank], 0, 0, 3);
+  for (int rank : {1, 3}) expect_span(ranks[rank], 0, 0, 4);
   expect_span(ranks[0], 1, 3, 24);
   expect_span(ranks[1], 1, 4, 24);
   expect_span(ranks[2], 1, 3, 44);
@@ -141,15 +143,14 @@ TEST(SimulatedRanks, ErrorsNameTheRanksThatDisagree) {
 
 TEST(SimulatedRanks, AreNamedWhenTheyDeadlock) {
   std::vector<TaskGraph> graphs(2);
-  // Rank 0 exchanges on ep before tp, rank 1 the other way round.
+  // Rank 0 exchanges on ep before tp, rank 1 in the reverse order.
   const TaskId d = sends(graphs[0], Lane::inter, "D", 1);
   sends(graphs[0], Lane::intra, "G", 1, {d});
   const TaskId gather = sends(graphs[1], Lane::intra, "G", 1);
   sends(graphs[1], Lane::inter, "D", 1, {gather});
-  EXPECT_EQ(
-      error_of(graphs, {{"ep", {0, 0}}, {"tp", {0, 0}}}),
-      "[schedule] ranks wait for each other for ever: rank 0 at 'D' (inter), rank 0 at 'G' (intra), rank 1 at 'D' "
-      "(inter), rank 1 at 'G' (intra)");
+  EXPECT_EQ(error_of(graphs, {{"ep", {0, 0}}, {"tp", {0, 0}}}),
+            "[schedule] ranks wait for each other forever: rank 0 at 'D' (inter), rank 0 at 'G' (intra), rank 1 at 'D' "
+            "(inter), rank 1 at 'G' (intra)");
 }
 
 }  // namespace

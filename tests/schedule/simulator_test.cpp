@@ -1,4 +1,5 @@
 #include "framework/schedule/simulator.h"
+#include "framework/base/ordinal.h"
 
 #include <gtest/gtest.h>
 
@@ -52,7 +53,7 @@ TEST(Simulate, ALaneKeepsItsOrderAlsoWhereItsHeadWaits) {
   TaskGraph g;
   const TaskId e = computes(g, "E", 5);
   sends(g, Lane::inter, "C0", 1, {e});
-  sends(g, Lane::inter, "D1", 2);  // could go first
+  sends(g, Lane::inter, "D1", 2);  // could start first
   expect_spans(simulate(g, unit_rates()), {{0, 5}, {5, 6}, {6, 8}});
 }
 
@@ -61,7 +62,7 @@ TEST(Simulate, LanesSlowEachOtherWhileTheyRunTogether) {
   sends(g, Lane::inter, "D", 2);
   computes(g, "E", 4);
   const Rates rates = slowed({{Lane::inter, {Lane::compute}, 0.5}, {Lane::compute, {Lane::inter}, 0.5}});
-  // At half speed until D has sent its 2, then E's last 2 alone.
+  // Both run at half speed until D has sent its 2. Then E runs its last 2 alone.
   expect_spans(simulate(g, rates), {{0, 4}, {0, 6}});
 }
 
@@ -83,10 +84,10 @@ TEST(Simulate, SpeedsChangeWhenALaneStartsOrEnds) {
                               {Lane::compute, {Lane::inter, Lane::copy}, 0.25},
                               {Lane::inter, {Lane::compute}, 0.5},
                               {Lane::inter, {Lane::compute, Lane::copy}, 0.25}});
-  // E does 0.5 beside M0 until 1, then 3 beside D until 5, then 2.5 alone.
+  // E completes 0.5 beside M0 until 1, then 3 beside D until 5, then 2.5 alone.
   expect_spans(simulate(g, rates), {{0, 1}, {0, 7.5}, {1, 5}});
   copies(g, "M1", 4, {a});
-  // From 1 to 5 all three: E does 1 and D 1; then E and D until 7 (1.5 more); then 3 alone.
+  // From 1 to 5 all three run: E completes 1 and D 1. Then E and D run until 7 (1.5 more each). Then E runs 3 alone.
   expect_spans(simulate(g, rates), {{0, 1}, {0, 10}, {1, 7}, {1, 5}});
 }
 
@@ -102,9 +103,10 @@ TEST(Simulate, TasksWithoutWorkTakeNoTimeButKeepTheirPlace) {
 TEST(Simulate, FollowsTheClosedFormOfThePipelineOfMicroBatches) {
   const auto closed_form = [](int n, double send, double experts) {
     if (n == 1) return 2 * send + experts;
-    if (experts <= send) return 2 * n * send;                          // the link never rests
-    if (experts <= 2 * send) return (2 * n - 2) * send + 2 * experts;  // only before the first R and the last
-    return 2 * send + n * experts;                                     // the experts never rest
+    if (experts <= send) return 2 * n * send;  // the link is always busy
+    // The link is idle only before the first R and the last.
+    if (experts <= 2 * send) return (2 * n - 2) * send + 2 * experts;
+    return 2 * send + n * experts;  // the experts are always busy
   };
   for (int chunks : {1, 2, 3, 4, 8})
     for (int experts = 1; experts <= 12; ++experts) {
@@ -117,7 +119,8 @@ TEST(Simulate, FollowsTheClosedFormOfThePipelineOfMicroBatches) {
 TEST(Simulate, PaysLatencyForEveryChunk) {
   Rates rates = unit_rates();
   rates.links = {{TaskKind::all_to_all, "ep", 2, false, TimeCurve::linear(0.5, 1)}};
-  // 8 bytes each way and experts of 8 seconds, cut into n: the link never rests and pays 2 n latencies.
+  // 8 bytes are sent each way, and the experts take 8 seconds, in n chunks. The link is always busy and pays 2 n
+  // latencies.
   for (int n : {1, 2, 4, 8}) {
     const double expected = n == 1 ? 2 * 8.5 + 8 : 2 * (8 + 0.5 * n);
     EXPECT_NEAR(simulate(pipeline(n, 8 / n, 8 / n), rates).total(), expected, rounding(expected)) << n;
@@ -131,7 +134,7 @@ TEST(Simulate, WithoutThreadsOnlyCommunicationRunsBesideTheCaller) {
   const TaskId e = computes(g, "E", 3);
   sends(g, Lane::intra, "G", 1, {e});
   sends(g, Lane::inter, "D1", 1);
-  // The caller copies, then computes, and only then comes to G and D1.
+  // The caller copies, then computes. Only then does it reach G and D1.
   expect_spans(simulate(g, unit_rates(), Drive::caller), {{0, 4}, {0, 2}, {2, 5}, {5, 6}, {5, 6}});
   expect_spans(simulate(g, unit_rates(), Drive::threads), {{0, 4}, {0, 2}, {0, 3}, {3, 4}, {4, 5}});
 }
@@ -140,7 +143,7 @@ TEST(Simulate, WithoutThreadsTheCallerWaitsForPredecessors) {
   TaskGraph g;
   const TaskId d = sends(g, Lane::inter, "D0", 4);
   const TaskId second = sends(g, Lane::inter, "D1", 2);
-  sends(g, Lane::intra, "G0", 1, {d});  // issued at 4, and nothing after it before that
+  sends(g, Lane::intra, "G0", 1, {d});  // issued at 4; nothing after it is issued earlier
   computes(g, "E", 2);
   computes(g, "F", 1, {second});
   expect_spans(simulate(g, unit_rates(), Drive::caller), {{0, 4}, {4, 6}, {4, 5}, {4, 6}, {6, 7}});
@@ -155,7 +158,7 @@ TEST(Simulate, NamesTheLinkThatWasNotMeasured) {
   EXPECT_THROW(simulate(pipeline(2, 1, 1), rates), base::Error);
 }
 
-// Random graphs: what holds for every schedule.
+// Returns random graphs, for properties that hold for every schedule.
 
 TaskGraph random_graph(uint64_t seed) {
   const base::Philox random(seed, base::Purpose::shuffle, "simulator");
@@ -196,7 +199,7 @@ TEST(SimulateRandomGraphs, DependenciesAndLanesHold) {
       const Timeline t = simulate(g, slowed(everybody_slows), drive);
       for (size_t i = 0; i < t.spans.size(); ++i) {
         for (TaskId before : g.tasks()[i].after)
-          EXPECT_GE(t.spans[i].begin, t.spans[static_cast<size_t>(before)].end) << "seed " << seed << ", task " << i;
+          EXPECT_GE(t.spans[i].begin, t.spans[before].end) << "seed " << seed << ", task " << i;
         for (size_t j = 0; j < i; ++j)
           if (t.spans[j].task.lane == t.spans[i].task.lane) {
             EXPECT_GE(t.spans[i].begin, t.spans[j].end) << "seed " << seed << ", tasks " << j << ", " << i;
@@ -212,7 +215,7 @@ TEST(SimulateRandomGraphs, LieBetweenTheBusiestLaneAndOneTaskAtATime) {
     double sum = 0, lanes[device::lane_count] = {};
     for (const Task& task : g.tasks()) {
       sum += rates.seconds(task.spec);
-      lanes[static_cast<size_t>(task.spec.lane)] += rates.seconds(task.spec);
+      lanes[base::ordinal(task.spec.lane)] += rates.seconds(task.spec);
     }
     const Timeline t = simulate(g, rates);
     for (int lane = 0; lane < device::lane_count; ++lane)

@@ -9,7 +9,7 @@ namespace {
 
 Event nothing(Stream&) { return {}; }
 
-// The example of a pipeline of chunks: one dispatch is kept in flight ahead of the experts.
+// Example of a pipeline of chunks: one dispatch is in flight ahead of the experts.
 TaskGraph moe_forward(int chunks) {
   TaskGraph g;
   std::vector<TaskId> dispatched;
@@ -17,7 +17,7 @@ TaskGraph moe_forward(int chunks) {
   dispatch(0);
   for (int i = 0; i < chunks; ++i) {
     if (i + 1 < chunks) dispatch(i + 1);
-    const TaskId experts = g.add({Lane::compute, base::cat("E", i)}, {dispatched[static_cast<size_t>(i)]}, nothing);
+    const TaskId experts = g.add({Lane::compute, base::cat("E", i)}, {dispatched[i]}, nothing);
     g.add({Lane::inter, base::cat("C", i)}, {experts}, nothing);
   }
   return g;

@@ -30,7 +30,7 @@ std::string mistrust(const Tensor& t, const std::vector<double>& values, Zeros z
 
 std::vector<double> values_of(const Tensor& given) {
   const Tensor t = to_host(given);
-  std::vector<double> values(static_cast<size_t>(t.numel()));
+  std::vector<double> values(t.numel());
   with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("compare", t.dtype(), [&]<class T>() {
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(t.data<T>()[i]);
   });
@@ -58,7 +58,7 @@ std::string difference(const Tensor& expected, const Tensor& actual, double allo
     if (!close && wrong++ == 0) first = static_cast<int64_t>(i);
   }
   if (wrong) {
-    const auto f = static_cast<size_t>(first);
+    const size_t f = first;
     return cat(expected.shape(), " ", expected.dtype(), ": ", wrong, " of ", want.size(), " elements differ; first at ",
                coordinate(expected.shape(), first), ": expected ", want[f], ", got ", got[f], ", apart by ",
                std::abs(want[f] - got[f]), " but allowed ", allowed * std::max(std::abs(want[f]), typical));
@@ -69,7 +69,7 @@ std::string difference(const Tensor& expected, const Tensor& actual, double allo
 std::string bitwise_difference(const Tensor& expected, const Tensor& actual, Zeros zeros) {
   if (std::string kind = different_kind(expected, actual); !kind.empty() || !expected.defined()) return kind;
   const Tensor a = to_host(expected), b = to_host(actual);
-  const auto size = static_cast<size_t>(size_of(expected.dtype()));
+  const size_t size = size_of(expected.dtype());
   const auto want = values_of(a), got = values_of(b);
   for (size_t i = 0; i < want.size(); ++i) {
     if (std::memcmp(static_cast<const std::byte*>(a.raw()) + i * size,

@@ -1,4 +1,4 @@
-// A copy of a tensor between pages that nobody may touch: a read beyond it ends the test.
+// Copy of a tensor between protected pages: a read beyond it ends the test.
 #pragma once
 
 #include <sys/mman.h>
@@ -16,12 +16,12 @@ class Fenced {
   explicit Fenced(const tensor::Tensor& t)
       : bytes_(((t.dim(0) - 1) * t.strides()[0] + t.dim(1)) * base::size_of(t.dtype())),
         inner_((bytes_ + page_ - 1) / page_ * page_),
-        all_(mmap(nullptr, static_cast<size_t>(inner_ + 2 * page_), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+        all_(mmap(nullptr, inner_ + 2 * page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
     base::require(all_ != MAP_FAILED, "[Fenced] no ", inner_ + 2 * page_, " bytes of addresses");
-    mprotect(static_cast<std::byte*>(all_) + page_, static_cast<size_t>(inner_), PROT_READ | PROT_WRITE);
-    std::memcpy(data(), t.raw(), static_cast<size_t>(bytes_));
+    mprotect(static_cast<std::byte*>(all_) + page_, inner_, PROT_READ | PROT_WRITE);
+    std::memcpy(data(), t.raw(), bytes_);
   }
-  ~Fenced() { munmap(all_, static_cast<size_t>(inner_ + 2 * page_)); }
+  ~Fenced() { munmap(all_, inner_ + 2 * page_); }
   Fenced(const Fenced&) = delete;
   Fenced& operator=(const Fenced&) = delete;
 

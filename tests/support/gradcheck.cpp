@@ -14,13 +14,14 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// The five-point formula (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h is wrong by about h^4 times the fifth derivative
-// (truncation) and by u |L| / h (rounding); this h balances them for the fifth derivatives of a few layers, 1e5.
+// Step h of the five-point formula (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h. Its truncation error is about h^4 times
+// the fifth derivative, its rounding error u |L| / h. This h balances them for the fifth derivatives of a few layers,
+// 1e5.
 constexpr double step = 3e-4;
 constexpr double truncation = 1e5 * step * step * step * step;
 constexpr int64_t elementwise_limit = 200;
 
-// One tensor whose elements are varied: an input or a parameter's weights.
+// Tensor whose elements are varied: an input or a parameter's weights.
 struct Variable {
   std::string name;
   Tensor data;
@@ -54,7 +55,8 @@ class Gradcheck {
     std::vector<Parameter*> parameters;  // without repetition, in order of use
   };
 
-  // Forward and backward. Parameters in `keep` keep what their gradients hold; the others start from stale memory.
+  // Runs forward and backward. Parameters in `keep` keep the contents of their gradients; the other parameters start
+  // from stale memory.
   Result analytic(Replay::Weights weights, const std::set<Parameter*>& keep) {
     const auto policy = keep_policy();
     Tape tape(lab_.stream(), *policy);
@@ -127,15 +129,15 @@ class Gradcheck {
     return outs;
   }
 
-  // The gradient that output `o` is given: a function of its number alone, so that every pass gets the same.
+  // Returns the gradient of output `o`. It depends only on the number of the output, so that every pass gets the same.
   Tensor direction(size_t o, const Tensor& out) {
     const Philox random(Lab::default_seed, Purpose::sample, "output", o);
-    std::vector<double> values(static_cast<size_t>(out.numel()));
+    std::vector<double> values(out.numel());
     for (size_t i = 0; i < values.size(); ++i) values[i] = options_.root_gradient.value_or(random.normal(i));
     return Tensor::from<double>(values, out.shape(), out.device());
   }
 
-  // L, and the sum of the terms' magnitudes: what rounding is relative to.
+  // L, and the sum of the terms' magnitudes, to which rounding is relative.
   struct Loss {
     double value = 0, magnitude = 0;
   };
@@ -153,7 +155,7 @@ class Gradcheck {
     return l;
   }
 
-  // dL/ds at data + s * direction.
+  // Returns dL/ds at data + s * direction.
   double slope(const Variable& v, const std::vector<double>& along) {
     const std::vector<double> original = v.data.to_vector<double>();
     const auto at = [&](double s) {

@@ -1,4 +1,4 @@
-// Gradients against finite differences, in double.
+// Comparison of gradients with finite differences, in double.
 #pragma once
 
 #include <functional>
@@ -17,29 +17,29 @@ using autograd::Tape;
 using autograd::Value;
 
 struct GradcheckOptions {
-  /// For losses that are told their gradient beforehand; otherwise every output gets random gradients.
+  /// Gradient of a loss that must know it beforehand. Otherwise every output gets random gradients.
   std::optional<double> root_gradient = {};
-  /// Zeros in the gradients.
+  /// Judgement of zeros in the gradients.
   Zeros zeros = Zeros::mistrusted;
-  /// True for whole layers: except on the CPU, only a few differences of each tensor are taken, since each of their
-  /// many launches takes its time. The kernels are the CPU's, so that these tell whether launches are in order.
+  /// True for whole layers. Then, except on the CPU, only a few differences of each tensor are computed, because their
+  /// many launches are slow. The kernels are the CPU's, so these differences suffice to show whether launches are in
+  /// order.
   bool of_layers = false;
 };
 
-/// Function under test: values in, values out, parameters in between.
+/// Function under test: maps values to values, and may use parameters.
 using Function = std::function<std::vector<Value>(Tape&, const std::vector<Value>&)>;
 
-/// Claims, for L = sum of (random direction * output) over all outputs of f(inputs):
-///   - dL of every input and of every parameter used is that of central differences (elementwise, or along random
-///     directions when there are many elements);
-///   - a tape that forgets computes the same bits; delayed weight gradients are the same bits;
-///   - weight gradients replace stale memory the first time and add the second time;
-///   - gradient_ready is called once for each parameter.
-/// `inputs` are f64.
+/// Checks the gradients of f for L = sum of (random direction * output) over all outputs of f(inputs), which are f64:
+/// - dL of every input and of every used parameter equals that of central differences (elementwise, or along random
+///   directions if there are many elements);
+/// - a tape that forgets computes the same bits, and delayed weight gradients are bitwise identical;
+/// - weight gradients replace stale memory the first time and add the second time;
+/// - gradient_ready is called once for each parameter.
 void gradcheck_all(Lab& lab, const std::vector<Tensor>& inputs, const Function& f, const GradcheckOptions& options,
                    std::source_location where);
 
-/// `f` returns a Value or several.
+/// Takes an `f` that returns one Value or several.
 template <class F>
 void gradcheck(Lab& lab, const std::vector<Tensor>& inputs, F&& f, const GradcheckOptions& options = {},
                std::source_location where = std::source_location::current()) {

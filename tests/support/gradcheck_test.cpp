@@ -1,4 +1,4 @@
-// The judge must be able to convict: every kind of mistake that gradcheck and the comparisons claim to see.
+// Tests that gradcheck and the comparisons detect every kind of mistake that they claim to detect.
 #include "tests/support/gradcheck.h"
 
 #include <gtest/gtest-spi.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Inputs = const std::vector<Value>&;
 
-// The messages of all failures that `f` reports.
+// Returns the messages of all failures that `f` reports.
 std::string failures_of(const std::function<void()>& f) {
   testing::TestPartResultArray results;
   {
@@ -32,7 +32,7 @@ void expect_says(const std::string& said, const std::string& expected) {
   EXPECT_NE(said.find(expected), std::string::npos) << "said: " << said;
 }
 
-// y = 2 x with the given pullback.
+// Returns y = 2 x with the given pullback.
 Value doubled(Tape& t, const Value& x, Pullback pullback) {
   Tape forget(t.stream, t.policy(), Tape::Mode::forget);
   return t.record("doubled", scale(forget, {x.data, -1}, 2).data, {x}, {}, std::move(pullback));
@@ -91,7 +91,7 @@ TEST(Gradcheck, ConvictsAnUnwrittenElement) {
   Lab lab;
   expect_says(verdict(lab,
                       [](Backward& b, const Tensor& dout, const Saved&) {
-                        const Tensor dx = Tensor::like(dout);  // poisoned
+                        const Tensor dx = Tensor::like(dout);  // the memory is poisoned
                         std::copy_n(times(dout, 2).data<double>(), 5, dx.data<double>());
                         b.accumulate(0, dx);
                       }),
@@ -115,7 +115,7 @@ TEST(Gradcheck, ConvictsAResultThatDependsOnRecording) {
       "differs in its bits at [0, 0]");
 }
 
-// w plays y = x + sum(w); `contribute` writes its gradient.
+// Checks y = x + sum(w), where `contribute` writes the gradient of w. Returns the failures.
 std::string verdict_on_weights(Lab& lab, const std::function<void(Parameter&, double)>& contribute) {
   Parameter& w = lab.parameter({2});
   return failures_of([&] {

@@ -1,5 +1,5 @@
-// Output tensors that start as NaN inside a band of NaN, so that a test sees elements that a kernel forgot to write and
-// bytes that it should not have touched.
+// Output tensors that start as NaN inside a band of NaN. A test can then find elements that a kernel did not write and
+// bytes that it must not write.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,11 +13,11 @@ namespace hexad::tests {
 
 class Guarded {
  public:
-  /// [rows, columns] with `right` elements between the rows: strided unless 0.
+  /// Makes [rows, columns] with `right` elements between the rows. It is strided unless `right` is 0.
   Guarded(int64_t rows, int64_t columns, base::Dtype dtype, device::Device device, int64_t right = 0)
       : rows_(rows), row_bytes_((columns + right) * base::size_of(dtype)), used_(columns * base::size_of(dtype)) {
     block_ = tensor::Tensor::empty({rows + 2 * band, columns + right}, dtype, device);
-    std::memset(block_.raw(), 0xff, static_cast<size_t>(block_.bytes()));
+    std::memset(block_.raw(), 0xff, block_.bytes());
     inner_ = block_.slice(0, band, band + rows).slice(1, 0, columns);
   }
   const tensor::Tensor& tensor() const { return inner_; }

@@ -1,4 +1,4 @@
-// The surroundings of an autograd test: a device whose fresh memory is NaN, parameters, and numbers that repeat.
+// Fixture of an autograd test: a device whose new memory is NaN, parameters, and repeatable numbers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,20 +19,21 @@ using device::Category;
 using device::Stream;
 using tensor::Tensor;
 
-/// Numbers depend on the seed and on the order of calls; the seed is printed with every failure.
+/// Source of tensors and parameters for a test. Numbers depend on the seed and on the order of calls. The seed is
+/// printed with every failure.
 class Lab {
  public:
   static constexpr uint64_t default_seed = 20240611;
-  /// On the device of on_device.h; `options.poison` is set.
+  /// Makes a lab on the device of on_device.h. `options.poison` is set.
   explicit Lab(uint64_t seed = default_seed, device::DeviceContext::Options options = {});
 
-  /// From here on numbers are those of a lab of this seed.
+  /// Restarts the numbers as in a new lab with this seed.
   void restart(uint64_t seed) { seed_ = seed, drawn_ = 0; }
-  /// Standard normal values.
+  /// Returns standard normal values.
   Tensor randn(Shape shape, Dtype dtype = Dtype::f64);
-  /// Whole numbers from [low, high): sums of them are exact in every order.
+  /// Returns whole numbers from [low, high), whose sums are exact in every order.
   Tensor integers(Shape shape, int64_t low, int64_t high, Dtype dtype = Dtype::f64);
-  /// The given values.
+  /// Returns a tensor of the given values.
   template <class T>
   Tensor values(const std::vector<T>& v, Shape shape) {
     return Tensor::from<T>(v, shape, context);
@@ -41,7 +42,7 @@ class Lab {
   Tensor values(const std::vector<T>& v) {
     return values(v, {static_cast<int64_t>(v.size())});
   }
-  /// Adds a parameter of normal values; the gradient's memory holds NaN until a contribution replaces it.
+  /// Adds a parameter of normal values. The memory of its gradient holds NaN until a contribution replaces it.
   Parameter& parameter(Shape shape, Dtype dtype = Dtype::f64);
 
   Stream& stream() { return context.compute(); }
@@ -55,7 +56,7 @@ class Lab {
   testing::ScopedTrace trace_;
 };
 
-/// A copy that shares nothing.
+/// Returns a copy that shares no memory.
 Tensor copy_of(const Tensor& t);
 
 }  // namespace hexad::tests

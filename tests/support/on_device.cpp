@@ -22,12 +22,13 @@ device::DeviceKind test_device() {
 
 device::ContextOptions on_test_device(device::ContextOptions options) {
   options.kind = test_device();
-  if (options.kind != device::DeviceKind::cpu) options.worker_lanes = false;  // lanes are the device's queues
+  if (options.kind != device::DeviceKind::cpu) options.worker_lanes = false;  // their lanes are the device's queues
   return options;
 }
 
 Tensor to_host(const Tensor& t) {
-  if (!t.defined() || (t.storage()->on_host() && t.contiguous())) return t;  // its context may be gone
+  // An undefined or host tensor may have outlived its context.
+  if (!t.defined() || (t.storage()->on_host() && t.contiguous())) return t;
   if (!t.storage()->on_host()) {
     Tensor dense = t;
     if (!t.contiguous()) {
@@ -47,7 +48,7 @@ Tensor to_host(const Tensor& t) {
       rest /= t.dim(d);
     }
     std::memcpy(static_cast<std::byte*>(out.raw()) + i * size, static_cast<const std::byte*>(t.raw()) + from * size,
-                static_cast<size_t>(size));
+                size);
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Tests that take a device: which one, and values of tensors wherever they lie.
+// Device of the tests, and access to tensors on any device.
 #pragma once
 
 #include <span>
@@ -8,12 +8,13 @@
 
 namespace hexad::tests {
 
-/// Returns the device that HEXAD_TEST_DEVICE names (cpu, emulated, cuda), else the CPU.
+/// Returns the device that HEXAD_TEST_DEVICE names (cpu, emulated, cuda), otherwise the CPU.
 device::DeviceKind test_device();
-/// `options` of a context of that device.
+/// Returns `options` for a context of that device.
 device::ContextOptions on_test_device(device::ContextOptions options = {});
 
-/// The same values in host memory, contiguous: the tensor itself where it is that already. Strides allowed.
+/// Returns the same values, contiguous in host memory. A tensor that is so already is returned itself. Strides are
+/// allowed.
 tensor::Tensor to_host(const tensor::Tensor& t);
 /// Overwrites a contiguous tensor.
 template <class T>
@@ -22,14 +23,14 @@ void assign(const tensor::Tensor& t, const std::vector<T>& values) {
   base::require(t.dtype() == base::dtype_of<T>, "[test] ", t.dtype(), " assigned ", base::dtype_of<T>);
   t.upload(values.data());
 }
-/// Changes a contiguous tensor: f(values) of its elements.
+/// Changes a contiguous tensor by f(values of its elements).
 template <class T, class F>
 void change(const tensor::Tensor& t, F&& f) {
   std::vector<T> values = t.to_vector<T>();
   f(std::span<T>(values));
   assign(t, values);
 }
-/// Every byte of a tensor's memory.
+/// Sets every byte of a tensor's memory.
 void fill_bytes(const tensor::Tensor& t, uint8_t byte);
 
 }  // namespace hexad::tests

@@ -1,4 +1,4 @@
-// Contents of a trace file.
+// Reader of trace files.
 #pragma once
 
 #include <zlib.h>
@@ -11,8 +11,7 @@ namespace hexad::tests {
 inline nlohmann::json read_trace(const std::string& path) {
   gzFile file = gzopen(path.c_str(), "rb");
   std::string text, part(1 << 16, '\0');
-  for (int n; (n = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0;)
-    text.append(part, 0, static_cast<size_t>(n));
+  for (int n; (n = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0;) text.append(part, 0, n);
   gzclose(file);
   return nlohmann::json::parse(text);
 }

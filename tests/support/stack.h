@@ -1,4 +1,4 @@
-// Stacking of tensors along a new dimension, and taking them out of it again, as dense copies.
+// Stacking of tensors along a new dimension, and extraction of them, as dense copies.
 #pragma once
 
 #include <cstring>
@@ -14,19 +14,19 @@ using tensor::Tensor;
 
 namespace detail {
 
-// Calls f(bytes in the stack, bytes in entry `index`, count) for what lies side by side.
+// Calls f(bytes in the stack, bytes in entry `index`, count) for each contiguous run.
 template <class F>
 void for_each_block(const Tensor& stack, int dim, int64_t index, const F& f) {
   int64_t outer = 1, inner = base::size_of(stack.dtype());
   for (int d = 0; d < dim; ++d) outer *= stack.dim(d);
   for (int d = dim + 1; d < stack.shape().rank(); ++d) inner *= stack.dim(d);
   for (int64_t o = 0; o < outer; ++o)
-    f(static_cast<char*>(stack.raw()) + (o * stack.dim(dim) + index) * inner, o * inner, static_cast<size_t>(inner));
+    f(static_cast<char*>(stack.raw()) + (o * stack.dim(dim) + index) * inner, o * inner, inner);
 }
 
 }  // namespace detail
 
-/// Entry `index` along `dim`, without that dimension.
+/// Returns entry `index` along `dim`, without that dimension.
 inline Tensor entry_of(const Tensor& stack, int dim, int64_t index) {
   std::vector<int64_t> sizes(stack.shape().begin(), stack.shape().end());
   sizes.erase(sizes.begin() + dim);
@@ -37,7 +37,7 @@ inline Tensor entry_of(const Tensor& stack, int dim, int64_t index) {
   return tensor::on_device(out, stack.device(), device::Category::temporary);
 }
 
-/// The inverse: entries of one shape, `dim` being their number's.
+/// Returns the stack of entries of one shape, the inverse of entry_of(). `dim` is the new dimension.
 inline Tensor stack_of(const std::vector<Tensor>& entries, int dim) {
   const Tensor& first = entries.front();
   std::vector<int64_t> sizes(first.shape().begin(), first.shape().end());

@@ -12,7 +12,7 @@
 namespace hexad::telemetry {
 namespace {
 
-/// While it lives no file may grow past `bytes`, as on a full disk.
+/// During its lifetime, no file may grow past `bytes`, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -63,7 +63,7 @@ TEST(WriteAll, AClosedPipeIsAnErrorNotADeath) {
 TEST(WriteAll, AFullNonBlockingPipeIsWaitedFor) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
-  const std::string big(1 << 20, 'x');  // sixteen times what a pipe holds
+  const std::string big(1 << 20, 'x');  // sixteen times the size of a pipe
   const pid_t reader = fork();
   if (reader == 0) {
     close(ends[1]);

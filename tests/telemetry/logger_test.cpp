@@ -45,7 +45,7 @@ TEST(Logger, AFullDiskIsReportedOnceAndNeverThrows) {
   auto logger = make_logger("/dev/full", 1, spdlog::level::info);
   for (int i = 0; i < 3; ++i) EXPECT_NO_THROW(logger->error("line {}", i));
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "cannot write to /dev/full: No space left on device; this log may miss lines\n");
+            "cannot write to /dev/full: No space left on device; lines of this log may be missing\n");
 }
 
 TEST(Logger, AFileThatCannotBeOpenedFailsAtOnce) {

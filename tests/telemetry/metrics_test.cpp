@@ -23,7 +23,7 @@ StepMetrics full_step(int64_t step) {
   s.tokens = step * 1024;
   s.loss = 3.25;
   s.lr = 1e-3;
-  s.grad_norm = 0.1 + 0.2;  // not representable in few digits: the round trip must be exact
+  s.grad_norm = 0.1 + 0.2;  // needs many digits, because the round trip must be exact
   s.step_seconds = 0.5;
   s.tokens_per_second = 2048;
   s.model_flops_per_second = 1e11;
@@ -176,7 +176,7 @@ TEST(MetricsJson, AHigherPeakCorrectsTheMfuOfTheSameStart) {
     s.mfu = 10 / peak;
     lines += to_json_line(s) + "\n";
   };
-  add(1, 0, 8), add(2, 0, 20);   // the first measurement met a busy machine
+  add(1, 0, 8), add(2, 0, 20);   // the machine was busy during the first measurement
   add(3, 2, 40), add(4, 2, 40);  // another machine
   const TemporaryFolder folder;
   write_text(folder / "m.jsonl", lines);
@@ -291,7 +291,7 @@ TEST(JsonlSink, ResumingRemovesATornLastLineAndNothingElse) {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
   const std::string whole = to_json_line(full_step(1)) + "\nnot ours\n";
-  write_text(path, whole + R"({"step":2,"loss":1})");  // complete JSON, but its newline was lost with the process
+  write_text(path, whole + R"({"step":2,"loss":1})");  // complete JSON whose newline was lost when the process died
   JsonlSink sink(path);
   sink.on_start(resumed_after(5));
   EXPECT_EQ(contents(path), whole);
@@ -302,7 +302,8 @@ TEST(JsonlSink, ResumingRemovesATornLastLineAndNothingElse) {
 TEST(JsonlSink, AnUnwritableRunDirectoryFailsAtTheStart) {
   const TemporaryFolder folder;
   write_text(folder / "file", "");
-  const auto path = folder / "file/metrics.jsonl";  // a file where a folder should be; also unwritable for root
+  // A file where a folder should be, which root cannot write to either.
+  const auto path = folder / "file/metrics.jsonl";
   auto sink = tolerate_failures(std::make_unique<JsonlSink>(path), [](const std::string&) { FAIL(); });
   try {
     sink->on_start({});
@@ -326,7 +327,7 @@ TEST(TolerantSink, AFullDiskIsOneWarningAndTrainingGoesOn) {
             "cannot write to /dev/full: No space left on device; training goes on, records may be missing");
 }
 
-/// Fails like a full disk on the steps it is told to.
+/// Sink that fails on given steps, like a full disk.
 struct FlakySink : MetricsSink {
   explicit FlakySink(std::vector<int64_t>& log) : seen(log) {}
   void on_step(const StepMetrics& s) override {

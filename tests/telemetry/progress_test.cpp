@@ -27,7 +27,7 @@ StepMetrics step_metrics(int64_t step) {
   return s;
 }
 
-/// Pipe that the sink writes into.
+/// Pipe into which the sink writes.
 class Pipe {
  public:
   Pipe() { EXPECT_EQ(pipe2(ends_, O_NONBLOCK), 0); }
@@ -140,11 +140,11 @@ TEST(ProgressSink, ATerminalGetsOneLineRenewedInPlace) {
   sink.on_step(step_metrics(1));
   sink.on_step(step_metrics(2));
   const std::string expected = "\r\x1b[Kstep 1/0  loss 3.4567\r\r\x1b[Kstep 2/0  loss 3.4567\r";
-  std::string text;  // comes in as many pieces as it was written in
+  std::string text;  // arrives in the same pieces as it was written
   for (ssize_t n = 1; n > 0 && text.size() < expected.size();) {
     std::string piece(4096, '\0');
     n = read(controller, piece.data(), piece.size());
-    text.append(piece, 0, static_cast<size_t>(std::max<ssize_t>(n, 0)));
+    text.append(piece, 0, std::max<ssize_t>(n, 0));
   }
   EXPECT_EQ(text, expected);
   setenv("TERM", "dumb", 1);
@@ -169,14 +169,14 @@ TEST(TextOutput, AStuckReaderDelaysTrainingOnlyOnce) {
   ASSERT_EQ(pipe(ends), 0);
   const std::string more_than_fits(1 << 17, 'x');
   TextOutput output(ends[1], Stuck::drop);
-  output.write(more_than_fits);  // waits a second
+  output.write(more_than_fits);  // waits for one second
   for (int i = 0; i < 1000; ++i) output.write("lost\n");
   EXPECT_EQ(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0) << "the descriptor is shared with others";
   std::string text(more_than_fits.size(), '\0');
   const ssize_t fitted = read(ends[0], text.data(), text.size());
   output.write("back again\n");
   EXPECT_GT(fitted, 0);
-  text.resize(static_cast<size_t>(std::max<ssize_t>(read(ends[0], text.data(), text.size()), 0)));
+  text.resize(std::max<ssize_t>(read(ends[0], text.data(), text.size()), 0));
   EXPECT_EQ(text, "\nback again\n") << "after a torn text a line begins";
   close(ends[0]), close(ends[1]);
 }

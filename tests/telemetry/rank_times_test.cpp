@@ -18,7 +18,7 @@ TEST(RankTimes, AreAFewNumbersHoweverManyRanksThereAre) {
 
 TEST(RankTimes, TheMedianOfTwoIsTheFaster) { EXPECT_EQ(lower_median({3, 1}), 1); }
 
-// Steps of ranks whose own work takes so long; returns who is named in each of `windows`.
+// Reports steps of ranks whose own work takes `own` seconds. Returns the ranks named in each of `windows`.
 std::vector<std::vector<int>> named(SlowRanks& slow, const std::vector<double>& own, int windows) {
   std::vector<RankTime> ranks;
   for (double seconds : own) ranks.push_back({.step_seconds = 1, .waited_seconds = 1 - seconds});
@@ -52,7 +52,7 @@ TEST(SlowRanks, AreComparedWithRanksThatDoTheSameWork) {
   EXPECT_EQ(named(slow, {0.1, 0.1, 0.3, 0.3}, 1), std::vector<std::vector<int>>{{}});
 }
 
-TEST(SlowRanks, NeitherOneNoisyStepNorMicrosecondsMakeOne) {
+TEST(SlowRanks, AreNotNamedForOneNoisyStepOrMicroseconds) {
   SlowRanks slow({0, 0});
   std::vector<RankTime> usual(2, {.step_seconds = 1, .waited_seconds = 0.9}), noisy = usual;
   noisy[1].waited_seconds = 0;

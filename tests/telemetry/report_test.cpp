@@ -28,7 +28,7 @@ std::vector<StepMetrics> steps_with_losses(const std::vector<double>& losses) {
   return steps;
 }
 
-/// A run of ten steps written to `folder`, ready for a report.
+/// Writes a run of ten steps to `folder`. Returns the inputs of its report.
 ReportInputs small_run(const TemporaryFolder& folder) {
   std::string lines;
   for (const auto& s : steps_with_losses(std::vector<double>(10, 2.5))) lines += to_json_line(s) + "\n";
@@ -196,7 +196,8 @@ TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
   };
   MetricsHistory history;
   history.steps = steps_with_losses(std::vector<double>(40, 3));
-  // An older program did not say which sequences; then 4 of 9; the whole set at the end; more held-out data later.
+  // First an evaluation of an older program, which did not record its sequences; then 4 of 9; then the whole set; later
+  // with more held-out data.
   history.evals = {eval(5, 0, 0, 2'000), eval(10, 4, 9, 60), eval(20, 4, 9, 60), eval(20, 9, 9, 130),
                    eval(30, 4, 1'200, 60)};
   const auto data = nlohmann::json::parse(report_data(history));
@@ -334,11 +335,11 @@ TEST(Comparison, HasATableOfTheRunsSpeed) {
   second.mfu = 1.2;
   write_comparison(sweep, output, charts);
   page = contents(output);
-  EXPECT_NE(page.find("An MFU above 100% says that the peak"), std::string::npos);
+  EXPECT_NE(page.find("An MFU above 100% means that the peak"), std::string::npos);
   EXPECT_EQ(page.find("An efficiency above 100%"), std::string::npos);
   second.model_flops_per_second = 2500;
   write_comparison(sweep, output, charts);
-  EXPECT_NE(contents(output).find("a rank of that run does more FLOP/s than one of plain"), std::string::npos);
+  EXPECT_NE(contents(output).find("a rank of that run does more FLOP/s than a rank of plain"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Dispatch, experts and combine, as measured and as predicted.
+// Timelines of dispatch, experts and combine, as measured and as predicted.
 #pragma once
 
 #include "framework/schedule/timeline.h"

@@ -1,4 +1,4 @@
-// A folder that is gone when the test ends.
+// Folder that is removed when the test ends.
 #pragma once
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// The files are decoded here by a reader that shares no code with the writer, but for the checksum, which is held
-// against published vectors.
+// The files are decoded here by a reader that shares only the checksum with the writer. The checksum is compared with
+// published vectors.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -19,7 +19,7 @@ TEST(Crc32c, MatchesRfc3720AppendixB4) {
   for (int i = 0; i < 32; ++i) ascending += static_cast<char>(i), descending += static_cast<char>(31 - i);
   EXPECT_EQ(crc32c(ascending), 0x46dd794eu);
   EXPECT_EQ(crc32c(descending), 0x113fdb5cu);
-  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);  // the customary check value
+  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);  // the standard check value
   EXPECT_EQ(crc32c(""), 0u);
 }
 

@@ -19,7 +19,7 @@ int count(const std::string& text, const std::string& what) {
   return n;
 }
 
-/// Returns the first flaw of the XML: tags that do not nest, a bare & or <, a control character; empty if it has none.
+/// Returns the first flaw of the XML: tags that do not nest, a bare & or <, a control character. Empty if it has none.
 std::string flaw(const std::string& xml) {
   static const std::regex tag(R"(^<(/?)([A-Za-z]+)((?:\s+[A-Za-z0-9:-]+="[^"<&]*")*)\s*(/?)>)");
   static const std::regex entity("^&(amp|lt|gt|quot);");
@@ -71,8 +71,9 @@ TEST(TimelineSvg, SaysTotalsExposedCommunicationAndTheError) {
   const SampleTimelines sample;
   const std::string svg = timeline_svg("MoE layer", {&sample.measured, &sample.predicted});
   EXPECT_NE(
-      svg.find(">measured 8 s, of it 5 s exposed communication; predicted 7 s, of it 5 s exposed communication; the "
-               "prediction is off by -12.5%</text>"),
+      svg.find(
+          ">measured 8 s, of which 5 s exposed communication; predicted 7 s, of which 5 s exposed communication; the "
+          "prediction is off by -12.5%</text>"),
       std::string::npos);
   EXPECT_NE(svg.find("<title>measured D0: all_to_all, 2 s from 0 s to 2 s, 1.00 MiB sent, ep of 4</title>"),
             std::string::npos);
@@ -84,7 +85,7 @@ TEST(TimelineSvg, SaysTotalsExposedCommunicationAndTheError) {
 TEST(TimelineSvg, HatchesOnlyTheExposedPartsOfTasks) {
   const SampleTimelines sample;
   const std::string svg = timeline_svg("", {&sample.measured});
-  // D0 as a whole, C0 from 5 to 8; one more in the legend.
+  // D0 is exposed entirely, C0 from 5 to 8. One more bar is in the legend.
   EXPECT_EQ(count(svg, "class=\"exposed\""), 2);
   std::smatch c0;
   const std::regex task(

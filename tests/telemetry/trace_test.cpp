@@ -15,7 +15,7 @@ nlohmann::json read_trace(const std::filesystem::path& path) {
   EXPECT_EQ(contents(path).substr(0, 2), "\x1f\x8b") << "a gzip file";
   gzFile file = gzopen(path.c_str(), "rb");
   std::string text(1 << 20, '\0');
-  text.resize(static_cast<size_t>(std::max(gzread(file, text.data(), static_cast<unsigned>(text.size())), 0)));
+  text.resize(std::max(gzread(file, text.data(), static_cast<unsigned>(text.size())), 0));
   gzclose(file);
   return nlohmann::json::parse(text);
 }

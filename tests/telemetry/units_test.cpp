@@ -53,7 +53,7 @@ TEST(Units, NanAndInfinityAreNamed) {
   EXPECT_EQ(human_count(-std::numeric_limits<double>::infinity()), "-Inf");
 }
 
-TEST(Units, PercentAndGroups) {
+TEST(Units, PercentHasThreeDigitsAndIntegersAreGrouped) {
   EXPECT_EQ(human_percent(0.4321), "43.2%");
   EXPECT_EQ(grouped(0), "0");
   EXPECT_EQ(grouped(-123), "-123");

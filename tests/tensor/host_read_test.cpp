@@ -1,4 +1,5 @@
-// Explicit reads by the host. If memory is the host's own, only what must live on is copied, and nothing counted.
+// Explicit reads by the host. If memory is already the host's, only values that must outlive it are copied, and nothing
+// is counted.
 #include "framework/tensor/host_read.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +52,7 @@ TEST(HostRead, KeepsItsMemoryUntilTheValuesArriveEvenIfDropped) {
   lane->run([&] { open.wait(false); });
   read_to_host("test", Tensor::zeros({256}, Dtype::f32, context), *lane);
   constexpr int64_t bytes = 256 * 4;
-  const std::shared_ptr<std::byte> others = context.host_buffer(bytes);  // likely to be what has just been freed
+  const std::shared_ptr<std::byte> others = context.host_buffer(bytes);  // probably the memory that was just freed
   std::fill_n(others.get(), bytes, std::byte{1});
   open = true;
   open.notify_all();

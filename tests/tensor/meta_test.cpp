@@ -37,7 +37,7 @@ TEST(MetaDevice, ThrowsWhereTheHostTouchesATensor) {
   }
 }
 
-// Block by block what the allocator of a run counts.
+// The meta device counts the same blocks as the allocator of a run.
 TEST(MetaDevice, CountsMemoryLikeTheCpuAllocator) {
   DeviceContext context(meta()), cpu;
   const auto use = [](DeviceContext& c) {

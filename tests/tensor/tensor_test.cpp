@@ -20,9 +20,9 @@ std::string message_of(const std::function<void()>& call) {
 
 class TensorTest : public testing::Test {
  protected:
-  // 0, 1, 2, ... in row-major order.
+  // Returns 0, 1, 2, ... in row-major order.
   Tensor counting(Shape shape) {
-    std::vector<int32_t> v(static_cast<size_t>(shape.numel()));
+    std::vector<int32_t> v(shape.numel());
     std::iota(v.begin(), v.end(), 0);
     return Tensor::from<int32_t>(v, shape, context);
   }
@@ -91,7 +91,7 @@ TEST_F(TensorTest, ATensorOfOneColumnSliceIsContiguousWhenItsStridesDoNotMatter)
   EXPECT_TRUE(counting({3, 1}).contiguous());
 }
 
-// A rank without tokens slices a tensor of no rows; there is no block to point into.
+// A rank without tokens slices a tensor without rows, which has no memory block.
 TEST_F(TensorTest, SlicesOfNothingAreEmptyAndContiguous) {
   const Tensor nothing = Tensor::empty({0, 6}, Dtype::f32, context);
   EXPECT_EQ(nothing.bytes(), 0);

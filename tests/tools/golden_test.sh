@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The generator of reference trajectories: other sizes and seeds on request, without any the files that are there, up to rounding.
+# Generator of reference trajectories. Without options it reproduces the stored files, up to rounding. Options set other
+# sizes and seeds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-/usr/bin/python3}

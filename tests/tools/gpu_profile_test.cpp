@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tools/gpu/profile/kernel_names.h"
-#include "tools/gpu/profile/profile.h"
-#include "tools/gpu/profile/report.h"
+#include "tools/gpu/profile/profile_report.h"
+#include "tools/gpu/profile/step_profile.h"
 #include "tools/gpu/profile/steps.h"
 
 namespace hexad::gpu_profile {
@@ -18,7 +18,8 @@ Activity kernel(std::string_view name, int64_t begin, int64_t end) {
   return {.kind = Kind::kernel, .name = name, .begin = begin, .end = end};
 }
 
-/// A step of `time` ns a kernel: 20 times gemm, each followed by 1 ns of nothing; a copy; then two launches of adamw.
+/// Adds a step with kernels of `time` ns: 20 times gemm, each followed by 1 ns without work; a copy; then two launches
+/// of adamw.
 void add_step(std::vector<Activity>& all, int64_t time) {
   int64_t now = all.empty() ? 0 : all.back().end;
   for (int i = 0; i < 20; ++i, now += time + 1) all.push_back(kernel("gemm", now, now + time));
@@ -101,7 +102,7 @@ TEST(Gaps, AndActivitiesTogetherFillTheWindow) {
   }
 }
 
-// In stream 7 [0, 10) and [8, 20), in stream 9 [15, 40), of which the window [5, 30) sees a part.
+// Stream 7 is busy in [0, 10) and [8, 20), stream 9 in [15, 40). The window [5, 30) contains a part of this.
 TEST(Streams, AreBusyTogetherOrAlone) {
   std::vector<Activity> all{kernel("a", 0, 10), kernel("b", 8, 20), kernel("c", 15, 40)};
   all[0].stream = all[1].stream = 7;
@@ -143,9 +144,9 @@ TEST(Profile, SaysWhereTheLongestGapsAre) {
   ASSERT_EQ(p->gaps.size(), 2u * 21);
   EXPECT_EQ(p->gaps[0].time.length(), 3);
   EXPECT_EQ(p->step_of(p->gaps[0]), 4);
-  EXPECT_EQ(p->into_step_ns(p->gaps[0]), 20 * 11 + 6);
+  EXPECT_EQ(p->ns_into_step(p->gaps[0]), 20 * 11 + 6);
   EXPECT_EQ(p->step_of(p->gaps[1]), 5);
-  EXPECT_EQ(p->into_step_ns(p->gaps[1]), 20 * 21 + 6);
+  EXPECT_EQ(p->ns_into_step(p->gaps[1]), 20 * 21 + 6);
   ASSERT_EQ(p->places.size(), 3u);
   EXPECT_EQ(p->places[0].before, "gemm");
   EXPECT_EQ(p->places[0].after, "gemm");

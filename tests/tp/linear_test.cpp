@@ -1,7 +1,7 @@
-// Column- and row-parallel products against the plain ones, and bit for bit against their unfused compositions.
-#include "parallel/tp/linear.h"
+// Column- and row-parallel products compared with the plain ones, and bit for bit with their unfused compositions.
+#include "parallel/tp/parallel_linear.h"
 
-#include "framework/autograd/checkpoint.h"
+#include "framework/autograd/recomputation.h"
 #include "parallel/tp/regions.h"
 #include "tests/tp/tp_lab.h"
 
@@ -12,7 +12,7 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-// A feed-forward layer with a gate.
+// Feed-forward layer with a gate.
 struct Mlp {
   Parameter *gate, *up, *down;
   Parameter *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
@@ -28,9 +28,9 @@ struct Mlp {
 struct Sizes {
   int64_t rows, inputs, hidden, outputs;
 };
-// Hidden features that no number of ranks divides.
+// Sizes that no number of ranks divides.
 constexpr Sizes odd{12, 7, 13, 9};
-// Sums of several pieces.
+// Sizes for which sums have several pieces.
 constexpr Sizes large{240, 37, 29, 131};
 
 enum class Bias : bool { no, yes };
@@ -52,7 +52,7 @@ Mlp pieces_of(TpLab& lab, const Mlp& m) {
 
 using Forward = std::function<Value(Tape&, const Value&, const Mlp&)>;
 
-// Reads each of the two products in a way of its own.
+// Uses the two products differently, so that a swap of them shows.
 Value joined(Tape& t, const Value& gate, const Value& up) { return add(t, gelu(t, gate, GeluKind::exact), up); }
 
 Value plain(Tape& t, const Value& x, const Mlp& m) {
@@ -67,7 +67,7 @@ Forward fused(const TensorParallel& tp) {
   };
 }
 
-// The naive twin: communication, then products, then communication. Without a bias behind it.
+// Returns the naive twin: communication, then products, then communication. It has no bias afterwards.
 Forward composed(const TensorParallel& tp) {
   return [tp](Tape& t, const Value& x, const Mlp& m) {
     const Value in = tp.sequence ? tp::gather_rows(t, x, *tp.group) : tp::enter(t, x, *tp.group);
@@ -107,7 +107,7 @@ class SplitLinear : public testing::TestWithParam<std::tuple<int, bool>> {
     const auto [ranks, sequence] = GetParam();
     on_late_ranks(ranks, [&, sequence = sequence](TpLab& lab) { f(lab, TensorParallel{&lab.group, sequence}); });
   }
-  // Returns what this rank holds between the products.
+  // Returns this rank's part of x between the products.
   static Tensor held(const TpLab& lab, const Tensor& x) { return std::get<1>(GetParam()) ? lab.own_rows(x) : x; }
 };
 
@@ -120,7 +120,8 @@ TEST_P(SplitLinear, OutputsAndGradientsMatchOneRank) {
     const double allowed = tolerance(Dtype::f64, odd.inputs * odd.hidden * odd.outputs);
     expect_close(held(lab, expected.y), actual.y, allowed);
     expect_close(held(lab, expected.dx), actual.dx, allowed);
-    // The last is the bias behind the sum: under sequence parallelism each rank has its rows' part.
+    // The last gradient is that of the bias after the sum. Under sequence parallelism, each rank has the part of its
+    // rows.
     if (tp.sequence) tp.group->all_reduce(actual.gradients.back(), comm::Reduce::sum, lab.stream()).wait();
     for (size_t i = 0; i < expected.gradients.size(); ++i) {
       SCOPED_TRACE(whole.all()[i]->name());
@@ -161,7 +162,7 @@ TEST_P(SplitLinear, RecomputedEqualsKept) {
   });
 }
 
-// Small enough for sums to be exact in bf16, in whatever order.
+// The numbers are so small that sums are exact in bf16, in any order.
 TEST_P(SplitLinear, WithWholeNumbersEqualsOneRankBitwiseInEveryDtype) {
   on_ranks([](TpLab& lab, const TensorParallel& tp) {
     for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::bf16}) {
@@ -283,7 +284,7 @@ TEST(ColumnLinear, UnderSequenceParallelismKeepsOnlyItsOwnRows) {
     const int64_t before = lab.used(Category::activation);
     const tp::Projection projection[] = {{&piece}};
     tp::column_linear(trial.tape, x, projection, {&group, true});
-    group.barrier(lab.stream()).wait();  // the rank that completed an exchange has let go of its tensors
+    group.barrier(lab.stream()).wait();  // after it, the rank that completed an exchange has released its tensors
     EXPECT_EQ(lab.used(Category::activation) - before, x.data.bytes());
     EXPECT_EQ(lab.used(Category::communication), 0);
   });

@@ -1,8 +1,8 @@
-// Run by mpirun: what is overlapped equals plain collectives bit for bit, also when messages are late.
+// Tests run by mpirun: overlapped collectives equal plain ones bit for bit, also if messages are late.
 #include "parallel/tp/overlap.h"
 
 #include "parallel/comm/world.h"
-#include "parallel/tp/linear.h"
+#include "parallel/tp/parallel_linear.h"
 #include "parallel/tp/regions.h"
 #include "parallel/tp/vocabulary.h"
 #include "tests/tp/tp_lab.h"
@@ -13,9 +13,9 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-const comm::World* world = nullptr;  // of main(): MPI is initialised once in a process
+const comm::World* world = nullptr;  // set by main(): MPI is initialised once per process
 
-// Messages of several rounds.
+// Sizes whose messages have several rounds.
 constexpr int64_t share = 16, inputs = 1100, outputs = 30;
 
 std::unique_ptr<ProcessGroup> tensor_group() {
@@ -112,10 +112,10 @@ int main(int argc, char** argv) {
   hexad::comm::World world(
       {.limits = {.round_bytes = 32 << 10}, .jitter = {.seed = 7, .max_delay = std::chrono::milliseconds(2)}});
   hexad::tests::world = &world;
-  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // others report failures only
+  if (world.rank() != 0) GTEST_FLAG_SET(brief, 1);  // other ranks report only failures
   testing::InitGoogleTest(&argc, argv);
   const int failed = RUN_ALL_TESTS();
-  // A rank that failed left its peers waiting somewhere, or they failed, too.
+  // If this rank failed, its peers may be waiting for it or have failed, too.
   if (failed) world.abort_job(hexad::base::ExitCode::communication);
   return 0;
 }

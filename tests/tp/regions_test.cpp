@@ -1,4 +1,5 @@
-// Regions where ranks hold the same or parts, and what that means for gradients. Whole numbers: sums are exact.
+// Regions in which ranks hold the same values or parts, and the effect on gradients. Values are whole numbers, so sums
+// are exact.
 #include "parallel/tp/regions.h"
 
 #include "tests/tp/tp_lab.h"
@@ -11,7 +12,7 @@ namespace {
 using Region = Value (*)(Tape&, const Value&, const ProcessGroup&);
 constexpr int64_t width = 5;
 
-// Every rank's numbers, by rank; the same wherever they are drawn.
+// Returns the numbers of a rank. They are the same on every rank that draws them.
 Tensor of_rank(int rank, int64_t rows, Lab& lab) {
   Lab other(1000 + static_cast<uint64_t>(rank));
   const Tensor drawn = other.integers({rows, width}, -50, 51);
@@ -35,7 +36,7 @@ Tensor stack_of_ranks(int ranks, int64_t rows, Lab& lab) {
 
 class Regions : public testing::TestWithParam<int> {
  protected:
-  // One op on this rank's x with this rank's gradient.
+  // Result of one op on this rank's x with this rank's gradient.
   struct Outcome {
     Tensor y, dx;
   };
@@ -62,7 +63,7 @@ TEST_P(Regions, EnterKeepsTheInputAndSumsTheGradients) {
     const Outcome got = run(lab, tp::enter, x, dy);
     EXPECT_EQ(got.y.address(), x.address());
     expect_bitwise(sum_of_ranks(ranks(), rows(), lab), got.dx);
-    expect_bitwise(given, dy);  // the caller's own stays as it was
+    expect_bitwise(given, dy);  // the caller's gradient stays unchanged
   });
 }
 
@@ -110,7 +111,7 @@ TEST_P(Regions, CollectRowsStacksTheInputsAndKeepsOwnRowsOfTheGradient) {
   });
 }
 
-// The gradient of `add` is one tensor that goes to both inputs: summing it in place would count it twice.
+// The gradient of `add` is one tensor that is passed to both inputs. A sum in place would count it twice.
 TEST_P(Regions, EnterSumsASharedGradientOnlyOnce) {
   on_ranks([](TpLab& lab, int rank) {
     Trial trial(lab);
@@ -160,7 +161,7 @@ TEST(RegionsOfOneRank, AddNoNodeAndNoCopy) {
   EXPECT_EQ(trial.tape.size(), 0u);
 }
 
-// MoE layers keep some of the rows that they take; that must not keep all of them alive.
+// MoE layers keep some of the rows that they take. This must not keep all rows alive.
 TEST(TakeRows, KeepsOnlyItsOwnRowsAlive) {
   comm::with_ranks(4, [](const ProcessGroup& group) {
     TpLab lab(group);

@@ -1,5 +1,5 @@
-// Tensor-parallel ranks as threads. Every rank draws the same numbers, so that it can also compute what one rank alone
-// would, and compare.
+// Tensor-parallel ranks as threads. Every rank draws the same numbers, so that it can also compute the result of a
+// single rank and compare.
 #pragma once
 
 #include "framework/autograd/ops/ops.h"
@@ -27,21 +27,21 @@ class TpLab : public Lab {
  public:
   explicit TpLab(const ProcessGroup& ranks, uint64_t seed = default_seed) : Lab(seed), group(ranks) {}
 
-  /// This rank's piece of `whole` along `dim`, as a parameter of its own.
-  Parameter& piece(const Parameter& whole, int dim) {
+  /// Returns this rank's piece of `whole` along `dim`, as a parameter of its own.
+  Parameter& piece(Parameter& whole, int dim) {
     return copy(whole, {.shards = {{Axis::tp, dim, group.size(), group.rank()}}});
   }
-  /// The same values on every rank, with a gradient of its own.
-  Parameter& replica(const Parameter& whole) { return copy(whole, {}); }
+  /// Returns a parameter with the same values on every rank and its own gradient.
+  Parameter& replica(Parameter& whole) { return copy(whole, {}); }
 
-  /// Returns what this rank holds of a tensor of the global shape of `p`.
+  /// Returns this rank's part of a tensor with the global shape of `p`.
   static Tensor part_of(const Tensor& whole, const Parameter& p) {
     Tensor part = whole;
     const auto [begin, size] = p.region();
     for (int d = 0; d < whole.rank(); ++d) part = part.slice(d, begin[d], begin[d] + size[d]);
     return part;
   }
-  /// This rank's share of rows.
+  /// Returns this rank's share of rows.
   Tensor own_rows(const Tensor& x) const {
     const int64_t share = x.dim(0) / group.size();
     return x.slice(0, group.rank() * share, (group.rank() + 1) * share);
@@ -50,7 +50,7 @@ class TpLab : public Lab {
   const ProcessGroup& group;
 
  private:
-  Parameter& copy(const Parameter& whole, const Placement& placement) {
+  Parameter& copy(Parameter& whole, const Placement& placement) {
     Parameter& p = parameters.add({.name = cat(whole.name(), ".copy", parameters.size()),
                                    .global_shape = whole.global_shape(),
                                    .placement = placement,
@@ -61,8 +61,8 @@ class TpLab : public Lab {
   }
 };
 
-/// Runs `f(lab)` as `ranks` threads. Operations arrive late, each by another time, so that what reads a result before
-/// it is there, or counts on an order between channels, is seen.
+/// Runs `f(lab)` as `ranks` threads. Operations arrive late, with different delays. This exposes early reads of a
+/// result, and code that relies on an order between channels.
 template <class F>
 void on_late_ranks(int ranks, F&& f) {
   const auto body = [&](const ProcessGroup& group) {
@@ -72,11 +72,11 @@ void on_late_ranks(int ranks, F&& f) {
   comm::with_ranks(ranks, body, {.jitter = {.seed = 3, .max_delay = std::chrono::microseconds(200)}});
 }
 
-/// A tape that keeps what is saved, and its backward.
+/// Tape that keeps what is saved, and its backward.
 struct Trial {
   explicit Trial(Lab& l, Tape::Mode mode = Tape::Mode::record) : lab(l), tape(l.stream(), *policy, mode) {}
 
-  /// The gradient of `leaf` when `root` has `gradient`.
+  /// Returns the gradient of `leaf` for the given gradients of the roots.
   Tensor gradient_of(const Value& leaf, const std::vector<Replay::Root>& roots,
                      Replay::Weights weights = Replay::Weights::at_once) {
     Replay replay(tape, roots, weights);

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t rows = 11, hidden = 5;
 constexpr double scale = 0.25;
 
-// The ends of every rank's part for any number of ranks, ids in between, and rows that do not count.
+// Returns the ends of every rank's part for any number of ranks, ids between them, and ignored rows.
 std::vector<int32_t> some_targets(int64_t vocabulary) {
   const auto at = [&](int64_t numerator, int64_t denominator) {
     return static_cast<int32_t>(vocabulary * numerator / denominator);
@@ -78,12 +78,12 @@ TEST_P(VocabCrossEntropy, LossAndGradientsMatchOneRankForEveryChunkSize) {
       const Outcome actual =
           run(lab, split(lab.group), piece, x, targets, {.gradient_scale = scale, .chunk_rows = chunk});
       expect_agrees(expected, actual, piece, tolerance(Dtype::f64, vocabulary() * hidden));
-      expect_zeros(actual.dx.slice(0, 5, 6));  // ignored
+      expect_zeros(actual.dx.slice(0, 5, 6));  // ignored row
     }
   });
 }
 
-// Gradients enter replicated layers from here: ranks that differ in a bit would drift apart.
+// Gradients pass from here to replicated layers. Ranks with a different bit would drift apart.
 TEST_P(VocabCrossEntropy, AllRanksHaveTheSameBits) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}, Dtype::f32), 0);
@@ -135,7 +135,7 @@ TEST_P(VocabCrossEntropy, MatchesOneRankForHugeLogits) {
     EXPECT_TRUE(std::isfinite(values_of(actual.loss)[0]));
     const double allowed = tolerance(Dtype::f64, vocabulary() * hidden);
     expect_close(expected.row_losses, actual.row_losses, allowed);
-    // One column takes all: a softmax of zeros and ones, up to the rounding of large logits.
+    // One column has all of the probability, so the softmax is zeros and ones, up to the rounding of large logits.
     expect_close(expected.dx, actual.dx, 1e4 * allowed, Zeros::expected);
   });
 }
@@ -163,7 +163,8 @@ TEST_P(VocabCrossEntropy, InSingleAndHalfPrecisionAgreesWithOneRank) {
 TEST_P(VocabCrossEntropy, ANaNReachesEveryRank) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
-    change<double>(whole.local(), [](std::span<double> values) { values[0] = std::nan(""); });  // the first rank's
+    // A weight on the first rank.
+    change<double>(whole.local(), [](std::span<double> values) { values[0] = std::nan(""); });
     const Outcome got = run(lab, split(lab.group), lab.piece(whole, 0), lab.randn({rows, hidden}),
                             some_targets(vocabulary()), {.gradient_scale = scale});
     EXPECT_TRUE(std::isnan(values_of(got.loss)[0]));
@@ -263,7 +264,7 @@ TEST(VocabCrossEntropyErrors, NameShapesTargetsAndOptions) {
     const Value loss = tp::vocab_cross_entropy(trial.tape, trial.tape.leaf(lab.randn({2, 3})), piece,
                                                lab.values<int32_t>({1, 2}), group, {.gradient_scale = 0.25});
     EXPECT_EQ(error_of([&] { backward(trial.tape, loss, lab.values<double>({0.5})); }),
-              "[vocab_cross_entropy] was told the gradient 0.25 but got 0.5");
+              "[vocab_cross_entropy] expected the gradient 0.25 of the loss, got 0.5");
   });
 }
 

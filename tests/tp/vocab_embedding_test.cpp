@@ -12,7 +12,8 @@ constexpr int64_t rows = 12, hidden = 5;
 Tensor some_ids(TpLab& lab, int64_t vocabulary) {
   std::vector<int32_t> ids;
   for (const double id : values_of(lab.integers({rows}, 0, vocabulary))) ids.push_back(static_cast<int32_t>(id));
-  ids[0] = 0, ids[1] = static_cast<int32_t>(vocabulary - 1), ids[2] = ids[3];  // the ends, and one twice
+  // The first id, the last id, and one id twice.
+  ids[0] = 0, ids[1] = static_cast<int32_t>(vocabulary - 1), ids[2] = ids[3];
   return lab.values(ids);
 }
 
@@ -37,7 +38,7 @@ TEST_P(VocabEmbedding, RowsAndGradientsEqualOneRankBitwise) {
     const Value y = embedding(alone.tape, whole, ids);
     backward(alone.tape, y, dy);
     expect_bitwise(held(y.data), look_up(piece, Replay::Weights::at_once));
-    // Most rows of the table are chosen by no token.
+    // No token chooses most rows of the table.
     expect_bitwise(TpLab::part_of(whole.gradient(), piece), piece.gradient(), Zeros::expected);
     look_up(later, Replay::Weights::delayed);
     expect_bitwise(piece.gradient(), later.gradient(), Zeros::expected);

@@ -1,10 +1,10 @@
-// Recomputation, offloading and an interruption must not change a single bit.
+// Recomputation, offloading and interruption must not change any bit.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "parallel/comm/self_group.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/train/trainer.h"
 
@@ -36,11 +36,11 @@ class Bitwise : public testing::TestWithParam<Case> {};
 TEST_P(Bitwise, R6_RecomputedEqualsKept) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   const FixedSource source = documents_of(recipe);
-  const Trajectory kept = trajectory_alone(recipe, source, 3);
+  const Trajectory kept = one_rank_trajectory(recipe, source, 3);
   for (const char* recompute : {"norms", "attention", "block"}) {
     SCOPED_TRACE(recompute);
     Recipe r = small_recipe(with(GetParam().overrides, {std::string("recompute=") + recompute}));
-    expect_bitwise(kept, trajectory_alone(r, source, 3));
+    expect_bitwise(kept, one_rank_trajectory(r, source, 3));
     on_ranks(2, [&](const comm::ProcessGroup& world) {
       Recipe two = recipe;
       two.parallel.ep = 2;
@@ -55,12 +55,12 @@ TEST_P(Bitwise, R6_RecomputedEqualsKept) {
 TEST_P(Bitwise, OffloadedEqualsKept) {
   const Recipe recipe = small_recipe(GetParam().overrides);
   const FixedSource source = documents_of(recipe);
-  const Trajectory kept = trajectory_alone(recipe, source, 3);
+  const Trajectory kept = one_rank_trajectory(recipe, source, 3);
   for (const char* recompute : {"none", "norms", "block"}) {
     SCOPED_TRACE(recompute);
     const Recipe r = small_recipe(with(GetParam().overrides, {"offload.activations=true", "offload.min_bytes=0",
                                                               std::string("recompute=") + recompute}));
-    expect_bitwise(kept, trajectory_alone(r, source, 3));
+    expect_bitwise(kept, one_rank_trajectory(r, source, 3));
   }
 }
 
@@ -102,8 +102,8 @@ INSTANTIATE_TEST_SUITE_P(
                          {"train.precision=f32", "model.norm=layer_norm", "model.qk_norm=true", "model.bias=true"}}),
     name_of_case);
 
-// The whole program's loop: the run directory of one that was stopped after its third step holds the same checkpoint in
-// the end. Every step has a learning rate of its own.
+// Runs the whole program's loop. A run that was stopped after its third step must end with the same checkpoint. Every
+// step has a different learning rate.
 TEST(Trainer, AResumedRunEndsWithTheSameBytes) {
   const Scratch whole, resumed;
   const auto run = [&](const Scratch& folder) {
@@ -142,7 +142,7 @@ TEST_P(InitFrom, StartsANewRunAtTheWeightsOfAnother) {
   };
   const std::string weights = first / "checkpoints/step-00000001";
   ASSERT_EQ(run(first, {}), ExitCode::done);
-  // A learning rate of zero leaves what the run started from; another seed would draw other initial weights.
+  // A learning rate of zero leaves the initial weights unchanged. Another seed would draw other initial weights.
   ASSERT_EQ(run(second, {"train.init_from=" + weights, "train.seed=7", "optim.lr=0"}), ExitCode::done);
   auto a = io::Checkpoint::open(weights, io::Check::full);
   auto b = io::Checkpoint::open(second / "checkpoints/step-00000001", io::Check::full);
@@ -158,7 +158,7 @@ TEST_P(InitFrom, StartsANewRunAtTheWeightsOfAnother) {
   EXPECT_GT(compared, 10);
 }
 
-// In bf16 the optimizer has main weights of its own.
+// In bf16, the optimizer has its own main weights.
 INSTANTIATE_TEST_SUITE_P(Precision, InitFrom, testing::Values("f64", "bf16"), [](const auto& i) { return i.param; });
 
 }  // namespace

@@ -1,11 +1,11 @@
-// train.deterministic reaches the kernels. This program has a CPU table of its own, the CPU's but for attention, which
-// notes what it is asked for; the linker then leaves out the one in the library.
+// Tests that train.deterministic reaches the kernels. This program has its own CPU table: the library's table with
+// another attention that records its requests. The linker then leaves out the library's table.
 #include <gtest/gtest.h>
 
 #include <atomic>
 
 #include "framework/kernels/cpu/attention.h"
-#include "framework/kernels/cpu/families.h"
+#include "framework/kernels/entries.h"
 #include "tests/training/training.h"
 
 namespace hexad::kernels {
@@ -23,17 +23,20 @@ void noted_forward(Stream& s, const Tensor& out, const Tensor& log_sum_exp, cons
   cpu::attention_forward(s, out, log_sum_exp, q, k, v, first, last, shape);
 }
 
-void noted_backward(Stream& s, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-                    const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
-                    const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+void noted_backward(Stream& s, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
+                    const AttentionShape& shape) {
   note(shape);
-  cpu::attention_backward(s, dq, dk, dv, dout, out, log_sum_exp, q, k, v, first, last, shape);
+  cpu::attention_backward(s, gradients, dout, saved, shape);
 }
 
 }  // namespace
 
-const KernelTable cpu_table =
-    cpu::make_table({.forward = noted_forward, .backward = noted_backward, .merge = cpu::attention_merge});
+const KernelTable cpu_table = [] {
+  KernelTable table = table_of([]<class Family>() { return Family::of_cpu; });
+  table.attention.forward = noted_forward;
+  table.attention.backward = noted_backward;
+  return table;
+}();
 
 }  // namespace hexad::kernels
 
@@ -60,7 +63,7 @@ Asked asked_in_a_step(bool deterministic, int ranks, const std::vector<std::stri
   return {kernels::with_choice, kernels::without};
 }
 
-TEST(Deterministic, TheRecipesWishReachesEveryAttention) {
+TEST(Deterministic, TheRecipesSettingReachesEveryAttentionCall) {
   for (const auto& [ranks, overrides] :
        std::vector<std::pair<int, std::vector<std::string>>>{{1, {}},
                                                              {2, {"parallel.cp=2", "parallel.cp_kind=ring"}},
@@ -75,11 +78,11 @@ TEST(Deterministic, TheRecipesWishReachesEveryAttention) {
   }
 }
 
-TEST(Deterministic, OnTheCpuTheWishChangesNoBit) {
+TEST(Deterministic, TheSettingChangesNoBitOnTheCpu) {
   std::vector<Trajectory> all;
   for (const char* wish : {"true", "true", "false", "false"}) {
     const Recipe recipe = small_recipe({cat("train.deterministic=", wish), "train.threads=2"});
-    all.push_back(trajectory_alone(recipe, documents_of(recipe), 3));
+    all.push_back(one_rank_trajectory(recipe, documents_of(recipe), 3));
   }
   for (size_t i = 1; i < all.size(); ++i) expect_bitwise(all[0], all[i]);
 }

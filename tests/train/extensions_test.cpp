@@ -1,10 +1,11 @@
-// Routers and optimizers that a program registers: the same run under every layout, from any layout's checkpoint.
+// Routers and optimizers that a program registers. A run is the same under every layout, and continues from any
+// layout's checkpoint.
 #include <gtest/gtest.h>
 
 #include "framework/tensor/host_read.h"
 #include "optim/elementwise.h"
 #include "parallel/comm/self_group.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/memory_estimate.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 const comm::SelfGroup self;
 
-// A token's id says which experts it visits; a gate of two products weighs them.
+// Router that chooses a token's experts by its id. A gate of two products weights them.
 class ByToken final : public moe::Router {
  public:
   ByToken(const moe::RouterSpec& s, const Builder& b)
@@ -50,14 +51,14 @@ class ByToken final : public moe::Router {
   moe::Gate narrow_, gate_;
 };
 
-// Has its own way from nothing to weights, and no scores.
+// Router that computes weights without a gate, and has no scores.
 class Even final : public moe::Router {
  public:
   explicit Even(const moe::RouterSpec& s)
       : top_k_(s.model.moe.top_k), first_(static_cast<int64_t>(s.option("first", 0))) {}
   moe::RouterOutput operator()(Tape&, const moe::RouterInput& in) const override {
     std::vector<int32_t> ids;
-    std::vector<double> weights(static_cast<size_t>(in.rows() * top_k_), 1.0 / static_cast<double>(top_k_));
+    std::vector<double> weights(in.rows() * top_k_, 1.0 / static_cast<double>(top_k_));
     for (int64_t i = 0; i < in.rows() * top_k_; ++i) ids.push_back(static_cast<int32_t>(first_ + i % top_k_));
     const Shape shape{in.rows(), top_k_};
     return {{},
@@ -88,9 +89,14 @@ class HeavyBall final : public optim::UpdateRule {
 
 Extensions extended() {
   Extensions e;
-  e.add_router("by_token", [](const moe::RouterSpec& s, const Builder& b) { return std::make_unique<ByToken>(s, b); });
-  e.add_router("even", [](const moe::RouterSpec& s, const Builder&) { return std::make_unique<Even>(s); });
-  e.optimizers.add("heavy_ball", [](const optim::RuleSpec& s) { return std::make_unique<HeavyBall>(s); });
+  e.add_router("by_token",
+               {.options = {"shift"}, .uses_score_rule = true, .make = [](const moe::RouterSpec& s, const Builder& b) {
+                  return std::make_unique<ByToken>(s, b);
+                }});
+  e.add_router("even", {.options = {"first"},
+                        .make = [](const moe::RouterSpec& s, const Builder&) { return std::make_unique<Even>(s); }});
+  e.optimizers.add("heavy_ball", {.options = {"momentum"},
+                                  .make = [](const optim::RuleSpec& s) { return std::make_unique<HeavyBall>(s); }});
   return e;
 }
 
@@ -162,7 +168,7 @@ TEST(Extensions, EstimatesKnowTheStatesOfARegisteredOptimizer) {
   EXPECT_EQ(small_recipe({"optim.name=sgd"}).optim.states, 0);
 }
 
-// This one sends all tokens to the first experts.
+// The router used here sends all tokens to the first experts.
 TEST(Extensions, EstimatesAskTheRoutingModelForEveryRouter) {
   const Extensions extensions = extended();
   const Recipe r = recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
@@ -174,28 +180,69 @@ TEST(Extensions, EstimatesAskTheRoutingModelForEveryRouter) {
   EXPECT_GT(total(1, plan::RoutingLoad::one_rank), total(1, plan::RoutingLoad::even));
 }
 
+// Expects recipe_with() to refuse the overrides. Extensions are only declared here: none is made.
+void expect_refused(const std::vector<std::string>& overrides, const std::string& expected) {
+  const std::string problem = message_of(ExitCode::usage, [&] { recipe_with(overrides); });
+  EXPECT_NE(problem.find(expected), std::string::npos) << problem;
+}
+
 TEST(Extensions, UnknownNamesAndOptionsAreRefusedWithTheKnownOnes) {
-  const auto problem = [](const std::vector<std::string>& overrides) {
-    return message_of(ExitCode::usage, [&] { TrainingRun(recipe_with(overrides), self, extended()); });
+  expect_refused({"model.moe.router=by_tokens"},
+                 "model.moe.router (by_tokens) is no registered router; there are: by_token, ");
+  expect_refused({"optim.name=adam"}, "optim.name (adam) is no registered optimizer; there are: adamw, ");
+  expect_refused({"optim.options=[{name: momentun, value: 1}]"},
+                 "optim.options.0.name (momentun) is no option of the optimizer heavy_ball; it has: momentum");
+  expect_refused({"model.moe.router_options=[{name: shif, value: 1}]"},
+                 "model.moe.router_options.0.name (shif) is no option of the router by_token; it has: shift");
+  expect_refused({"model.moe.router=top_k", "model.moe.router_options=[{name: shift, value: 1}]"},
+                 "model.moe.router_options.0.name (shift) is no option of the router top_k; it has none");
+}
+
+TEST(Extensions, SettingsThatTheRouterDoesNotReadAreRefused) {
+  expect_refused({"model.moe.bias_rate=0.1"},
+                 "model.moe.bias_rate (0.1) must be 0 for the router by_token, whose selection has no bias");
+  const std::string unread =
+      " is not read by the router even, which computes weights from logits by its own rule: remove this key, or set "
+      "model.moe.router: top_k";
+  expect_refused({"model.moe.router=even", "model.moe.score=sigmoid"}, "model.moe.score (sigmoid)" + unread);
+  expect_refused({"model.moe.router=even", "model.moe.normalize=false"}, "model.moe.normalize (false)" + unread);
+  expect_refused({"model.moe.router=even", "model.moe.scale=2"}, "model.moe.scale (2)" + unread);
+  expect_refused({"model.moe.router=even", "model.moe.groups=2", "model.moe.top_groups=2"},
+                 "model.moe.groups (2)" + unread);
+  expect_refused({"model.moe.router=even", "model.moe.groups=2", "model.moe.top_groups=2"},
+                 "model.moe.top_groups (2)" + unread);
+}
+
+TEST(Extensions, EveryIllegalSettingIsReportedAtOnce) {
+  const std::string problems = message_of(ExitCode::usage, [] {
+    recipe_with({"model.moe.router=even", "model.moe.scale=2", "model.moe.router_options=[{name: frist, value: 1}]",
+                 "optim.options=[{name: momentun, value: 1}]"});
+  });
+  for (const std::string key : {"model.moe.scale", "model.moe.router_options.0.name", "optim.options.0.name"})
+    EXPECT_NE(problems.find(key + " ("), std::string::npos) << problems;
+}
+
+// The declaration decides, whatever the factory does.
+TEST(Extensions, AFactoryThatReadsWhatItDoesNotDeclareIsABug) {
+  const auto message_when = [](const std::function<void(const moe::RouterSpec&)>& read) {
+    Extensions e = extended();
+    e.add_router("sloppy", {.make = [&](const moe::RouterSpec& s, const Builder&) {
+                   read(s);
+                   return std::make_unique<Even>(s);
+                 }});
+    Recipe r = recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0"});
+    r.model.moe.router = "sloppy";
+    try {
+      ModelInstance(r, e, self);
+    } catch (const std::logic_error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was thrown");
   };
-  EXPECT_NE(problem({"model.moe.router=by_tokens"})
-                .find("model.moe.router (by_tokens) is no registered router; there are: by_token, "),
-            std::string::npos)
-      << problem({"model.moe.router=by_tokens"});
-  EXPECT_NE(problem({"optim.name=adam"}).find("optim.name (adam) is no registered optimizer; there are: adamw, "),
-            std::string::npos);
-  EXPECT_EQ(problem({"optim.options=[{name: momentun, value: 1}]"}),
-            "optim.options.0.name (momentun) is no option of the optimizer heavy_ball; it has: momentum");
-  EXPECT_EQ(problem({"model.moe.router_options=[{name: shif, value: 1}]"}),
-            "model.moe.router_options.0.name (shif) is no option of the router by_token; it has: shift");
-  EXPECT_NE(problem({"model.moe.router=top_k", "model.moe.router_options=[{name: shift, value: 1}]"})
-                .find("model.moe.router_options.0.name (shift) is no option of the router top_k; it has none"),
-            std::string::npos);
-  EXPECT_EQ(problem({"model.moe.bias_rate=0.1"}),
-            "model.moe.bias_rate (0.1) must be 0 for the router by_token, whose selection has no bias");
-  EXPECT_EQ(problem({"model.moe.router=even", "model.moe.scale=2"}),
-            "model.moe.scale is not read by the router even, which has its own way from logits to weights: leave it "
-            "out, or choose model.moe.router: top_k");
+  EXPECT_EQ(message_when([](const moe::RouterSpec& s) { s.rule(); }),
+            "[router sloppy] reads the score rule, which it does not declare");
+  EXPECT_EQ(message_when([](const moe::RouterSpec& s) { s.option("first", 0); }),
+            "[options] the router sloppy reads the option first, which it does not declare");
 }
 
 TEST(Extensions, ALossIsRefusedWhenTheRouterLacksItsInputs) {

@@ -1,13 +1,13 @@
-// A recipe means the same training run under every layout: a dozen of them on 2 and 4 ranks equal one rank, in f64, to
-// 1e-10: loss, every gradient, the global norm, the auxiliary losses, router statistics, and the weights after three
-// steps. `hexad verify` goes through all of them.
+// Layout invariance: a recipe gives the same training run under every layout. A dozen layouts on 2 and 4 ranks equal
+// one rank, in f64, to 1e-10. Compared are loss, every gradient, the global norm, the auxiliary losses, router
+// statistics, and the weights after three steps. `hexad verify` tests all layouts.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
 
 #include "parallel/comm/self_group.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -17,7 +17,7 @@ using namespace train;
 using namespace verify;
 namespace {
 
-constexpr double layout_tolerance = 1e-10;  // of the project's definition of layout invariance
+constexpr double layout_tolerance = 1e-10;  // from the project's definition of layout invariance
 constexpr int steps = 3;
 
 struct Layout {
@@ -47,7 +47,7 @@ Recipe laid_out(Recipe recipe, const Layout& layout) {
   return recipe;
 }
 
-// False for layouts that the recipe's model cannot be cut into, or its schedule not run on; they are left out.
+// False for layouts under which the recipe's model cannot be split or its schedule cannot run. These are skipped.
 bool possible(const Recipe& r, const Layout& l) {
   const int64_t experts = r.model.moe.experts;
   if (experts == 0) return l.parallel.ep == 1;
@@ -59,7 +59,7 @@ bool possible(const Recipe& r, const Layout& l) {
 }
 
 void expect_same_under_every_layout(const Recipe& recipe, const data::Source& source) {
-  const Trajectory one = trajectory_alone(recipe, source, steps);
+  const Trajectory one = one_rank_trajectory(recipe, source, steps);
   for (const Layout& layout : layouts) {
     if (!possible(recipe, layout)) continue;
     SCOPED_TRACE(name_of(layout));
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
     , EveryLayoutEqualsOneRank,
     testing::Values(
         Case{"Adamw", {}},
-        // Adam hides a wrong scale of gradients, and clipping a wrong scale of all of them together.
+        // Adam hides a wrong scale of a gradient. Clipping hides a wrong common scale of all gradients.
         Case{"G1_G5_G6_Sgd", {"optim.name=sgd", "optim.lr=0.5", "optim.clip=0"}},
         Case{"MicroBatchesOfOne", {"optim.name=sgd", "batch.micro=1"}},
         Case{"R1_CapacityByProbability", {"model.moe.capacity_factor=1"}},
@@ -142,19 +142,19 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ReuseS4Direct",
              {"schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=4",
               "schedule.moe.esp_exchange=direct", "optim.name=sgd"}},
-        // More chunks than tokens on some ranks.
+        // Some ranks have more chunks than tokens.
         Case{"ChunksOfOneTokenAndOfNone",
              {"schedule.moe.chunk_by=tokens", "schedule.moe.chunks=64", "recompute=block"}},
-        // Every parameter is a bucket of its own, so reductions run while backward goes on.
+        // Every parameter is its own bucket, so reductions run during backward.
         Case{"SmallBuckets", {"distributed.bucket_bytes=1"}}),
     [](const auto& i) { return i.param.name; });
 
-TEST(Layouts, EncodersAreTheSameOnEveryOne) {
+TEST(Layouts, EncodersTrainAlikeUnderEveryLayout) {
   const Recipe recipe = small_recipe({"model.kind=encoder"});
   expect_same_under_every_layout(recipe, documents_of(recipe));
 }
 
-// Experts 2 and 3 get no token in any step: with ep = 2 the second rank, with ep = 4 two ranks receive no row.
+// Experts 2 and 3 get no token in any step. With ep = 2, the second rank gets no row; with ep = 4, two ranks get none.
 TEST(Layouts, F25_R3_ARankWhoseExpertsGetNoTokenJoinsAndHasZeroGradients) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0 1\n1 0\n";
@@ -162,7 +162,7 @@ TEST(Layouts, F25_R3_ARankWhoseExpertsGetNoTokenJoinsAndHasZeroGradients) {
       {"model.moe.routing=trace", "model.moe.trace=" + scratch / "trace", "model.bias=true", "optim.weight_decay=0"});
   const FixedSource source = documents_of(recipe);
   expect_same_under_every_layout(recipe, source);
-  const Trajectory alone = trajectory_alone(recipe, source, 1);
+  const Trajectory alone = one_rank_trajectory(recipe, source, 1);
   for (const auto& [name, gradient] : alone.steps[0].gradients)
     if (name.find(".experts.") != std::string::npos) expect_zeros(gradient.slice(0, 2, 4));
 }
@@ -176,7 +176,7 @@ TEST(Layouts, F26_EveryTokenToOneExpertIsRightWithAndWithoutDrops) {
                                         "model.moe.top_k=1", std::string("model.moe.capacity_factor=") + capacity});
     const FixedSource source = documents_of(recipe);
     expect_same_under_every_layout(recipe, source);
-    const StepResult result = trajectory_alone(recipe, source, 1).steps[0].result;
+    const StepResult result = one_rank_trajectory(recipe, source, 1).steps[0].result;
     EXPECT_EQ(result.routers[0].counts, (std::vector<int64_t>{0, 0, 0, 64}));
     // 1.5 * 16 / 4 of the 16 tokens of a micro-batch stay.
     EXPECT_EQ(result.routers[0].dropped, recipe.model.moe.capacity_factor ? 4 * (16 - 6) : 0);
@@ -187,7 +187,7 @@ TEST(Layouts, L1_RanksWithoutTargetsJoin) {
   const Recipe recipe = small_recipe({"optim.name=sgd"});
   data::Batch batch = documents_of(recipe).batch(0, recipe.batch.global);
   std::fill(batch.targets.begin(), batch.targets.begin() + static_cast<ptrdiff_t>(batch.targets.size() / 2),
-            data::ignored);  // those of the first half of the ranks
+            data::ignored);  // targets of the first half of the ranks
   expect_same_under_every_layout(recipe, FixedSource(batch));
 }
 
@@ -200,7 +200,7 @@ TEST(Layouts, F29_AStepWithoutTargetsChangesNothingOnEveryOne) {
     on_ranks(layout.ranks, [&](const comm::ProcessGroup& world) {
       SCOPED_TRACE(name_of(layout));
       TrainingRun run(laid_out(recipe, layout), world);
-      run.step(source);  // which leaves momentum
+      run.step(source);  // creates momentum
       const TensorMap before = run.weights(), states = run.states();
       const StepResult result = run.step(FixedSource(batch));
       EXPECT_TRUE(std::isnan(result.loss)) << result.loss;
@@ -214,7 +214,7 @@ TEST(Layouts, F29_AStepWithoutTargetsChangesNothingOnEveryOne) {
 TEST(Layouts, G4_AGroupOfSizeOneChangesNothing) {
   const Recipe recipe = small_recipe();
   const FixedSource source = documents_of(recipe);
-  const Trajectory alone = trajectory_alone(recipe, source, steps);
+  const Trajectory alone = one_rank_trajectory(recipe, source, steps);
   on_ranks(1, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     expect_bitwise(alone, trajectory(run, source, steps));
@@ -226,7 +226,7 @@ TEST(Layouts, EveryRankReportsTheSameBits) {
   std::vector<Trajectory> ranks(4);
   on_ranks(4, [&](const comm::ProcessGroup& world) {
     TrainingRun run(small_recipe({"parallel.ep=2"}), world);
-    ranks[static_cast<size_t>(world.rank())] = trajectory(run, source, steps);
+    ranks[world.rank()] = trajectory(run, source, steps);
   });
   for (size_t r = 1; r < ranks.size(); ++r) {
     SCOPED_TRACE(cat("rank ", r));
@@ -257,11 +257,12 @@ TEST(Layouts, I1_ExpertsDiffer) {
   }
 }
 
-// Integer weights and gradients would be needed for equality in f32; what can be claimed is the rounding of sums.
+// Equality in f32 would require integer weights and gradients. The test can only claim agreement up to the rounding of
+// sums.
 TEST(Layouts, F32AgreesUpToRounding) {
   const Recipe recipe = small_recipe({"train.precision=f32", "optim.name=sgd"});
   const FixedSource source = documents_of(recipe);
-  const Trajectory one = trajectory_alone(recipe, source, 1);
+  const Trajectory one = one_rank_trajectory(recipe, source, 1);
   const double allowed = 100 * tolerance(Dtype::f32, recipe.batch.global * recipe.model.context);
   for (const Layout& layout : layouts)
     on_ranks(layout.ranks, [&](const comm::ProcessGroup& world) {

@@ -1,4 +1,4 @@
-// Two micro-batches that take turns compute what they compute one after the other, bit for bit.
+// Two micro-batches that take turns give the results of one after the other, bit for bit.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -30,7 +30,7 @@ constexpr const char *in_turns = "schedule.pipeline.overlap=micro_batches",
                      *two_levels = "schedule.moe.all_to_all=hierarchical", *shared = "model.moe.shared_experts=1",
                      *beside = "schedule.moe.shared=beside";
 
-// Four micro-batches a step for each of two ranks of dp.
+// Returns a recipe with four micro-batches a step on each of two ranks of dp.
 Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
   std::vector<std::string> all{"batch.global=16", "distributed.bucket_bytes=8192"};
   all.insert(all.end(), c.overrides.begin(), c.overrides.end());
@@ -38,7 +38,7 @@ Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
   return small_recipe(all);
 }
 
-// On rank 0, from all ranks.
+// Returns, on rank 0, the trajectory of all ranks.
 Trajectory run_under(const Case& c, const std::vector<std::string>& more = {}, comm::ThreadOptions options = {}) {
   options.node_of_rank = c.node_of_rank;
   const Recipe recipe = recipe_for(c, more);
@@ -62,7 +62,7 @@ TEST_P(MicroBatchesInTurns, HaveTheBitsOfOneAfterTheOther) {
   expect_bitwise(run_under(GetParam()), run_under(GetParam(), {in_turns}));
 }
 
-// Arrival decides nothing: groups of threads compare the operations that ranks call.
+// The time of arrival has no effect. Groups of threads compare the operations that ranks call.
 TEST_P(MicroBatchesInTurns, HaveTheSameBitsWhenCommunicationIsLate) {
   const Trajectory expected = run_under(GetParam(), {in_turns});
   for (const uint64_t seed : {1, 2})
@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
               "batch.global=24", "schedule.worker_lanes=true"}}),
     [](const auto& i) { return i.param.name; });
 
-// Passes that begin while another is on its way, in a step of one rank of two.
+// Returns the number of passes that begin while another is in flight, in a step on one of two ranks.
 int64_t interleaved_passes(const std::vector<std::string>& more) {
   const Case c{"", 2, {"parallel.ep=2"}};
   std::atomic<int64_t> count = 0;
@@ -127,7 +127,7 @@ TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
   EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs, two layers";
 }
 
-// An error in the forward of a pair, while a backward has sent rows, and the other way round.
+// Fails the forward of a pair while a backward has sent rows, and the reverse.
 TEST(PassesInTurns, AnErrorInOneOfTheTwoEndsTheStep) {
   class Failing final : public schedule::GraphRunner {
    public:
@@ -167,15 +167,15 @@ std::string refusal(const std::vector<std::string>& overrides) {
 TEST(MicroBatchOverlap, IsRefusedWithoutPairsOrWithoutAFixedOrder) {
   EXPECT_NE(
       refusal({in_turns, "parallel.pp=2", "schedule.pipeline.kind=gpipe"})
-          .find("pairs a forward with a backward, which schedule.pipeline.kind: gpipe would make other stages wait "
-                "for; legal kinds with stages: 1f1b, dualpipe_v"),
+          .find("pairs a forward with a backward, and other stages would wait for each pair of schedule.pipeline.kind: "
+                "gpipe; legal kinds with several stages: 1f1b, dualpipe_v"),
       std::string::npos);
   EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"})
                 .find("needs schedule.moe.memory_reuse: none"),
             std::string::npos);
-  EXPECT_NE(refusal({in_turns, "schedule.moe.chunk_by=auto"}).find("auto compares how long passes take"),
+  EXPECT_NE(refusal({in_turns, "schedule.moe.chunk_by=auto"}).find("auto compares durations of passes"),
             std::string::npos);
-  EXPECT_NE(refusal({in_turns, "model.moe.experts=0"}).find("of which there are none"), std::string::npos);
+  EXPECT_NE(refusal({in_turns, "model.moe.experts=0"}).find("but the model has none"), std::string::npos);
 }
 
 }  // namespace

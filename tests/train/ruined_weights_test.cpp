@@ -1,11 +1,11 @@
-// Fault 19: weights that are not numbers are neither saved nor loaded unnoticed.
+// Fault 19: NaN weights are neither saved nor loaded without an error.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "framework/io/checkpoint_writer.h"
 #include "parallel/comm/self_group.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -25,7 +25,7 @@ Recipe recipe_in(const Scratch& scratch) {
 }
 
 void ruin(TrainingRun& run) {
-  const Parameter& head = run.instance.parameters.find("head.weight");
+  Parameter& head = run.instance.parameters.find("head.weight");
   change<double>(head.local(), [](std::span<double> values) { values[3] = std::nan(""); });
 }
 
@@ -42,7 +42,7 @@ TEST(Fault19, ALoadNamesTheTensor) {
   const Scratch scratch;
   TrainingRun run(recipe_in(scratch), self);
   ruin(run);
-  // Written as by another program: whole, with right digests; only its numbers are none.
+  // The file is complete with correct digests, as if written by another program, but a weight is NaN.
   const io::CheckpointStore store(scratch / "checkpoints");
   io::CheckpointWriter writer(store, 1);
   writer.create();

@@ -1,4 +1,4 @@
-// Meaning of one optimizer step: losses, scopes, counting, clipping, skipping.
+// Semantics of one optimizer step: losses, scopes, counting, clipping, skipping.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "parallel/comm/self_group.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"
-#include "tools/train/evaluation.h"
+#include "tools/train/model/evaluation.h"
 
 namespace hexad::tests {
 
@@ -18,9 +18,9 @@ using namespace verify;
 namespace {
 
 const comm::SelfGroup self;
-constexpr double rounding = 1e-12;  // of f64 sums in another order, over a whole model
+constexpr double rounding = 1e-12;  // rounding of f64 sums in another order, over a whole model
 
-// Mean over layers and micro-batches, as metrics.jsonl reports it.
+// Returns the mean over layers and micro-batches, as metrics.jsonl reports it.
 double aux_loss(const StepResult& r, const Recipe& recipe) {
   double sum = 0;
   for (const RouterStatistics& s : r.routers) sum += s.aux_loss;
@@ -34,7 +34,7 @@ TEST_P(MicroBatchSize, A1_DoesNotEnterTheAuxiliaryLossOfThisScope) {
   double expected = 0;
   for (const char* micro : {"1", "2", "4", "8"}) {
     SCOPED_TRACE(micro);
-    // SGD without clipping, so that the second step, too, shows the scale of the first one's gradients.
+    // SGD without clipping is used, so that the second step also shows the scale of the first step's gradients.
 
     TrainingRun run(small_recipe({"model.moe.aux_loss.scope=" + GetParam(), std::string("batch.micro=") + micro,
                                   "optim.name=sgd", "optim.clip=0", "model.moe.aux_loss.coefficient=1"}),
@@ -91,7 +91,7 @@ TEST(TrainStep, A4_RecomputedBlocksCountOnce) {
 TEST(TrainStep, A4_EvaluationsInBetweenChangeNothing) {
   const Recipe recipe = small_recipe({"model.moe.bias_rate=0.05", "model.moe.aux_loss.scope=global_batch"});
   const FixedSource source = documents_of(recipe);
-  const Trajectory plain = trajectory_alone(recipe, source, 3);
+  const Trajectory plain = one_rank_trajectory(recipe, source, 3);
   TrainingRun run(recipe, self);
   Trajectory disturbed;
   for (int s = 0; s < 3; ++s) {
@@ -114,7 +114,7 @@ TEST(TrainStep, A5_TheRouterIsF32InABf16Model) {
 }
 
 TEST(TrainStep, B1_TheBiasFollowsTheCountsOfTheWholeGlobalBatch) {
-  for (const char* micro : {"1", "4"}) {  // once a global batch, however it is cut
+  for (const char* micro : {"1", "4"}) {  // once a global batch, for any size of micro-batches
     TrainingRun run(small_recipe({"model.moe.bias_rate=0.125", std::string("batch.micro=") + micro}), self);
     std::vector<std::vector<double>> expected(2, std::vector<double>(4, 0.0));
     for (int s = 0; s < 3; ++s) {
@@ -132,7 +132,7 @@ TEST(TrainStep, B1_TheBiasFollowsTheCountsOfTheWholeGlobalBatch) {
 }
 
 TEST(TrainStep, L1_TheLossIsTheMeanOverValidTokensWhereverTheyAre) {
-  // Two sequences with one target each, six with none, equal the two alone.
+  // Two sequences with one target each and six without targets must equal the two alone.
   const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});
   data::Batch batch = documents_of(recipe).batch(0, 8);
   std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);
@@ -154,7 +154,7 @@ FixedSource without_targets(const FixedSource& source) {
   return FixedSource(batch);
 }
 
-// Neither weight decay nor momentum, auxiliary losses or router biases.
+// Weight decay, momentum, auxiliary losses and router biases do not change any weight.
 TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNothingMoves) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const char* precision : {"f64", "f32", "bf16"}) {
@@ -209,7 +209,7 @@ TEST(TrainStep, ClippingScalesTheUpdateToTheLimit) {
   }
 }
 
-// F18: the optimizer's state and the router's are as before, and the next step is sound.
+// F18: the states of the optimizer and the router are unchanged, and the next step is correct.
 TEST(TrainStep, F18_AStepThatIsNotFiniteChangesNothing) {
   for (const char* precision : {"f64", "f32", "bf16"}) {
     TrainingRun run(small_recipe({std::string("train.precision=") + precision, "model.moe.bias_rate=0.1"}), self);

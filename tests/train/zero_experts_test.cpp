@@ -1,4 +1,4 @@
-// Under ZeRO-3 ranks gather the weights of experts alike, whatever rows they have and however they cut them.
+// Under ZeRO-3, all ranks gather the weights of experts in the same way, whatever rows and chunks they have.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
 #include "parallel/comm/thread_group.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -26,7 +26,7 @@ Words joined(Words a, const Words& b) {
   return a;
 }
 
-// On rank 0, from all ranks.
+// Returns, on rank 0, the trajectory of all ranks.
 Trajectory run_under(const Words& words, int ranks) {
   const Recipe recipe = small_recipe(words);
   const FixedSource source = documents_of(recipe);
@@ -43,7 +43,7 @@ Trajectory run_under(const Words& words, int ranks) {
   return result;
 }
 
-// There is one micro-batch, so that sums over ranks round alike.
+// There is one micro-batch, so that sums over ranks round in the same way.
 void expect_bits_of_level_0(const Words& words, int ranks, int64_t unit_bytes) {
   SCOPED_TRACE(cat("units of ", unit_bytes, " bytes"));
   const auto at_level = [&](int64_t level) {
@@ -53,8 +53,8 @@ void expect_bits_of_level_0(const Words& words, int ranks, int64_t unit_bytes) {
   expect_bitwise(at_level(0), at_level(3));
 }
 
-// Experts over two of four ranks; the tokens of ranks 0 and 1 choose none of those on rank 0, whose replica, rank 2,
-// has rows of the tokens of ranks 2 and 3.
+// Experts are split over two of four ranks. The tokens of ranks 0 and 1 choose none of the experts on rank 0. Its
+// replica, rank 2, gets rows of the tokens of ranks 2 and 3.
 class Uneven {
  public:
   Uneven() {
@@ -80,7 +80,8 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class ExpertsWithoutRows : public testing::TestWithParam<Case> {};
 
-// A unit for every parameter: each gather is one more that ranks can get wrong. Without them pieces of one size pair.
+// Every parameter is a unit, so each has its own gather, which ranks could get wrong. Otherwise pieces of one size form
+// pairs.
 TEST_P(ExpertsWithoutRows, AreGatheredAsTheirReplicasAre) {
   const Uneven uneven;
   const Words words = joined(uneven.words(GetParam().schedule), GetParam().model);
@@ -105,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(, ExpertsWithoutRows,
                                          Case{"RowsOfTokens", {moe + "rows=token"}}),
                          [](const auto& c) { return c.param.name; });
 
-// The bias of the down product is of both etp ranks, and one of them adds it.
+// Both etp ranks hold the bias of the down product, and one of them adds it.
 TEST(ExpertsInParts, UseABiasThatAnotherRankAdds) {
   for (const char* strategy : {"keep", "s1", "s4"}) {
     SCOPED_TRACE(strategy);
@@ -126,7 +127,7 @@ class ChunkCounter final : public schedule::GraphRunner {
   int64_t most = 0;
 };
 
-// Each group of ep ranks cuts its tokens as its own routing asks for.
+// Each group of ep ranks chunks its tokens as its own routing requires.
 TEST(ChunksOfALimit, MayBeMoreOnOneReplicaThanOnAnother) {
   const Uneven uneven;
   const Words words = uneven.words({reuse + "s4", moe + "memory_limit=30000"});
@@ -140,7 +141,7 @@ TEST(ChunksOfALimit, MayBeMoreOnOneReplicaThanOnAnother) {
         ChunkCounter counter;
         run.instance.run_passes_by(&counter);
         run.step(documents_of(run.recipe));
-        chunks[static_cast<size_t>(world.rank())] = counter.most;
+        chunks[world.rank()] = counter.most;
       },
       hang_fails);
   EXPECT_EQ(chunks[0], chunks[1]);

@@ -1,11 +1,12 @@
-// ZeRO changes what lies in a rank's memory, not what is computed.
+// ZeRO changes the contents of a rank's memory, but not the results.
 #include <gtest/gtest.h>
 
 #include "layers/model_size.h"
-#include "tests/training/scratch.h"
+#include "parallel/comm/text_collectives.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/papers/monta.h"
-#include "tools/train/evaluation.h"
+#include "tools/train/model/evaluation.h"
 
 namespace hexad::tests {
 
@@ -21,17 +22,17 @@ using namespace plan;
 
 constexpr int steps = 3;
 constexpr int64_t levels[] = {1, 2, 3};
-constexpr double rounding_of_f64 = 1e-10;  // of the project's definition of layout invariance
+constexpr double rounding_of_f64 = 1e-10;  // from the project's definition of layout invariance
 
 struct Case {
   std::string name;
   int ranks;
   std::vector<std::string> overrides;
-  int dp = ranks;  // ranks with different micro-batches
+  int dp = ranks;  // number of ranks with different micro-batches
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-// Several units; a norm that is clipped.
+// Returns a recipe with several units and a norm that is clipped.
 Recipe recipe_for(const Case& c, int64_t zero, const std::vector<std::string>& more = {}) {
   std::vector<std::string> all{"distributed.bucket_bytes=8192", "optim.clip=0.1", cat("parallel.zero=", zero)};
   all.insert(all.end(), c.overrides.begin(), c.overrides.end());
@@ -39,7 +40,7 @@ Recipe recipe_for(const Case& c, int64_t zero, const std::vector<std::string>& m
   return small_recipe(all);
 }
 
-// On rank 0, from all ranks.
+// Returns, on rank 0, the trajectory of all ranks.
 Trajectory run_under(const Case& c, int64_t zero, const std::vector<std::string>& more = {}) {
   const Recipe recipe = recipe_for(c, zero, more);
   const FixedSource source = documents_of(recipe);
@@ -54,7 +55,7 @@ Trajectory run_under(const Case& c, int64_t zero, const std::vector<std::string>
 
 class Zero : public testing::TestWithParam<Case> {};
 
-// Sums over ranks are in rank order however they are computed, and nothing else differs.
+// Sums over ranks are always in rank order, and nothing else differs.
 TEST_P(Zero, WithOneMicroBatchEveryLevelHasTheBitsOfLevel0) {
   const std::string one = cat("batch.global=", 2 * GetParam().dp);
   const Trajectory whole = run_under(GetParam(), 0, {one});
@@ -118,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(, ZeroPipelines,
 TEST(ZeroLevels, EveryLevelMatchesTrainingOnOneRank) {
   const Case c{"", 4, {"parallel.ep=2", "batch.global=16"}};
   const Recipe alone = recipe_for({"", 1, {"batch.global=16"}}, 0);
-  const Trajectory one = trajectory_alone(alone, documents_of(alone), steps);
+  const Trajectory one = one_rank_trajectory(alone, documents_of(alone), steps);
   for (const int64_t level : {0, 1, 2, 3}) {
     SCOPED_TRACE(cat("zero ", level));
     expect_close(one, run_under(c, level), rounding_of_f64);
@@ -156,7 +157,7 @@ TEST(ZeroLevels, EvaluationBetweenStepsChangesNothing) {
     });
 }
 
-// Promise of Rajbhandari et al. 2020, on the allocator's account: 1/4 on four ranks, and pieces are rounded up.
+// Checks the promise of Rajbhandari et al. 2020 with the allocator's counts: 1/4 on four ranks, with pieces rounded up.
 TEST(ZeroLevels, MemoryFallsAsPredicted) {
   using device::Category;
   const Case c{"", 4, {"train.precision=bf16", "model.hidden=64", "model.moe.expert_hidden=128", "batch.global=8"}};
@@ -197,7 +198,7 @@ TEST(GradientDtype, Bf16GradientsOfOneMicroBatchAreTheF32OnesRounded) {
   }
 }
 
-// A product's contribution goes to the bf16 gradients as it is: nothing of experts' size is there in f32.
+// A product's contribution is written directly to the bf16 gradients. No f32 buffer of the experts' size exists.
 TEST(GradientDtype, Bf16GradientsOfProductsAreNeverF32) {
   using device::Category;
   const Case c{
@@ -216,7 +217,8 @@ TEST(GradientDtype, Bf16GradientsOfProductsAreNeverF32) {
   });
 }
 
-// MoNTA's 16 bytes a parameter, and what ZeRO leaves of them. Routers, in f32 throughout, have 16 bytes, too.
+// Checks MoNTA's 16 bytes a parameter, and the number that remains under ZeRO. Routers, always in f32, have 16 bytes,
+// too.
 TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
   using device::Category;
   const Case c{"",
@@ -258,7 +260,7 @@ TEST(OptimizerOffload, ChangesWhereStatesLieAndNoBit) {
 
 TEST(OptimizerOffload, StatesInAFileAreSavedAndLoaded) {
   on_ranks(2, [&](const comm::ProcessGroup& world) {
-    const Scratch scratch;  // the first rank's is used
+    const Scratch scratch;  // the first rank's folder is used
     device::DeviceContext context;
     const std::string folder = broadcast_text(scratch.path(), 0, world, context);
     Recipe away = recipe_for({"", 2, {"offload.optimizer=file"}}, 1), kept = recipe_for({"", 2, {}}, 0);
@@ -273,7 +275,7 @@ TEST(OptimizerOffload, StatesInAFileAreSavedAndLoaded) {
   });
 }
 
-// K1: nothing that a checkpoint holds depends on who owned it, also not an expert's moments.
+// K1: the contents of a checkpoint do not depend on the owner, including an expert's moments.
 TEST(ZeroCheckpoints, K1_AnyLevelAndLayoutLoadsWhatAnyOtherSaved) {
   struct Layout {
     int ranks, ep;
@@ -301,7 +303,7 @@ TEST(ZeroCheckpoints, K1_AnyLevelAndLayoutLoadsWhatAnyOtherSaved) {
                        " zero ", to.zero));
       on_ranks(to.ranks, [&](const comm::ProcessGroup& world) {
         TrainingRun run(recipe_in(scratch, to), world);
-        run.step(documents_of(run.recipe));  // what is loaded replaces what another step left
+        run.step(documents_of(run.recipe));  // loaded weights replace those of another step
         run.load(scratch / "checkpoints/step-00000003");
         expect_bitwise(saved, run.states());
         for (const auto& [name, w] : run.weights()) {
@@ -316,7 +318,7 @@ TEST(ZeroCheckpoints, K1_AnyLevelAndLayoutLoadsWhatAnyOtherSaved) {
 TEST(ZeroCheckpoints, ARunThatWasSavedAndResumedHasTheBitsOfAnUninterruptedOne) {
   for (const int64_t level : levels)
     on_ranks(2, [&](const comm::ProcessGroup& world) {
-      const Scratch scratch;  // the first rank's is used
+      const Scratch scratch;  // the first rank's folder is used
       device::DeviceContext context;
       const std::string folder = broadcast_text(scratch.path(), 0, world, context);
       Recipe recipe = recipe_for({"", 2, {"train.precision=bf16"}}, level);

@@ -31,7 +31,7 @@ optim: {lr: 0.01, schedule: constant, clip: 1.0}
 data: {synthetic: true}
 )";
 
-// Returns how two tensors differ; empty if they do not.
+// Returns the difference of two tensors; empty if there is none.
 using Difference = std::function<std::string(const Tensor&, const Tensor&)>;
 
 void expect_same(const TensorMap& expected, const TensorMap& actual, const Difference& difference) {
@@ -68,7 +68,7 @@ void expect_same(const Trajectory& expected, const Trajectory& actual, const Dif
   expect_same(expected.states, actual.states, difference);
 }
 
-// An embedding's gradient, or that of an idle expert, is rightly zero in many rows.
+// Many rows of an embedding's gradient, or of an idle expert's, are correctly zero.
 Difference within(double allowed) {
   return [allowed](const Tensor& a, const Tensor& b) { return difference(a, b, allowed, Zeros::expected); };
 }
@@ -78,7 +78,8 @@ std::string bits(const Tensor& a, const Tensor& b) { return bitwise_difference(a
 
 Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overrides, int64_t world) {
   std::vector<std::string> possible = overrides;
-  if (test_device() != device::DeviceKind::cpu) std::erase(possible, "schedule.worker_lanes=true");  // queues are lanes
+  // A device's lanes are queues, so they have no worker threads.
+  if (test_device() != device::DeviceKind::cpu) std::erase(possible, "schedule.worker_lanes=true");
   return load_recipe(config::parse(yaml, "test.yaml", possible), Registry(), world);
 }
 

@@ -1,4 +1,4 @@
-// Small training runs: recipes from text, ranks as threads, and comparisons of what runs leave behind.
+// Small training runs: recipes from text, ranks as threads, and comparisons of the results of runs.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/support/compare.h"
-#include "tools/verify/documents.h"
+#include "tools/verify/test_documents.h"
 #include "tools/verify/training_run.h"
 
 namespace hexad::tests {
@@ -16,22 +16,23 @@ using train::Recipe;
 using verify::TensorMap;
 using verify::Trajectory;
 
-/// A recipe from YAML with "key.path=value" overrides. Throws Error(usage) as `hexad train` does.
+/// Returns a recipe from YAML with "key.path=value" overrides. Throws Error(usage) as `hexad train` does.
 Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overrides = {}, int64_t world = 0);
-/// A mixture-of-experts decoder of a few thousand parameters, in f64: 2 layers, hidden 16, 4 experts top-2, context 8,
-/// vocabulary 31; 8 sequences a step in micro-batches of 2. Initial weights are large, so that experts matter.
+/// Returns a mixture-of-experts decoder of a few thousand parameters, in f64: 2 layers, hidden 16, 4 experts top-2,
+/// context 8, vocabulary 31; 8 sequences a step in micro-batches of 2. Initial weights are large, so that experts
+/// matter.
 Recipe small_recipe(const std::vector<std::string>& overrides = {});
 
-/// Runs `body` on n ranks that are threads, each with one thread: there are more ranks than cores.
+/// Runs `body` on n ranks that are threads. Each has one compute thread, because there are more ranks than cores.
 void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>& body);
 
 void expect_close(const TensorMap& expected, const TensorMap& actual, double allowed);
 void expect_bitwise(const TensorMap& expected, const TensorMap& actual);
-/// Loss, norm, router statistics, every gradient of every step, final weights and states.
+/// Compares loss, norm, router statistics, every gradient of every step, final weights and states.
 void expect_close(const Trajectory& expected, const Trajectory& actual, double allowed);
 void expect_bitwise(const Trajectory& expected, const Trajectory& actual);
 
-/// Runs f, which must throw Error with `code`; returns its message.
+/// Runs f, which must throw Error with `code`. Returns its message.
 std::string message_of(ExitCode code, const std::function<void()>& f);
 
 }  // namespace hexad::tests

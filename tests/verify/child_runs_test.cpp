@@ -1,13 +1,13 @@
-// Number of child processes that run layouts, and the fate of those that a run ends.
+// Number of child processes that run layouts, and the handling of children that a run ends.
 #include "tools/verify/child_runs.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
-#include "tools/train/run_directory.h"
+#include "tools/train/recipe/complete.h"
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
@@ -16,7 +16,7 @@ using namespace train;
 using namespace verify;
 namespace {
 
-// Pipelines crash, and ranks of context parallelism wait for ever.
+// Makes pipelines crash, and makes ranks of context parallelism wait for ever.
 class CrashesAndHangs final : public Sabotage {
  public:
   void before_step(TrainingRun& run) const override {
@@ -27,7 +27,7 @@ class CrashesAndHangs final : public Sabotage {
 
 class ChildRunsTest : public testing::Test {
  protected:
-  // Runs all on one device; returns the outcomes' errors, and how many children there were.
+  // Runs all layouts on one device. Returns the outcomes' errors, and the number of children.
   std::pair<std::vector<std::string>, int> errors(const std::string& device, std::string_view layouts,
                                                   double seconds = 60) {
     Recipe recipe = small_recipe({"device=" + device});

@@ -1,5 +1,5 @@
 // Definition of a difference, and the text of outcomes.
-#include "tools/verify/comparison.h"
+#include "tools/verify/tensor_comparison.h"
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class Comparing : public testing::Test {
     return {name, shape, {zero, shape}, 0, tensor(values, shape), true};
   }
   WholeMap expected(const std::vector<double>& values, Shape shape) {
-    return wholes_of({{"w", tensor(values, shape)}});
+    return whole_tensors({{"w", tensor(values, shape)}});
   }
   Comparison merged(const Comparer& comparer) { return comparer.merged(self, context); }
 
@@ -63,7 +63,7 @@ TEST_F(Comparing, SmallElementsAreMeasuredByTheTensorsMean) {
 
 TEST_F(Comparing, ATensorOfRoundingErrorsIsScaledByTheOthers) {
   Comparer c(allowed);
-  const WholeMap want = wholes_of({{"big", tensor({1, 1}, {2})}, {"noise", tensor({1e-17, -1e-17}, {2})}});
+  const WholeMap want = whole_tensors({{"big", tensor({1, 1}, {2})}, {"noise", tensor({1e-17, -1e-17}, {2})}});
   c.tensors(1, "gradient", want, {whole("big", {1, 1}, {2}), whole("noise", {-1e-17, 1e-17}, {2})});
   EXPECT_TRUE(merged(c).mismatches.empty());
 }
@@ -90,12 +90,13 @@ TEST_F(Comparing, NonFiniteValuesOnBothSidesAgree) {
   }
 }
 
-// Backward computes the last layer's first.
+// Backward computes the gradient of the last layer first.
 TEST_F(Comparing, WhereAllIsNaNTheLastLayersGradientComesFirst) {
   const std::vector<std::string> order{"embedding.weight", "layers.2.w", "layers.10.w", "head.weight"};
   TensorMap tensors;
   for (const std::string& name : order) tensors[name] = tensor({1}, {1});
-  const WholeMap want = wholes_of(tensors, order), states = wholes_of({{"layers.2.w/main", tensor({1}, {1})}}, order);
+  const WholeMap want = whole_tensors(tensors, order),
+                 states = whole_tensors({{"layers.2.w/main", tensor({1}, {1})}}, order);
   EXPECT_EQ(states.at("layers.2.w/main").place, 1);
   Comparer c(allowed);
   std::vector<Piece> nan;
@@ -115,7 +116,7 @@ TEST_F(Comparing, WhereAllIsNaNTheLastLayersGradientComesFirst) {
 TEST_F(Comparing, PiecesAreComparedWhereTheyLie) {
   Comparer c(allowed);
   const WholeMap want = expected({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
-  // Columns 1 and 2 of rows 1 and 2 are 5 6 9 10; of those elements 1 .. 2 are 6 9.
+  // Columns 1 and 2 of rows 1 and 2 are 5 6 9 10. Elements 1 .. 2 of these are 6 9.
   c.tensors(1, "weight", want,
             {{"w", {3, 4}, {{1, 1}, {2, 2}}, 1, tensor({6, 9}, {2}), false},
              {"w", {3, 4}, {{0, 0}, {3, 4}}, 0, tensor({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12}), true}});
@@ -130,7 +131,7 @@ TEST_F(Comparing, AnUnownedTensorIsAMismatch) {
   c.tensors(2, "weight", expected({1, 2}, {2}), {});
   const Comparison result = merged(c);
   ASSERT_EQ(result.mismatches.size(), 2u);
-  EXPECT_EQ(result.mismatches[1].detail, "the ranks answer for 0 of its 2 elements");
+  EXPECT_EQ(result.mismatches[1].detail, "the ranks own 0 of its 2 elements");
 }
 
 TEST_F(Comparing, CountsMustBeEqualAndNumbersClose) {
@@ -191,7 +192,7 @@ TEST_F(Comparing, ComparedStepsTensorsAndElementsAreCounted) {
   EXPECT_TRUE(merged(c).compared.something());
 }
 
-// One element may be far off if all elements together are not.
+// One element may differ strongly if all elements together do not.
 TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
   const auto compare = [&](double wrong) {
     Comparer c(0.2, Measure::root_mean_square);
@@ -207,7 +208,7 @@ TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
 
 // The typical size of two elements, 1 and 0.01, is 0.71.
 TEST_F(Comparing, ASmallRoundedTensorIsMeasuredByAShareOfTheOthers) {
-  const WholeMap want = wholes_of({{"big", tensor({1}, {1})}, {"small", tensor({0.01}, {1})}});
+  const WholeMap want = whole_tensors({{"big", tensor({1}, {1})}, {"small", tensor({0.01}, {1})}});
   const auto off = [&](double least_unit) {
     Comparer c(0.2, Measure::root_mean_square, least_unit);
     c.tensors(1, "gradient", want, {whole("big", {1}, {1}), whole("small", {0.02}, {1})});
@@ -227,7 +228,7 @@ TEST_F(Comparing, HeldOutLossAndGeneratedTokensAreCompared) {
   EXPECT_EQ(result.mismatches[0].what, "generated tokens");
   EXPECT_EQ(result.mismatches[0].detail, "expected 1 2, got 1 3");
   EXPECT_EQ(result.mismatches[1].what, "loss of held-out text: tokens");
-  EXPECT_EQ(result.mismatches[2].what, "loss of held-out text: tokens gone over");
+  EXPECT_EQ(result.mismatches[2].what, "loss of held-out text: tokens processed");
   EXPECT_EQ(result.mismatches[3].what, "loss of held-out text: bits per byte");
   EXPECT_EQ(result.mismatches[4].what, "loss of held-out text");
 }
@@ -236,7 +237,7 @@ TEST_F(Comparing, TheRanksFindingsAreMerged) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext mine;
     const auto tensor = [&](double a, double b) { return Tensor::from<double>(std::vector{a, b}, {2}, mine); };
-    const WholeMap want = wholes_of({{"w", Tensor::from<double>(std::vector{1., 2., 3., 4.}, {4}, mine)}});
+    const WholeMap want = whole_tensors({{"w", Tensor::from<double>(std::vector{1., 2., 3., 4.}, {4}, mine)}});
     Comparer c(allowed);
     const bool second = world.rank() == 1;
     c.tensors(1, "weight", want, {{"w", {4}, {{second ? 2 : 0}, {2}}, 0, second ? tensor(3, 5) : tensor(1, 2), true}});
@@ -258,7 +259,7 @@ TEST(OutcomeText, IsReadBack) {
   o.comparison.worst = {2, "weight w", 3e-12, "at [0]: expected 1, got 2"};
   o.comparison.mismatches = {{1, "loss", std::numeric_limits<double>::infinity(), "expected 1, got nan", 7}};
   o.error = "no \"such\" layer\xff";
-  const Outcome read = outcome_from(text_of(o), o.variant);
+  const Outcome read = outcome_from_json(text_of(o), o.variant);
   EXPECT_EQ(read.comparison.worst.what, "weight w");
   EXPECT_EQ(read.comparison.worst.relative, 3e-12);
   EXPECT_TRUE(std::isinf(read.comparison.mismatches.at(0).relative));

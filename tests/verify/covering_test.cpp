@@ -1,4 +1,4 @@
-// All legal meshes of a number of ranks, and runs that show every pair of settings.
+// All legal meshes of a number of ranks, and runs that cover every pair of settings.
 #include "tools/verify/covering.h"
 
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ TEST(Meshes, AreAcceptedByTheLayout) {
   }
 }
 
-// On the nodes that threads play, every group that rows are sent in is even, and two steps are tried where there are
-// two.
+// On the nodes that threads simulate, every group in which rows are sent is even. All-to-alls in two steps are tested
+// if there are two levels.
 TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
   const auto option =
       std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "all_to_all"; });
@@ -61,7 +61,7 @@ TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
       for (int rank = 0; rank < world; ++rank)
         for (const auto& group : {layout.members(Axis::ep, rank), layout.expert_sharers(rank)}) {
           std::vector<int> of_group;
-          for (int r : group) of_group.push_back(nodes[static_cast<size_t>(r)]);
+          for (int r : group) of_group.push_back(nodes[r]);
           EXPECT_GT(comm::NodeGrid(of_group).places(), 0);
           EXPECT_TRUE(!option->matters(m) || comm::NodeGrid(of_group).two_levels());
         }
@@ -70,7 +70,7 @@ TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
   }
 }
 
-// Returns the pairs of settings that a run shows, without the generator's numbering.
+// Returns the pairs of settings that a run covers, without the generator's numbers.
 std::set<std::string> pairs_of(const Variant& v) {
   std::vector<std::string> settings;
   for (size_t i = 0; i < options().size(); ++i)
@@ -84,7 +84,7 @@ std::set<std::string> pairs_of(const Variant& v) {
   return out;
 }
 
-// Every pair that any variant of these meshes could show.
+// Returns every pair that any variant of these meshes could cover.
 std::set<std::string> all_pairs(const std::vector<MeshSizes>& meshes, const Illegal& illegal) {
   std::set<std::string> out;
   for (const MeshSizes& m : meshes)
@@ -128,8 +128,8 @@ TEST_P(Covers, EveryMeshAndEveryPairAtLeastOnce) {
 INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
 
 TEST(Covering, NeedsFewRunsBesideTheMeshes) {
-  // 10 of the 46 meshes have stages: they alone can show the 64 pairs of pipeline and moe, and many others; the 6 whose
-  // ep group has two levels alone can show the 16 of all_to_all and moe.
+  // 10 of the 46 meshes have stages. Only these can cover the 64 pairs of pipeline and moe, and many other pairs. Only
+  // the 6 whose ep group has two levels can cover the 16 pairs of all_to_all and moe.
   EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 88u + 12u);
   EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 40u + 8u);
 }
@@ -154,7 +154,8 @@ TEST(Covering, LeavesOutIllegalVariantsAndCountsMeshesByReason) {
   const Covering c = cover(meshes_of(8), illegal, 1);
   EXPECT_EQ(c.meshes, 146 - 10);
   EXPECT_EQ(c.refused, (std::map<std::string, int64_t>{{"too many heads", 10}}));
-  // zero=3 alone is illegal with stages, so that pair is never wanted; the other two are legal until they meet.
+  // With stages, zero=3 is illegal by itself, so that pair is never needed. The other two settings are legal, but not
+  // together.
   EXPECT_EQ(c.impossible, (std::vector<std::string>{"recompute=norms with sp=true"}));
   for (const Variant& v : c.runs) EXPECT_EQ(illegal(v), "") << v.text();
   std::set<std::string> shown;
@@ -227,16 +228,16 @@ TEST(Variants, AnIllegalListIsRefusedWithLegalValues) {
   EXPECT_EQ(message("dp=2,tp=2"),
             "--layouts: 'dp=2,tp=2': pp 1 x cp 1 x tp 2 x dp 2 does not make the 8 ranks of --world");
   EXPECT_EQ(message("pp=2,ep=8"), "--layouts: 'pp=2,ep=8': ep 8 x etp 1 does not make the 4 ranks of a stage");
-  EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is no name=value, such as tp=2");
+  EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is not of the form name=value, such as tp=2");
   EXPECT_EQ(message("tp=two"), "--layouts: 'tp=two': tp is 'two', expected a number of ranks");
   EXPECT_EQ(message("tp=2,zero=4"), "--layouts: 'tp=2,zero=4': zero is '4', expected one of 0, 1, 2, 3");
   EXPECT_EQ(
       message("pp=2,pipelin=1f1b"),
-      "--layouts: 'pp=2,pipelin=1f1b': nothing is called 'pipelin'; did you mean 'pipeline'? There are pp, dp, "
+      "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
       "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, esp_exchange, all_to_all, "
       "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, activations, worker_lanes, transport, "
       "start, subject");
-  EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': nothing is called 'foo'. There are pp, dp"));
+  EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': unknown name 'foo'. Known names: pp, dp"));
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp changes nothing on this mesh, dp=8");
   EXPECT_EQ(message(";"),
             "--layouts: ';' names no layout; expected all, a number, or a list such as tp=2,cp=2;pp=2,ep=4,zero=1");

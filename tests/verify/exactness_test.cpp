@@ -24,7 +24,7 @@ TEST(Exactness, ToleratesFarLessInF64ThanInRoundedRuns) {
   EXPECT_LE(bf16.tolerance, 0.75);
 }
 
-// Rounding that the oracle does too is as good as none, but for the last digit of a float.
+// If the oracle rounds in the same way, rounding makes no difference but for the last digit of a float.
 TEST(Exactness, ForFp8RowsIsLimitedByTheirScales) {
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{},
                                                     {"parallel.ep=2"},
@@ -48,7 +48,7 @@ TEST(Exactness, ForOtherRowsInFp8IsLimitedByTheirCodes) {
     EXPECT_EQ(e.why, "other rows in fp8");
     EXPECT_TRUE(e.follows_routing());
     EXPECT_LE(e.tolerance, 0.75);
-    return std::string(rounds_besides(r));
+    return std::string(rounds_other_rows(r));
   };
   EXPECT_EQ(why({"parallel.ep=2", "schedule.moe.rows=token"}), "rows");
   EXPECT_EQ(why({"parallel.etp=2", "parallel.tp=2", "schedule.moe.esp_exchange=direct"}), "esp_exchange");

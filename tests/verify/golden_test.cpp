@@ -1,4 +1,4 @@
-// An error that is equal in every layout shows in no comparison of layouts: here a number of another origin shows it.
+// An error that is equal in every layout shows in no comparison of layouts. Here a number of another origin reveals it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,15 +16,14 @@ namespace {
 
 using Direction = std::map<std::string, std::vector<double>>;
 
-// The first step, from weights that are moved along `direction` by `length` first.
+// Returns the first step, from weights that are moved along `direction` by `length` first.
 Trajectory::Step first_step(const Recipe& recipe, const Direction& direction = {}, double length = 0) {
   const comm::SelfGroup self;
   TrainingRun run(recipe, self);
   for (const auto& p : run.instance.parameters) {
     const auto found = direction.find(p->name());
     if (found == direction.end()) continue;
-    for (int64_t i = 0; i < p->local().numel(); ++i)
-      p->local().data<double>()[i] += length * found->second[static_cast<size_t>(i)];
+    for (int64_t i = 0; i < p->local().numel(); ++i) p->local().data<double>()[i] += length * found->second[i];
   }
   StepResult result = run.step(documents_of(recipe));
   return {std::move(result), run.gradients()};
@@ -32,14 +31,14 @@ Trajectory::Step first_step(const Recipe& recipe, const Direction& direction = {
 
 struct AuxLoss {
   std::string name, key;
-  double layers::RouterStatistics::*sum;  // over micro-batches
+  double layers::RouterStatistics::*sum;  // sum over micro-batches
 };
 void PrintTo(const AuxLoss& p, std::ostream* out) { *out << p.name; }
 
 class AuxLosses : public testing::TestWithParam<AuxLoss> {};
 
-// The recipe weighs the mean over MoE layers and micro-batches. Its gradient is what a coefficient adds to that of the
-// loss; along itself it must be as long as the reported losses, which have no weight, grow.
+// The recipe weights the mean over MoE layers and micro-batches. The difference of two loss gradients is the gradient
+// of the auxiliary loss. Its norm must equal the slope of the reported, unweighted losses along it.
 TEST_P(AuxLosses, AreWeighedByTheirCoefficientOverTheirLayersAndMicroBatches) {
   const AuxLoss& aux_losses = GetParam();
   constexpr double coefficient = 0.5, step = 1e-5;

@@ -1,4 +1,4 @@
-// Crashes, hangs and exceptions of a child are results.
+// Crashes, hangs and exceptions of a child process are results.
 #include "tools/verify/isolated.h"
 
 #include <gtest/gtest.h>

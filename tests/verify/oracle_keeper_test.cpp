@@ -1,13 +1,13 @@
-// A crash of an oracle is told as such, and so is what it throws.
+// A crash of an oracle is reported as a crash, and its exceptions are reported, too.
 #include "tools/verify/oracle_keeper.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
-#include "tools/train/run_directory.h"
+#include "tools/train/recipe/complete.h"
 
 namespace hexad::tests {
 
@@ -67,7 +67,7 @@ TEST(OracleKeeper, SaysWhatAnOracleThrew) {
   });
   EXPECT_TRUE(text.starts_with("the oracle (subject=own on one rank in f64 on the CPU) failed: ")) << text;
   EXPECT_NE(text.find(" of step "), std::string::npos) << text;
-  EXPECT_NE(text.find("beside which nothing can be compared"), std::string::npos) << text;
+  EXPECT_NE(text.find("so nothing can be compared with it"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Whole tensors from what ranks hold: any rectangle, any run of its elements, on any rank.
-#include "tools/verify/pieces.h"
+// Whole tensors from the pieces of ranks: any rectangle, any run of its elements, on any rank.
+#include "tools/verify/tensor_pieces.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using namespace tensor;
 using namespace verify;
 namespace {
 
-// Elements [begin, begin + count) of a region of the [5, 7] tensor whose elements are their own indices.
+// Returns elements [begin, begin + count) of a region of the [5, 7] tensor whose elements are their own indices.
 Piece piece_of_35(const std::string& name, Placement::Region region, int64_t begin, int64_t count, bool owned,
                   Device device) {
   std::vector<double> values;
@@ -25,7 +25,7 @@ Piece piece_of_35(const std::string& name, Placement::Region region, int64_t beg
 }
 
 std::vector<double> indices(int64_t n) {
-  std::vector<double> out(static_cast<size_t>(n));
+  std::vector<double> out(n);
   std::iota(out.begin(), out.end(), 0.0);
   return out;
 }
@@ -40,7 +40,7 @@ void expect_gathered(int ranks, const std::function<std::vector<Piece>(int rank,
   });
 }
 
-TEST(Gather, UnevenShardsOfTwoDimensions) {
+TEST(Gather, AssemblesUnevenShardsOfTwoDimensions) {
   expect_gathered(6, [](int rank, Device device) {
     const base::Shard rows{Axis::ep, 0, 2, rank / 3}, columns{Axis::etp, 1, 3, rank % 3};
     const Placement placement{.view = base::MeshView::expert, .shards = {rows, columns}};
@@ -49,7 +49,7 @@ TEST(Gather, UnevenShardsOfTwoDimensions) {
   });
 }
 
-TEST(Gather, RunsOfElementsOfAColumnShard) {
+TEST(Gather, AssemblesRunsOfElementsOfAColumnShard) {
   expect_gathered(4, [](int rank, Device device) {
     const int64_t side = rank % 2;  // columns 0..2 and 3..6, each on two ranks
     const Placement::Region region{{0, side == 0 ? 0 : 3}, {5, side == 0 ? 3 : 4}};
@@ -59,7 +59,7 @@ TEST(Gather, RunsOfElementsOfAColumnShard) {
   });
 }
 
-TEST(Gather, ReplicasAndRanksWithoutTheTensor) {
+TEST(Gather, AcceptsReplicasAndRanksWithoutTheTensor) {
   expect_gathered(3, [](int rank, Device device) {
     std::vector<Piece> held;
     if (rank > 0) held.push_back(piece_of_35("w", {{0, 0}, {5, 7}}, 0, 35, rank == 1, device));
@@ -74,7 +74,7 @@ TEST(Gather, EmptyPiecesAreFine) {
 }
 
 TEST(Gather, NamesATensorThatIsNotOwnedExactlyOnce) {
-  for (const int64_t count : {34, 35}) {  // too little, and too much with the second rank's element
+  for (const int64_t count : {34, 35}) {  // one element too few, and one too many with the second rank's element
     SCOPED_TRACE(count);
     try {
       on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -92,7 +92,7 @@ TEST(Gather, NamesATensorThatIsNotOwnedExactlyOnce) {
 
 TEST(Gather, PiecesOfARunEqualItsWholeTensors) {
   const Recipe recipe = small_recipe();
-  const Trajectory alone = trajectory_alone(recipe, documents_of(recipe), 1);
+  const Trajectory alone = one_rank_trajectory(recipe, documents_of(recipe), 1);
   for (const auto& overrides :
        std::vector<std::vector<std::string>>{{"parallel.tp=2", "parallel.ep=2", "parallel.etp=1"},
                                              {"parallel.pp=2", "parallel.zero=3"},

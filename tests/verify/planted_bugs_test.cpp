@@ -1,5 +1,5 @@
-// Bugs that trainers have really had, planted one by one: verify finds each, says where, and
-// names the smallest layout that shows it.
+// Bugs that real trainers have had, planted one by one. verify finds each, reports its place, and names the smallest
+// layout that shows it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,10 +8,10 @@
 #include <mutex>
 
 #include "framework/autograd/parameter.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
-#include "tools/train/run_directory.h"
+#include "tools/train/recipe/complete.h"
 #include "tools/verify/minimal.h"
 #include "tools/verify/outcome_text.h"
 
@@ -31,16 +31,16 @@ using Kind = Operation::Kind;
 
 struct Bug {
   std::string name;
-  std::vector<std::string> overrides;  // of the recipe that shows it
-  std::string layout;                  // of four ranks
-  std::string where;                   // part of what is reported first
-  std::string smallest;                // failing layout
+  std::vector<std::string> overrides;  // for the recipe that shows it
+  std::string layout;                  // a layout of four ranks
+  std::string where;                   // part of the first report
+  std::string smallest;                // smallest failing layout
   std::shared_ptr<Sabotage> sabotage;
-  std::string error = "";  // part of it, where the run ends instead of going wrong
+  std::string error = "";  // part of the error, if the run ends instead of giving wrong results
 };
 void PrintTo(const Bug& b, std::ostream* out) { *out << b.name; }
 
-// One seam each, as lambdas.
+// Sabotage of a single function each, given as lambdas.
 class Groups final : public Sabotage {
  public:
   explicit Groups(std::function<Wrong(const MeshSizes&)> wrong) : wrong_(std::move(wrong)) {}
@@ -73,7 +73,7 @@ class Heldout final : public Sabotage {
   }
 };
 
-// Products of bf16 go on with the matrices of the step before, as from a copy of weights that missed the update.
+// Products of bf16 keep using the matrices of the previous step, like a copy of weights that missed the update.
 class StaleWeights final : public Sabotage {
  public:
   void before_step(TrainingRun& run) const override {
@@ -142,7 +142,8 @@ void for_each_expert_tensor(TrainingRun& run, F f) {
 
 int size_of(const TrainingRun& run, Axis axis) { return run.instance.mesh.size(axis); }
 
-// Every step sums numbers over the world: first of valid tokens, alone, then the squared norm and the loss, together.
+// Every step sums numbers over the world: first the number of valid tokens, separately, then the squared norm and the
+// loss, together.
 enum class Number { valid_tokens, norm, loss };
 Wrong scaled_number(Number which, double factor) {
   auto next_is_second = std::make_shared<bool>(false);
@@ -157,7 +158,7 @@ Wrong scaled_number(Number which, double factor) {
   };
 }
 
-// The first expert's initial weights again on every rank.
+// Sets the weights on every rank to the first expert's initial weights.
 void replicate_experts(TrainingRun& run) {
   for_each_expert_tensor(run, [&](Parameter& p) {
     Parameter::Spec spec = p.spec();
@@ -165,7 +166,7 @@ void replicate_experts(TrainingRun& run) {
       if (s.axis == Axis::ep) s.index = 0;
     Parameter first(spec, run.instance.device());
     first.initialize(run.recipe.train.seed);
-    std::memcpy(p.local().raw(), first.local().raw(), static_cast<size_t>(p.local().bytes()));
+    std::memcpy(p.local().raw(), first.local().raw(), p.local().bytes());
   });
 }
 
@@ -180,7 +181,7 @@ void scale_down_biases(TrainingRun& run, double factor) {
     if (p->name().ends_with("experts.down.bias")) scale(p->local(), factor);
 }
 
-// The last rank of a group sends its piece from one element too far.
+// The last rank of a group sends its piece shifted by one element.
 std::optional<Event> gather_one_off(const ProcessGroup& right, const Operation& op, Stream& stream) {
   if (op.kind != Kind::all_gather || !right.name().starts_with("dp x cp") || right.rank() + 1 < right.size()) return {};
   Tensor shifted = Tensor::like(op.in);
@@ -189,7 +190,7 @@ std::optional<Event> gather_one_off(const ProcessGroup& right, const Operation& 
   return right.all_gather(op.out, shifted, stream);
 }
 
-// Other ranks' router scores do not arrive.
+// Router scores of other ranks do not arrive.
 std::optional<Event> own_scores_only(const ProcessGroup& right, const Operation& op, Stream& stream) {
   if (op.kind != Kind::all_gather || right.name() != "tp x cp" || op.in.dtype() != Dtype::f64) return {};
   right.all_gather(op.out, op.in, stream).wait();
@@ -199,7 +200,7 @@ std::optional<Event> own_scores_only(const ProcessGroup& right, const Operation&
   return stream.record();
 }
 
-// Ranks cut their tokens into as many chunks as they need themselves.
+// Each rank divides its tokens into as many chunks as it needs by itself.
 std::optional<Event> own_chunks(const ProcessGroup&, const Operation& op, Stream& stream) {
   if (op.kind != Kind::all_reduce || op.reduce != comm::Reduce::max || op.out.numel() != 1) return {};
   return stream.record();
@@ -238,7 +239,7 @@ void send_with_large_scales(TrainingRun& run) {
   for (const auto& [index, layer] : run.instance.model.moe_layers()) layer->send_rows_with(&wrong);
 }
 
-// The last stage pairs micro-batches 0 and 1, 2 and 3 the wrong way round.
+// The last stage swaps micro-batches 0 and 1, 2 and 3.
 std::unique_ptr<data::Source> swapped_micro_batches(const data::Source& source, const TrainingRun& run) {
   const int stages = size_of(run, Axis::pp);
   if (stages == 1 || run.instance.mesh.coordinate(Axis::pp) + 1 < stages) return nullptr;
@@ -324,7 +325,7 @@ std::vector<Bug> bugs() {
        "dp=4,etp=2",
        "router of MoE layer",
        "dp=2,etp=2",
-       // Scaled biases add up to what every rank's bias would; they are themselves again before they are updated.
+       // Scaled biases add up to the sum of every rank's bias. The scaling is undone before the biases are updated.
        hooks({.before_step = [](TrainingRun& run) { scale_down_biases(run, size_of(run, Axis::etp)); },
               .reduced = [](TrainingRun& run) { scale_down_biases(run, 1.0 / size_of(run, Axis::etp)); }})},
       {"L1_LossDividedByOneContextRanksTokens",
@@ -432,7 +433,7 @@ class PlantedBugs : public testing::TestWithParam<Bug> {};
 TEST_P(PlantedBugs, AreFoundAndShownInTheSmallestLayout) {
   const Bug& bug = GetParam();
   const Scratch scratch;
-  std::vector<std::string> overrides{"distributed.bucket_bytes=1"};  // every parameter is reduced by itself
+  std::vector<std::string> overrides{"distributed.bucket_bytes=1"};  // every parameter is reduced separately
   overrides.insert(overrides.end(), bug.overrides.begin(), bug.overrides.end());
   Recipe recipe = small_recipe(overrides);
   complete(recipe, 1);

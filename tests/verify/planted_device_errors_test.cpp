@@ -1,5 +1,5 @@
-// Errors that a card punishes, planted one by one: the emulated device finds each. On the CPU, where work is done when
-// its launch returns, most of them would stay unseen.
+// Errors that a card punishes, planted one by one. The emulated device finds each. The CPU finishes work when its
+// launch returns, so most of them would be undetected there.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,10 +12,10 @@
 #include "framework/device/emulated/heap.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/schedule/executor.h"
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
-#include "tools/train/run_directory.h"
+#include "tools/train/recipe/complete.h"
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
@@ -35,7 +35,7 @@ using device::Lane;
 using device::Stream;
 using Kind = Operation::Kind;
 
-// --- In training: an event that nobody waits for.
+// --- In training: an event without a wait.
 
 class NotWaitedFor final : public Sabotage {
  public:
@@ -48,7 +48,8 @@ class NotWaitedFor final : public Sabotage {
   Wrong wrong_;
 };
 
-// Calls one all-to-all of each pass of a layer done too early: the first (the dispatch) or the second (the combine).
+// Reports one all-to-all of each pass of a layer as done too early: the first (the dispatch) or the second (the
+// combine).
 Wrong all_to_all_not_waited_for(int which) {
   return [which, count = 0](const comm::ProcessGroup& right, const Operation& op,
                             Stream& stream) mutable -> std::optional<Event> {
@@ -60,7 +61,7 @@ Wrong all_to_all_not_waited_for(int which) {
 
 struct Planted {
   std::string name;
-  std::string layout;  // of four ranks
+  std::string layout;  // a layout of four ranks
   std::shared_ptr<Sabotage> sabotage;
 };
 void PrintTo(const Planted& p, std::ostream* out) { *out << p.name; }
@@ -95,9 +96,9 @@ TEST_P(NobodyWaitsFor, IsFound) {
 INSTANTIATE_TEST_SUITE_P(, NobodyWaitsFor, testing::ValuesIn(in_training()),
                          [](const auto& i) { return i.param.name; });
 
-// --- In a few lines: what they compute on the CPU, and on the emulated device.
+// --- In a few lines: their result on the CPU, and on the emulated device.
 
-// A lane of the emulated device that does nothing before it is let go; on the CPU nothing is ever held up.
+// Blocks a lane of the emulated device until it is released. On the CPU nothing is ever held up.
 class Hold {
  public:
   Hold(DeviceContext& context, Lane lane) : on_device_(!context.on_host()) {
@@ -147,7 +148,7 @@ TEST(OnTheEmulatedDevice, AnUnawaitedOffloadFetchIsFound) {
       back = saved->get(s);
       return Event{};
     });
-    graph.add({.lane = Lane::compute, .name = "C0"}, {}, [&](Stream& s) {  // should come after F0
+    graph.add({.lane = Lane::compute, .name = "C0"}, {}, [&](Stream& s) {  // lacks the edge from F0
       kernels::kernels(context).pointwise.copy(s, out, back);
       used = s.record();
       return Event{};
@@ -168,7 +169,7 @@ TEST(OnTheEmulatedDevice, AnInPlaceOpWithAReaderOnAnotherLaneIsFound) {
     synchronize(context);
     Hold hold(context, Lane::inter);
     k.copy(context.stream(Lane::inter), copy, x);
-    k.scale(context.compute(), x, 3);  // should wait for the copy
+    k.scale(context.compute(), x, 3);  // lacks a wait for the copy
     context.compute().synchronize();
     return copy;
   };
@@ -180,7 +181,7 @@ TEST(OnTheEmulatedDevice, ATensorFreedWhileALaneReadsItIsFound) {
   DeviceContext context({.kind = DeviceKind::emulated});
   Tensor x = filled(1, context);
   const float seen_before = first_of(x);
-  // A reader of which nobody tells the allocator: it holds an address, not a launch of a kernel.
+  // The allocator is not told of this reader, which holds an address without a kernel launch.
   auto& inter = device::emulated::emulated_stream(context.stream(Lane::inter));
   const float* p = reinterpret_cast<const float*>(inter.heap().memory().device(reinterpret_cast<void*>(x.address())));
   float seen = 0;
@@ -214,7 +215,7 @@ TEST(OnTheEmulatedDevice, APageableCopyTakenForAsynchronousIsFound) {
   };
   {
     Hold hold(context, Lane::copy);
-    copy_to(pinned.get());  // returns, though the lane is held up
+    copy_to(pinned.get());  // returns although the lane is blocked
   }
   std::atomic<bool> let_go = false, returned = false, returned_early = false;
   Hold hold(context, Lane::copy);

@@ -1,12 +1,12 @@
-// Bugs inside communication, planted one by one: verify finds each when ranks exchange messages as processes do, over
-// the network that chooses what is hardest for them, whatever its seed.
+// Bugs inside communication, planted one by one. Ranks exchange messages like processes, over an adversarial network.
+// verify finds each bug, whatever the network's seed.
 #include <gtest/gtest.h>
 
-#include "tests/comm/hasty_plan.h"
-#include "tests/training/scratch.h"
+#include "tests/comm/hasty_message_plan.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
-#include "tools/train/run_directory.h"
+#include "tools/train/recipe/complete.h"
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
@@ -21,22 +21,22 @@ constexpr uint64_t seeds = 3;
 
 class InsideCommunication final : public Sabotage {
  public:
-  explicit InsideCommunication(comm::MakePlan make_plan) : plan_(make_plan) {}
+  explicit InsideCommunication(comm::MakeMessagePlan make_message_plan) : plan_(make_message_plan) {}
   explicit InsideCommunication(Wrong wrong) : wrong_(std::move(wrong)) {}
   std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup& world, const MeshSizes&) const override {
     return wrong_ ? wrong_group(world, wrong_) : nullptr;
   }
-  comm::MakePlan plan() const override { return plan_; }
+  comm::MakeMessagePlan plan() const override { return plan_; }
 
  private:
   Wrong wrong_;
-  comm::MakePlan plan_ = comm::make_plan;
+  comm::MakeMessagePlan plan_ = comm::make_message_plan;
 };
 
 struct Bug {
   std::string name;
-  std::vector<std::string> overrides;  // of the recipe that shows it
-  std::string layout;                  // of four ranks
+  std::vector<std::string> overrides;  // for the recipe that shows it
+  std::string layout;                  // a layout of four ranks
   InsideCommunication sabotage;
 };
 void PrintTo(const Bug& b, std::ostream* out) { *out << b.name; }

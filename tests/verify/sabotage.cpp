@@ -28,12 +28,12 @@ class WrongGroup final : public ProcessGroup {
     if (const auto event = wrong_(right_, op, stream)) return *event;
     return right_.issue(std::move(op), stream);
   }
-  // Takes tensors as they come: the right group brings them through the host, if it must.
+  // Accepts tensors of any device. If necessary, the right group copies them through the host.
   bool takes_device_tensors() const override { return true; }
 
  private:
   const ProcessGroup& right_;
-  std::unique_ptr<ProcessGroup> owned_;  // null: somebody else's
+  std::unique_ptr<ProcessGroup> owned_;  // null: owned elsewhere
   Wrong wrong_;
 };
 
@@ -55,7 +55,7 @@ class WrongSource final : public data::Source {
   std::function<void(int64_t, const data::Row&)> change_;
 };
 
-// Elements of a bucket with one parameter in it (parallel/dp/bucket_plan.cpp).
+// Returns the elements of a bucket with one parameter in it (parallel/dp/bucket_plan.cpp).
 int64_t padded(int64_t elements, int ranks) { return (elements + 16 * ranks - 1) / (16 * ranks) * (16 * ranks); }
 
 }  // namespace

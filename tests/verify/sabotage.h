@@ -1,4 +1,4 @@
-// Ways to make a run wrong from outside: groups that communicate wrongly, and data that are not what they should be.
+// Sabotage of a run from outside: groups that communicate wrongly, and wrong data.
 #pragma once
 
 #include <functional>
@@ -11,28 +11,29 @@ namespace hexad::tests {
 
 using tensor::Tensor;
 
-/// Does an operation of a group wrongly, or returns nothing to have it done right.
+/// Performs an operation of a group wrongly. If it returns nothing, the operation is performed correctly.
 using Wrong = std::function<std::optional<comm::Event>(const comm::ProcessGroup& right, const comm::Operation& op,
                                                        comm::Stream& stream)>;
 
-/// `right` and all groups that are split from it, with `wrong` in the way. `right` outlives it.
+/// Returns a group that applies `wrong` to the operations of `right` and of all groups that are split from it. `right`
+/// outlives it.
 std::unique_ptr<comm::ProcessGroup> wrong_group(const comm::ProcessGroup& right, Wrong wrong);
 
-/// Operations of this kind in groups of this name are left out: reductions keep the rank's own part. `elements`: only
-/// those of a bucket that holds nothing but a parameter of this size.
+/// Leaves out operations of this kind in groups of this name. Reductions then keep the rank's own part. `elements`
+/// restricts this to buckets with a single parameter of this size.
 Wrong leave_out(comm::Operation::Kind kind, std::string group, std::optional<int64_t> elements = {});
 
-/// Operations of this kind in groups of this name are begun, and said to be done at once.
+/// Begins operations of this kind in groups of this name, and immediately reports them as done.
 Wrong claim_done(comm::Operation::Kind kind, std::string group);
 
-/// A source whose sequence i is what `change` makes of the true one.
+/// Returns a source whose sequence i is that of `right`, changed by `change`.
 std::unique_ptr<data::Source> wrong_source(const data::Source& right,
                                            std::function<void(int64_t index, const data::Row& row)> change);
 
-/// The first `sequences` of `right`.
+/// Returns the first `sequences` sequences of `right`.
 std::unique_ptr<data::Source> shorter_source(const data::Source& right, int64_t sequences);
 
-/// t[i] *= factor.
+/// Computes t[i] *= factor.
 void scale(const Tensor& t, double factor);
 
 }  // namespace hexad::tests

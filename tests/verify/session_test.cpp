@@ -1,4 +1,4 @@
-// Output of a verification for a person.
+// Readable output of a verification.
 #include "tools/verify/session.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace hexad::verify {
 using namespace base;
 namespace {
 
-// Wrong where tensors are cut, and a crash where sequences are.
+// Returns an outcome that is wrong if tensors are split, and a crash if sequences are split.
 Outcome pretended(const Variant& v) {
   Outcome o{.variant = v};
   o.comparison = {.worst = {2, "weight w", 1e-13, ""},
@@ -49,7 +49,7 @@ TEST(Session, AgreementIsOneLineEachAndASummary) {
             "mesh  options  steps tensors elements  worst  where\n"
             "dp=2  2 30 400  1.0e-13  weight w, step 2\n"
             "dp=2,ep=2  recompute=block  2 30 400  1.0e-13  weight w, step 2\n"
-            "\n2 layouts in 0 s: 0 mismatches; otherwise the worst difference is 1.0e-13, 1% of what it may be, in "
+            "\n2 layouts in 0 s: 0 mismatches; otherwise the worst difference is 1.0e-13, 1% of its tolerance, in "
             "weight w\n"
             "compared: 4 steps, 60 tensors, 800 elements\n");
 }
@@ -61,7 +61,7 @@ TEST(Session, AFailureIsExplainedInItsSmallestLayoutWithACommand) {
       << p.text;
   EXPECT_NE(p.text.find(": 1 mismatch; "), std::string::npos) << p.text;
   EXPECT_TRUE(
-      p.text.ends_with("it has 2 ranks:\n"
+      p.text.ends_with("the smallest one has 2 ranks:\n"
                        "tp=2,etp=1: step 1: loss: off by 5.0e-01; expected 2, got 3\n"
                        "repeat with: verify tp=2,etp=1\n"))
       << p.text;

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <set>
 
-#include "tests/training/scratch.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/schedule_check.h"
 #include "tools/verify/outcome_text.h"
 #include "tools/verify/run_variant.h"
 #include "tools/verify/selection.h"
@@ -67,9 +67,10 @@ TEST_F(SubjectTest, ALayerSplitAppliesOnlyToItsNumberOfStages) {
 }
 
 TEST_F(SubjectTest, AModelTooBigIsRefusedWithAWayOut) {
-  EXPECT_EQ(message_of(ExitCode::usage, [&] { subject({"model.vocab=1000000"}); }),
-            "verify computes the recipe in f64 on this machine, again and again: at most 8388608 parameters and 32768 "
-            "tokens a step; this one has 32006352 and 64; add --shrink, or override model.* and batch.*");
+  EXPECT_EQ(
+      message_of(ExitCode::usage, [&] { subject({"model.vocab=1000000"}); }),
+      "the recipe has 32006352 parameters and 64 tokens a step; expected at most 8388608 and 32768, because verify "
+      "computes it many times in f64 on this machine; add --shrink, or override model.* and batch.*");
   message_of(ExitCode::usage, [&] { subject({"batch.global=100000"}); });
 }
 
@@ -93,9 +94,9 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(s.oracle_recipe("bf16").optim.eps, s.recipe_for(layout("dp=2,subject=bf16", 2)).optim.eps);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=aux_global_batch", 2)).model.moe.aux_loss.scope,
             moe::AuxScope::global_batch);
-  EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied is what the recipe has already");
+  EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied does not differ from the recipe");
   EXPECT_EQ(legal(subject({"model.moe.experts=0", "model.mlp_hidden=12"}), "zipf"),
-            "subject=zipf is what the recipe has already");
+            "subject=zipf does not differ from the recipe");
 }
 
 TEST_F(SubjectTest, AnEventfulOracleStartsElsewhereAndSkipsItsFirstStep) {
@@ -111,7 +112,7 @@ TEST_F(SubjectTest, AnEventfulOracleStartsElsewhereAndSkipsItsFirstStep) {
   EXPECT_LT(eventful.steps[2].result.lr, eventful.steps[1].result.lr);
 }
 
-// Sequences are their own scope there: how many a micro-batch has decides nothing.
+// Each sequence is its own scope there, so the number of sequences in a micro-batch has no effect.
 TEST_F(SubjectTest, TheOracleOfSequencesHasMicroBatchesOfOne) {
   const Subject s = subject();
   EXPECT_EQ(s.oracle_recipe("sequences").batch.micro, 1);
@@ -130,10 +131,10 @@ TEST_F(SubjectTest, TheTrainingLoopAgreesWithTheOracle) {
   }
 }
 
-// A recipe's own rows in fp8 are verified like those of the subject.
+// If a recipe has rows in fp8, they are verified like those of the subject.
 TEST_F(SubjectTest, ARecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
-  EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 is what the recipe has already");
+  EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 does not differ from the recipe");
   Oracles oracles(s);
   for (const char* text : {"ep=2", "ep=2,rows=token", "ep=2,memory_reuse=s4", "tp=2,esp_exchange=direct",
                            "ep=2,subject=zipf", "ep=2,subject=f32"}) {
@@ -143,7 +144,7 @@ TEST_F(SubjectTest, ARecipeWithRowsInFp8IsVerified) {
   }
 }
 
-// One replica has rows and another replica of the same experts has none.
+// One replica of some experts has rows, and another replica of the same experts has none.
 TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
   const Subject s = subject({"model.moe.experts=8", "batch.global=4"});
   compute_oracle(s, Saves::no, "idle_ranks");
@@ -165,7 +166,7 @@ TEST_F(SubjectTest, AMemoryLimitIsTheLeastLegalOneOfTheLayout) {
   EXPECT_FALSE(s.recipe_for(layout("dp=2,ep=2,memory_reuse=s1", 2)).schedule.moe.memory_limit);
 }
 
-// The recipe's own limit is not of use to a run that keeps everything, the oracle being the first of them.
+// The recipe's own limit does not suit runs that keep everything, such as the oracle.
 TEST_F(SubjectTest, ARecipeWithAMemoryLimitIsVerified) {
   const Subject s = subject({"schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000"});
   const Oracle oracle = compute_oracle(s);
@@ -196,7 +197,7 @@ TEST_F(SubjectTest, AFailureOfTrainingIsAnOutcome) {
   EXPECT_FALSE(o.agrees());
 }
 
-// By their own scores some tokens would visit other experts than the oracle's, and counts would differ.
+// By their own scores, some tokens would visit other experts than in the oracle, and counts would differ.
 TEST_F(SubjectTest, RoundedRunsVisitTheExpertsThatTheOracleChose) {
   for (const char* device : {"cpu", "emulated"}) {
     const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",
@@ -214,7 +215,7 @@ TEST_F(SubjectTest, RoundedRunsVisitTheExpertsThatTheOracleChose) {
   }
 }
 
-// One rank of etp adds the bias of the down product; the others gather and reduce it at the same time as that one.
+// One rank of etp adds the bias of the down product. The other ranks gather and reduce it at the same time.
 TEST_F(SubjectTest, ABiasThatOneRankAddsIsGatheredAndReducedByAll) {
   const Subject s = subject({"model.bias=true"});
   const Oracle oracle = compute_oracle(s);
@@ -255,7 +256,7 @@ TEST(Select, TakesAllANumberOrAList) {
   EXPECT_TRUE(all.text.starts_with("46 meshes of 4 ranks: 46 legal\n")) << all.text;
   const Selection some = select("20", 4, legal, 7);
   EXPECT_EQ(some.runs.size(), 20u);
-  EXPECT_TRUE(some.text.ends_with("\n20 of them, drawn with seed 7")) << some.text;
+  EXPECT_TRUE(some.text.ends_with("\n20 of these runs, drawn with seed 7")) << some.text;
   for (uint64_t seed = 1; seed <= 20; ++seed)
     EXPECT_EQ(select("1", 4, legal, seed).runs.at(0)["subject"], "own") << "with seed " << seed;
   EXPECT_EQ(select("tp=2;cp=2,ep=2", 4, legal, 1).runs.size(), 2u);

@@ -1,10 +1,10 @@
-// Bytes of activations on the rank that needs most, by two formulas: Hexad's own (what `hexad validate` prints,
-// rounded) and MoNTA's Table 4.
+// Compares two formulas for the bytes of activations on the rank that needs the most: Hexad's own, which `hexad
+// validate` prints rounded, and MoNTA's Table 4.
 //
 //   activation_memory RECIPE WORLD [key.path=value...]
 //
-// Table 4 is taken without the attention matrix, which blockwise attention does not keep, with whole blocks or nothing
-// recomputed, and every expert equally loaded.
+// Table 4 is used without the attention matrix, because blockwise attention does not keep it. Whole blocks or nothing
+// are recomputed, and every expert is equally loaded.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -16,7 +16,8 @@ namespace {
 
 double table_4(const Recipe& r, int64_t rows) {
   const auto k = static_cast<double>(r.model.moe.top_k), t = static_cast<double>(r.parallel.tp);
-  const double shared_by = r.parallel.sp ? t : 1;  // of what tensor parallelism alone leaves whole
+  const double shared_by = r.parallel.sp ? t : 1;  // sequence parallelism divides the part that tensor parallelism
+                                                   // leaves whole
   const double bytes =
       r.recompute == layers::Recompute::block ? 2 / shared_by : (5 + 5 * k) / shared_by + (8 + 16 * k) / t;
   return static_cast<double>(rows * r.model.hidden * r.model.layers / r.parallel.pp) * bytes;

@@ -1,11 +1,11 @@
-# The table of tools/bench/all_to_all.sh from its rows: nodes x ranks, and what moe_layer writes.
+# Prints the table of tools/bench/all_to_all.sh from its rows: nodes x ranks, and a row of moe_layer.
 
 {
   split($2, settings, /[=,]/)  # M=256,H=64,B=8,...
   key = $1 SUBSEP settings[6]
   if (!seen[key]++) cases[++count] = key
   if ($3 > rounds) rounds = $3
-  seconds[key, $4, $3] += $7  # of the task graphs, forward and backward
+  seconds[key, $4, $3] += $7  # seconds of the task graphs, forward and backward
   if ($3 == 1) bytes[key, $4] += $12
 }
 

@@ -1,16 +1,17 @@
-// Time of an operation alone, and with others of lower classes in flight before it, in MoNTA's order and first in,
-// first out: the tables of tools/bench/papers/priority.sh. Nothing is computed.
+// Measures the time of an operation by itself and after operations of lower classes, for MoNTA's order and for first
+// in, first out. tools/bench/papers/priority.sh makes its tables from it. Nothing is computed.
 //
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
 //
-// 2 or 4 ranks. Of four, each exchanges the operation in question with rank ^ 1, data-parallel gradients with rank ^ 2
-// and pipeline messages (or, in the conflict with them, keys and values) with rank ^ 3, so that they share its link and
-// no more; of two, all with the other one. --bytes: what a rank sends of the operation; --others: of each of the
-// others, which begin a head start (seconds) earlier. Nobody waits for anything, so that classes alone decide.
+// Runs on 2 or 4 ranks. Of four ranks, each one exchanges the measured operation with rank ^ 1, data-parallel gradients
+// with rank ^ 2, and pipeline messages with rank ^ 3. In the conflict with pipeline messages, rank ^ 3 gets keys and
+// values instead. So the operations share only a rank's link. Two ranks exchange everything with each other. --bytes:
+// bytes that a rank sends in the measured operation. --others: bytes of each other operation; these begin earlier by
+// --head-start (seconds). No thread waits for an operation, so that the classes alone decide.
 //
-// One line a measurement, fields separated by tabs: round, conflict, order (alone, priority, fifo), seconds of the
-// operation, seconds until all are done, both of the slowest rank.
+// Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
+// seconds of the operation, seconds until all operations are done. Both are those of the slowest rank.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -39,7 +40,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Operations of one class with one peer, which does the same.
+// Operations of one class with one peer, which runs the same operations.
 class Traffic {
  public:
   enum class Kind : uint8_t { exchange, gather, sum, messages };
@@ -77,7 +78,7 @@ class Traffic {
         break;
     }
   }
-  // Waiting for an operation would boost it above all classes.
+  // Polls, because waiting for an operation would boost it above all classes.
   Clock::time_point end() const {
     for (const Event& e : events_)
       while (!e.done()) std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -98,7 +99,7 @@ class Bench {
  public:
   Bench(const Options& o, World& world) : options_(o), world_(world) { world.set_limits(o.limits); }
 
-  // `others` are lower in MoNTA's order than `urgent`.
+  // Measures `urgent` with and without `others`, which are lower in MoNTA's order.
   void conflict(int round, std::string_view name, Traffic& urgent, const std::vector<Traffic*>& others) {
     const auto measure = [&](std::string_view order, const Priorities& priorities,
                              const std::vector<Traffic*>& beside) {
@@ -117,8 +118,8 @@ class Bench {
       if (world_.rank() == 0) fmt::print("{}\t{}\t{}\t{:.6f}\t{:.6f}\n", round, name, order, worst, last);
       std::fflush(stdout);
     };
-    measure("alone", Priorities::by_arrival(), {});  // with the whole window, though higher classes are in use
-    // In turn, so that neither order always comes first.
+    measure("alone", Priorities::by_arrival(), {});  // with the whole window, although higher classes are in use
+    // The orders alternate, so that neither always comes first.
     for (bool priority : {round % 2 == 0, round % 2 != 0})
       measure(priority ? "priority" : "fifo", priority ? Priorities{} : Priorities::by_arrival(), others);
   }
@@ -137,7 +138,8 @@ class Bench {
             messages = traffic(3, TrafficClass::pp, Kind::messages, theirs),
             keys = traffic(3, TrafficClass::cp, Kind::gather, theirs),
             weights = Traffic(world, 2, TrafficClass::dp, Kind::gather, mine, device_, Urgency::urgent);
-    for (Traffic* t : {&ep, &cp, &pp, &gradients, &messages, &keys, &weights}) {  // as after a step: all are in use
+    for (Traffic* t : {&ep, &cp, &pp, &gradients, &messages, &keys, &weights}) {  // all classes are in use, as after a
+                                                                                  // step
       t->start();
       t->end();
     }
@@ -159,14 +161,16 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times operations beside others of lower classes");
-  app.add_option("--bytes", o.bytes, "that a rank sends of the operation")->check(CLI::PositiveNumber);
-  app.add_option("--others", o.others, "that a rank sends of each of the others")->check(CLI::PositiveNumber);
-  app.add_option("--head-start", o.head_start, "of the others, in seconds")->check(CLI::NonNegativeNumber);
+  CLI::App app("Times operations while others of lower classes run");
+  app.add_option("--bytes", o.bytes, "bytes of the operation that a rank sends")->check(CLI::PositiveNumber);
+  app.add_option("--others", o.others, "bytes of each other operation that a rank sends")->check(CLI::PositiveNumber);
+  app.add_option("--head-start", o.head_start, "seconds that the other operations start earlier")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
-  app.add_option("--round-bytes", o.limits.round_bytes, "pieces")->check(CLI::PositiveNumber);
-  app.add_option("--window-bytes", o.limits.window_bytes, "in flight in each direction")->check(CLI::PositiveNumber);
-  app.add_option("--low-window-bytes", o.limits.low_window_bytes, "in flight of lower classes in each direction")
+  app.add_option("--round-bytes", o.limits.round_bytes, "bytes of a piece")->check(CLI::PositiveNumber);
+  app.add_option("--window-bytes", o.limits.window_bytes, "bytes in flight in each direction")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--low-window-bytes", o.limits.low_window_bytes, "bytes of lower classes in flight in each direction")
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   return with_world([&](World& world) {

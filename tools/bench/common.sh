@@ -1,4 +1,4 @@
-# What the scripts of this folder share; sourced by them.
+# Functions shared by the scripts of this folder, which source this file.
 
 hexad=${HEXAD:-build/release/bin/hexad}
 
@@ -10,14 +10,14 @@ need() {
   }
 }
 
-# need_bench NAME: the program, and $bench, which measures (environment: BENCH).
+# need_bench NAME: sets $bench, the measuring program, and checks both programs (environment: BENCH).
 need_bench() {
   bench=${BENCH:-build/release/bench/$1}
   need "$hexad" 'cmake --preset release && cmake --build --preset release'
   need "$bench" "cmake --build --preset release --target $1"
 }
 
-# usage [ERROR]: the comment at the top of the script that sources this.
+# usage [ERROR]: prints the comment at the top of the script that sources this, and exits.
 usage() {
   [ $# -eq 0 ] || echo "$(basename "$0"): $1" >&2
   sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
@@ -31,10 +31,10 @@ machine() {
   echo "load:      $(cut -d' ' -f1-3 /proc/loadavg) at the start"
 }
 
-# number KEY FILE: the numbers that follow "KEY": in FILE, one a line.
+# number KEY FILE: prints the numbers that follow "KEY": in FILE, one per line.
 number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }
 
-# launch N COMMAND...: under mpirun on this machine, however few cores it has; quiet unless it fails.
+# launch N COMMAND...: runs COMMAND under mpirun on this machine, for any number of cores. Quiet unless it fails.
 launch() {
   local log=$scratch/log
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np "$1" --oversubscribe --bind-to none \
@@ -44,8 +44,8 @@ launch() {
   }
 }
 
-# profile_into FILE SECONDS TESTBED...: measures the testbed for predictions, and the grouped products that the array
-# products names (8x512x1024), if any, instead of the usual ones; quiet unless it fails.
+# profile_into FILE SECONDS TESTBED...: measures the testbed for predictions. If the array products names grouped
+# products (8x512x1024), measures these instead of the usual ones. Quiet unless it fails.
 profile_into() {
   "${@:3}" "$hexad" profile "${products[@]/#/--product=}" --seconds "$2" --out "$1" >"$scratch/profile.log" 2>&1 || {
     local status=$?
@@ -54,24 +54,24 @@ profile_into() {
   }
 }
 
-# print_rows FILE: what moe_layer wrote.
+# print_rows FILE: prints the rows of moe_layer.
 print_rows() {
   printf '\nlayer, round, schedule, pass, seconds: whole pass, task graph, communication, computation, predicted graph and\n'
   printf 'gathering outside of it; bytes sent: ep, etp and tp; peak bytes\n'
   cat "$1"
 }
 
-# bits RATE: bits a second of a rate such as 25mbit.
+# bits RATE: prints a rate such as 25mbit in bits per second.
 bits() {
   case $1 in
   *gbit) awk -v n="${1%gbit}" 'BEGIN { printf "%.0f\n", n * 1e9 }' ;;
   *mbit) awk -v n="${1%mbit}" 'BEGIN { printf "%.0f\n", n * 1e6 }' ;;
   *kbit) awk -v n="${1%kbit}" 'BEGIN { printf "%.0f\n", n * 1e3 }' ;;
-  *) usage "a rate is '$1', expected such as 25mbit" ;;
+  *) usage "a rate is '$1', expected a rate such as 25mbit" ;;
   esac
 }
 
-# print_steps FILE: what train_schedules wrote, with a case in front.
+# print_steps FILE: prints the rows of train_schedules, each after its case.
 print_steps() {
   printf '\ncase, round, schedule, seconds: step, passes, forward, layer, predicted layer, all-to-alls and all-gathers of a\n'
   printf 'forward, all-to-alls, these and all-gathers, exposed; tokens/s, peak bytes; of control, tp, ep, pp, cp and dp: bytes, seconds under way, seconds waited for\n'
@@ -80,7 +80,7 @@ print_steps() {
 
 products=()
 
-# Removed at the end; a script that traps EXIT itself has to do the same.
+# Removed at the end. A script with its own EXIT trap must remove it, too.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT

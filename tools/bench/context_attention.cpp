@@ -1,11 +1,12 @@
-// Attention over ranks that share a sequence: how long it takes, and how much of that a rank waits for messages.
+// Measures attention over ranks that share a sequence: its duration, and the time in which a rank waits for messages.
 //
 //   mpirun -np 4 context_attention [--tokens 8192] [--heads 2] [--kv-heads 1] [--size 64] [--rounds 3] [--kinds
 //   ring,..]
 //
-// One line a measurement, fields separated by tabs: round, what, pass, seconds of the slowest rank, seconds a rank
-// waited (mean), seconds its messages were in flight (mean), bytes that a rank sent. `what` is a kind of context
-// attention; "alone": the ring's blocks without a message; "messages": the ring's messages without attention.
+// Prints one line per measurement, with fields separated by tabs: round, what, pass, seconds of the slowest rank,
+// seconds a rank waited (mean), seconds its messages were in flight (mean), bytes that a rank sent. `what` is a kind of
+// context attention, or "alone" (the ring's blocks without messages), or "messages" (the ring's messages without
+// attention).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +17,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/kernel_table.h"
 #include "parallel/comm/world.h"
-#include "parallel/cp/blocks.h"
+#include "parallel/cp/attention_blocks.h"
 
 namespace hexad::cp {
 
@@ -24,7 +25,7 @@ using namespace autograd;
 namespace {
 
 struct Options {
-  int64_t tokens = 8192;  // of a rank
+  int64_t tokens = 8192;  // per rank
   int64_t heads = 2, kv_heads = 1, size = 64;
   int rounds = 3;
   std::vector<std::string> kinds{"ring", "all_gather"};
@@ -52,13 +53,13 @@ class Bench {
   using Clock = std::chrono::steady_clock;
 
   Tensor random(int64_t heads) {
-    std::vector<float> values(static_cast<size_t>(options_.tokens * heads * options_.size));
+    std::vector<float> values(options_.tokens * heads * options_.size);
     base::Philox(1, base::Purpose::synthetic, "attention", drawn_++)
         .normals(values, static_cast<uint64_t>(group_.rank()) << 32);
     return Tensor::from<float>(values, {options_.tokens, heads, options_.size}, device_);
   }
 
-  // Runs `work` on all ranks at once and prints its line.
+  // Runs `work` on all ranks at the same time and prints its line.
   template <class Work>
   void measure(std::string_view what, std::string_view pass, const Work& work) {
     group_.barrier(stream()).wait();
@@ -88,7 +89,7 @@ class Bench {
     measure(name, "backward", [&] { replay.run(); });
   }
 
-  // Every rank meets as many keys as in the ring, but its own.
+  // Computes attention with as many keys as in the ring, all of them this rank's own.
   void alone() {
     RunningAttention running(q_, stream());
     measure("alone", "forward", [&] {
@@ -106,7 +107,7 @@ class Bench {
     });
   }
 
-  // The forward's messages: a block of keys and values to the next rank, one from the previous.
+  // Sends the messages of forward: a block of keys and values to the next rank, and one from the previous rank.
   void messages() {
     const Tensor out = Tensor::zeros({2 * k_.numel()}, Dtype::f32, device_), in = Tensor::like(out);
     measure("messages", "forward", [&] {
@@ -132,10 +133,10 @@ class Bench {
 int run(int argc, char** argv) {
   Options o;
   CLI::App app("Times attention over ranks that share a sequence");
-  app.add_option("--tokens", o.tokens, "of a rank; even")->check(CLI::PositiveNumber);
-  app.add_option("--heads", o.heads, "of queries")->check(CLI::PositiveNumber);
-  app.add_option("--kv-heads", o.kv_heads, "of keys and values; divides heads")->check(CLI::PositiveNumber);
-  app.add_option("--size", o.size, "of a head")->check(CLI::PositiveNumber);
+  app.add_option("--tokens", o.tokens, "tokens of a rank, an even number")->check(CLI::PositiveNumber);
+  app.add_option("--heads", o.heads, "heads of queries")->check(CLI::PositiveNumber);
+  app.add_option("--kv-heads", o.kv_heads, "heads of keys and values; divides --heads")->check(CLI::PositiveNumber);
+  app.add_option("--size", o.size, "size of a head")->check(CLI::PositiveNumber);
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
   app.add_option("--kinds", o.kinds, "ring, all_gather, ulysses")
       ->delimiter(',')

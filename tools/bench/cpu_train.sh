@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Training speed on the CPU: recipes/bench-cpu.yaml in Hexad beside tools/bench/torch_peer.py, alternating, and the rate
-# of plain matrix products (hexad bench gemm) in the same rounds. Prints a table of medians; ratios are medians of the
-# rounds' own ratios, so that a slow minute of the machine hits both sides of a ratio.
+# Compares the training speed of recipes/bench-cpu.yaml on the CPU in Hexad and in tools/bench/torch_peer.py, in turn.
+# Measures the rate of plain matrix products (hexad bench gemm) in the same rounds. Prints a table of medians. Ratios
+# are medians of the rounds' own ratios, so that a slow minute of the machine affects both sides of a ratio.
 #
 #   tools/bench/cpu_train.sh [--rounds 5] [--steps 5] [--dtypes 'f32 bf16'] [--threads '1 2'] [--output FOLDER]
 #
 # Environment: HEXAD (program; build/release/bin/hexad), PEER_PYTHON (Python with PyTorch; /usr/bin/python3).
-# Without PyTorch, Hexad alone is measured. Raw output stays in FOLDER.
+# Without PyTorch, only Hexad is measured. Raw output stays in FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 rounds=5 steps=5 dtypes='f32 bf16' threads='1 2' output=
-warmup=2  # steps of a run that are not counted
+warmup=2  # steps of a run that do not count
 while [ $# -gt 0 ]; do
   case $1 in
   --rounds) rounds=${2:?} ;;
@@ -50,14 +50,14 @@ if torch=$("$python" -c 'import torch; print(torch.__version__)' 2>/dev/null); t
   peer=true
 else
   peer=false
-  echo "PyTorch is missing for $python (tools/install-dependencies.sh --bench): Hexad alone is measured"
+  echo "PyTorch is missing for $python (tools/install-dependencies.sh --bench): only Hexad is measured"
 fi
 
 pinned() {  # pinned THREADS COMMAND...: on cores 0 .. THREADS - 1
   taskset -c "0-$(($1 - 1))" "${@:2}"
 }
 
-number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }  # number KEY FILE: one value a line
+number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }  # number KEY FILE: one value per line
 median() { sort -g | awk '{v[NR] = $1} END {if (NR) printf "%.6g\n", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 peak_bytes() { echo $(($(tail -n 1 "$1") * 1024)); }  # of GNU time's output, which is in KiB
 

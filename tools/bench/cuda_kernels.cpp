@@ -1,5 +1,6 @@
-// Rates of the CUDA kernels at the sizes of the recipe bench-gpu: 4 sequences of 4096 tokens, hidden 2048, 32 experts
-// of 1024, 4 of them a token, 16 heads and 4 key heads of 128, 32,768 words. bf16, sums and master weights in f32.
+// Measures the rates of the CUDA kernels at the sizes of the recipe bench-gpu: 4 sequences of 4096 tokens, hidden 2048,
+// 32 experts of 1024, 4 experts per token, 16 heads and 4 key heads of 128, 32,768 words. Tensors are bf16; sums and
+// master weights are f32.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,7 +27,7 @@ double count(std::initializer_list<int64_t> sizes) {
                          [](double p, int64_t n) { return p * static_cast<double>(n); });
 }
 
-/// Bytes of tensors: each is moved once.
+/// Returns the bytes of tensors that are each moved once.
 double bytes(std::initializer_list<Tensor> tensors) {
   double sum = 0;
   for (const Tensor& t : tensors) sum += static_cast<double>(t.bytes());
@@ -44,7 +45,7 @@ void dense(CudaTimer& b, const KernelTable& k, const std::string& name, int64_t 
   b.line(title("wgrad add"), work, [&](Stream& s) { k.matmul.weight_gradient(s, dw, dy, x, Write::add); });
 }
 
-// The router's product is one of f32 operands: few operations, x must be read.
+// Measures the router's product of f32 operands. It has few operations, but x must be read.
 void router_product(CudaTimer& b, const KernelTable& k) {
   const Tensor x = b.normal({tokens, hidden}, bf), w = b.normal({experts, hidden}, f32, 0.02);
   const Tensor y = b.normal({tokens, experts}, f32), dx = b.empty({tokens, hidden}, bf), dw = b.empty(w.shape(), f32);
@@ -57,7 +58,7 @@ void router_product(CudaTimer& b, const KernelTable& k) {
          [&](Stream& s) { k.matmul.weight_gradient(s, dw, y, x, Write::replace); });
 }
 
-// Rows of the experts in proportion to 1 / rank^exponent: 0 is balanced.
+// Returns row offsets of the experts. Their rows are in proportion to 1 / rank^exponent; 0 is balanced.
 std::vector<int64_t> offsets_of(double exponent) {
   std::vector<double> share;
   for (int64_t e = 0; e < experts; ++e) share.push_back(std::pow(static_cast<double>(e + 1), -exponent));
@@ -89,7 +90,7 @@ void grouped(CudaTimer& b, const KernelTable& k, const std::string& name, int64_
   b.line(title("wgrad bf16"), work, [&](Stream& s) { g.weight_gradient(s, narrow, dy, x, groups, Write::replace); });
 }
 
-// q, k and v side by side, as the model has them.
+// Measures attention with q, k and v side by side, as in the model.
 void attention(CudaTimer& b, const KernelTable& k) {
   AttentionShape shape{.sequences = sequences,
                        .queries = positions,
@@ -103,14 +104,16 @@ void attention(CudaTimer& b, const KernelTable& k) {
   const auto [q, keys, v] = parts(b.normal(all, bf));
   const auto [dq, dk, dv] = parts(b.empty(all, bf));
   const Tensor out = b.empty(q.shape(), bf), dout = b.normal(q.shape(), bf), sums = b.empty({tokens, heads}, f32);
-  const double forward = 4 * count({sequences, heads, positions, positions, head_size}) / 2;  // the causal half
+  const double forward = 4 * count({sequences, heads, positions, positions, head_size}) / 2;  // only the causal half
   b.prepare("attention", [&](Stream& s) { k.attention.forward(s, out, sums, q, keys, v, {}, {}, shape); });
   b.line("attention forward", {.operations = forward},
          [&](Stream& s) { k.attention.forward(s, out, sums, q, keys, v, {}, {}, shape); });
   for (bool deterministic : {false, true}) {
     shape.deterministic = deterministic;
     b.line(deterministic ? "attention backward, deterministic" : "attention backward", {.operations = 2.5 * forward},
-           [&](Stream& s) { k.attention.backward(s, dq, dk, dv, dout, out, sums, q, keys, v, {}, {}, shape); });
+           [&](Stream& s) {
+             k.attention.backward(s, {dq, dk, dv}, dout, {out, sums, q, keys, v}, shape);
+           });
   }
   std::vector<int32_t> positions_of(tokens);
   for (size_t i = 0; i < positions_of.size(); ++i) positions_of[i] = static_cast<int32_t>(i % positions);
@@ -153,8 +156,9 @@ void activations(CudaTimer& b, const KernelTable& k) {
   const Tensor dweights = b.empty({rows}, f32);
   b.line("swiglu forward, weighted", {.bytes = bytes({gate, up, out})},
          [&](Stream& s) { k.swiglu.forward(s, out, gate, up, weights); });
-  b.line("swiglu backward, weighted, product", {.bytes = bytes({gate, up, dout, dgate, dup, out})},
-         [&](Stream& s) { k.swiglu.backward(s, dgate, dup, out, dweights, dout, gate, up, weights); });
+  b.line("swiglu backward, weighted, product", {.bytes = bytes({gate, up, dout, dgate, dup, out})}, [&](Stream& s) {
+    k.swiglu.backward(s, {dgate, dup, out, dweights}, dout, {gate, up, weights});
+  });
   b.line("gelu forward", {.bytes = bytes({dout, out})},
          [&](Stream& s) { k.gelu.forward(s, out, dout, GeluKind::tanh); });
   b.line("gelu backward", {.bytes = bytes({dout, dout, out})},
@@ -282,7 +286,7 @@ int main(int argc, char** argv) {
   CLI::App app("Rates of the CUDA kernels at the sizes of the recipe bench-gpu");
   std::string only, json;
   app.add_option("--only", only, "Regular expression: lines to run");
-  app.add_option("--json", json, "File that gets an object a line");
+  app.add_option("--json", json, "File to write, a JSON object a line");
   CLI11_PARSE(app, argc, argv);
   try {
     return hexad::bench::run(only, json);

@@ -7,7 +7,7 @@
 
 #include "framework/base/error.h"
 #include "framework/base/philox.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/tensor/device_access.h"
 
@@ -21,7 +21,7 @@ using device::cuda::check;
 
 class TimingEvent {
  public:
-  TimingEvent() { check(cudaEventCreate(&event_), "making an event"); }
+  TimingEvent() { check(cudaEventCreate(&event_), "creating an event"); }
   ~TimingEvent() { static_cast<void>(cudaEventDestroy(event_)); }
   TimingEvent(const TimingEvent&) = delete;
   TimingEvent& operator=(const TimingEvent&) = delete;
@@ -62,7 +62,7 @@ double CudaTimer::median_seconds(const std::function<void(Stream&)>& call) {
   for (int i = 0; i < warm_ups; ++i) call(stream);
   std::vector<TimingEvent> begins(timed), ends(timed);
   for (size_t i = 0; i < timed; ++i) {
-    card_.fill(stream, device_raw(flood_), 0, flood_.bytes());  // meanwhile the host queues what is timed
+    card_.fill(stream, device_raw(flood_), 0, flood_.bytes());  // during the fill, the host queues the timed call
     begins[i].record(stream);
     call(stream);
     ends[i].record(stream);
@@ -113,7 +113,7 @@ Tensor CudaTimer::normal(Shape shape, Dtype dtype, double scale) {
   const int64_t own = std::min(period, t.numel());
   with_dtype<float, bf16, double>("bench", dtype, [&]<class T>() {
     const base::Philox random(1, base::Purpose::synthetic);
-    std::vector<T> v(static_cast<size_t>(own));
+    std::vector<T> v(own);
     uint64_t i = 0;
     for (T& x : v) x = T(static_cast<float>(scale * random.normal(i++)));
     card_.copy(card_.compute(), device_raw(t), v.data(), own * size_of(dtype));

@@ -1,4 +1,4 @@
-// Times of kernels on the card, by the card's own clock.
+// Times of kernels on the card, measured by the card's own clock.
 #pragma once
 
 #include <fstream>
@@ -15,26 +15,27 @@ using base::Shape;
 using device::Stream;
 using tensor::Tensor;
 
-/// Least work of a call: operations of a product, bytes to and from memory. Zero: does not count.
+/// Least work of a call: operations of a product, bytes to and from memory. Zero: not reported.
 struct Work {
   double operations = 0;
   double bytes = 0;
 };
 
-/// Runs kernels and prints a line for each: median microseconds, TFLOP/s, GB/s and the share of the rate at which this
-/// card copies (read + write), measured first.
+/// Runs kernels and prints a line for each: median microseconds, TFLOP/s, GB/s, and the GB/s relative to this card's
+/// copy rate (read + write), which is measured first.
 class CudaTimer {
  public:
-  /// `only` chooses lines by their name. `json_file` (may be empty) gets an object a line.
+  /// Makes a timer. `only` selects lines by their name. `json_file` (may be empty) gets one object per line.
   CudaTimer(device::DeviceContext& card, const std::string& only, const std::string& json_file);
 
-  /// `call` launches on the compute stream. A failure is printed and remembered, and the next line follows.
+  /// Times a kernel. `call` launches it on the compute stream. A failure is printed and counted, and the next line
+  /// follows.
   void line(const std::string& name, const Work& work, const std::function<void(Stream&)>& call);
-  /// Runs what later lines need, without timing it. Fails as a line does.
+  /// Runs work that later lines need, without timing it. Failures are handled as in line().
   void prepare(const std::string& name, const std::function<void(Stream&)>& call);
   int failures() const { return failures_; }
 
-  /// Standard normal values times `scale`. Repeats after a million elements.
+  /// Returns standard normal values times `scale`, which repeat after a million elements.
   Tensor normal(Shape shape, Dtype dtype, double scale = 1);
   Tensor empty(Shape shape, Dtype dtype) { return Tensor::empty(shape, dtype, card_); }
   template <class T>
@@ -49,7 +50,7 @@ class CudaTimer {
   device::DeviceContext& card_;
   std::regex only_;
   std::ofstream json_;
-  Tensor flood_;  // written between calls, so that none finds its operands in the cache
+  Tensor flood_;  // written between calls, so that no call finds its operands in the cache
   double copy_rate_ = 0;
   int failures_ = 0;
 };

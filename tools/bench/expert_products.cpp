@@ -1,11 +1,11 @@
-// Grouped against dense products of experts, by load (EPS-MoE, Fig. 5a): the same product as one call for all experts,
-// and as one for each.
+// Compares grouped with dense products of experts, by load (EPS-MoE, Fig. 5a): the same product as one call for all
+// experts, and as one call per expert.
 //
 //   expert_products [--experts 16] [--inputs 512] [--outputs 1536] [--rows 1,4,16,64,256,1024] [--threads 1] [--runs 9]
 //
-// Two loads: even, and uneven, in which every run draws each expert's rows from half to one and a half times --rows, as
-// routing does. Both ways are timed in turn on the same rows. Seconds are medians of --runs, and "gain" is the median
-// of grouped over dense within a run: dense is quicker if it is above 1.
+// There are two loads, even and uneven. In the uneven load, every run draws each expert's rows between half of --rows
+// and one and a half times --rows, as routing does. Both ways are timed in turn on the same rows. Seconds are medians
+// of --runs. "gain" is the median of grouped over dense within a run: dense is faster if it is above 1.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -53,7 +53,7 @@ class Products {
   void compare(int64_t rows, bool even) {
     for (const auto& [pass, name] : passes) {
       std::vector<double> grouped, dense, gain;
-      for (int run = -1; run < options_.runs; ++run) {  // the first finds its memory
+      for (int run = -1; run < options_.runs; ++run) {  // the first run allocates memory
         const std::vector<int64_t> offsets = load(rows, even);
         const bool grouped_first = run % 2 == 0;
         double seconds[2];
@@ -101,7 +101,7 @@ class Products {
     const auto& k = kernels::kernels(x_.device()).matmul;
     device::Stream& s = context_.compute();
     for (int64_t e = 0; e < options_.experts; ++e) {
-      const auto i = static_cast<size_t>(e);
+      const size_t i = e;
       const Tensor x = x_.slice(0, offsets[i], offsets[i + 1]), y = y_.slice(0, offsets[i], offsets[i + 1]);
       const Tensor w = kernels::expert_matrix(weight_, e);
       if (pass == GemmPass::forward) k.forward(s, y, x, w, Write::replace);
@@ -119,11 +119,11 @@ class Products {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Grouped against dense products of experts");
+  CLI::App app("Compares grouped with dense products of experts");
   app.add_option("--experts", o.experts, "experts")->check(CLI::PositiveNumber);
-  app.add_option("--inputs", o.inputs, "of a product")->check(CLI::PositiveNumber);
-  app.add_option("--outputs", o.outputs, "of a product")->check(CLI::PositiveNumber);
-  app.add_option("--rows", o.rows, "of an expert, on average")->delimiter(',')->check(CLI::PositiveNumber);
+  app.add_option("--inputs", o.inputs, "inputs of a product")->check(CLI::PositiveNumber);
+  app.add_option("--outputs", o.outputs, "outputs of a product")->check(CLI::PositiveNumber);
+  app.add_option("--rows", o.rows, "average rows of an expert")->delimiter(',')->check(CLI::PositiveNumber);
   app.add_option("--threads", o.threads, "threads")->check(CLI::PositiveNumber);
   app.add_option("--runs", o.runs, "repetitions")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);

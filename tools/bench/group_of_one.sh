@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Cost of the mesh to a run that needs none: two builds of Hexad on recipes/bench-cpu.yaml, one rank, one thread,
-# alternating on one core. OLD is a build from before the mesh.
+# Measures the cost of the mesh for a run that does not need it. Runs two builds of Hexad on recipes/bench-cpu.yaml with
+# one rank and one thread, in turn on one core. OLD is a build from before the mesh.
 #
 #   tools/bench/group_of_one.sh OLD NEW [--rounds 5] [--steps 4] [--core 0]
 #
-# OLD, NEW: programs. The first step of a run is not counted. Seconds of a step: the median of a run's; ratios are NEW
-# over OLD of the same round; "least" compares the shortest step of all rounds, which other programs disturb least;
-# "cpu" are the processor's seconds of whole runs.
+# OLD, NEW: programs. The first step of a run does not count. Seconds of a step are the median of a run. Ratios are NEW
+# over OLD of the same round. "least" compares the shortest step of all rounds, which other programs disturb least.
+# "cpu" is the processor's seconds of whole runs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

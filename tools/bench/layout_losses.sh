@@ -46,7 +46,7 @@ mpi=(mpirun -np 8 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1
 if [ "$(id -u)" -eq 0 ]; then mpi+=(--allow-run-as-root); fi
 
 losses() { sed -n 's/.*"loss": *\([0-9.eE+-]*\).*/\1/p' "$1/metrics.jsonl" | head -n "$steps"; }
-difference() {  # difference FOLDER FOLDER: the largest over all steps
+difference() {  # difference FOLDER FOLDER: prints the largest difference over all steps
   paste <(losses "$1") <(losses "$2") |
     awk 'NF < 2 { print "missing"; exit 1 } { d = $1 - $2; if (d < 0) d = -d; if (d > m) m = d } END { printf "%.3g\n", m }'
 }

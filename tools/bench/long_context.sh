@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Memory of a rank when a sequence is shared by more and more ranks (recipes/long-context.yaml): one length on 1, 2, 4 and
-# 8 ranks, and as many tokens a rank at every number of ranks.
+# Measures the memory of a rank if more and more ranks share a sequence (recipes/long-context.yaml). Uses one length on
+# 1, 2, 4 and 8 ranks, and then the same number of tokens per rank for every number of ranks.
 #
 #   tools/bench/long_context.sh [--length 32768] [--ranks '1 2 4 8'] [--full]
 #
-# --full: also the recipe as it is, 131,072 tokens on 8 ranks; on two cores that takes some minutes. One step each; bytes
-# are peaks over the step, of the rank with most. Environment: HEXAD (program; build/release/bin/hexad).
+# --full: also runs the unchanged recipe, 131,072 tokens on 8 ranks. On two cores that takes some minutes. Each run is
+# one step. Bytes are peaks over the step, of the rank with most. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -22,10 +22,10 @@ while [ $# -gt 0 ]; do
 done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 
-# measure TITLE TOKENS RANKS: a line of the table; the first of a title is what the others are compared with.
+# measure TITLE TOKENS RANKS: prints a line of the table. Later lines of a title are compared with its first line.
 measure() {
   local run=$scratch/$2-$3 peak=$scratch/$2-$3/metrics.jsonl
-  # The product that measures the peak rate would be part of the peak.
+  # Peak rate is not measured, because the product for it would be part of the peak memory.
   launch "$3" "$hexad" train recipes/long-context.yaml model.context="$2" parallel.cp="$3" parallel.ep="$3" \
     train.threads=1 train.peak_flops=1e11 checkpoint.resume=none checkpoint.at_end=false run.dir="$run"
   printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$(number step_seconds "$peak")" \

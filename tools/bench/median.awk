@@ -1,4 +1,5 @@
-# median(list, count): of list[1..count]; empty without any. Sorts by insertion: there are a handful.
+# median(list, count): returns the median of list[1..count], or an empty text for none. Sorts by insertion, because
+# lists are short.
 function median(list, count,    i, j, x) {
   if (!count) return ""
   for (i = 2; i <= count; i++) {

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Memory of a rank beside formulas: weights, gradients and optimizer states under ZeRO 0 to 3 (MoNTA's Table 3), and
-# activations under recomputation and tensor parallelism (Table 4). Four ranks, experts over two of them, bf16.
+# Compares the memory of a rank with formulas: weights, gradients and optimizer states under ZeRO 0 to 3 (MoNTA's Table
+# 3), and activations under recomputation and tensor parallelism (Table 4). Uses four ranks in bf16, with experts over
+# two of them.
 #
 #   tools/bench/memory_tables.sh
 #
-# The model is that of recipes/bench-cpu.yaml, narrower and in MoNTA's shape: as many key heads as heads, experts with GELU
-# of four times the width, all equally loaded. Activations are memory_peak_bytes in metrics.jsonl of a run under mpirun,
-# of the rank with most. Environment: HEXAD (build/release/bin/hexad), BENCH (folder; build/release/bench).
+# The model is that of recipes/bench-cpu.yaml, but narrower and in MoNTA's shape. It has equal numbers of key heads and
+# heads, and equally loaded experts with GELU of four times the width. Activations are memory_peak_bytes in
+# metrics.jsonl of a run under mpirun, of the rank with most. Environment: HEXAD (build/release/bin/hexad), BENCH
+# (folder; build/release/bench).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -23,10 +25,10 @@ shape=(model.hidden=256 model.kv_heads=8 model.vocab=2048 model.context=512 mode
   model.moe.expert_hidden=1024 model.moe.routing=balanced parallel.ep=2 batch.micro=1 batch.global=4
   train.precision=bf16)
 
-peak() { number "$1" "$2" | tail -n 1; }  # peak CATEGORY RUN: of the last step
+peak() { number "$1" "$2" | tail -n 1; }  # peak CATEGORY RUN: prints the value of the last step
 expected() { awk -F '\t' -v name="$1" '$1 == name {print $2}' "$scratch/expected"; }
 
-# activations NAME OVERRIDE...: a line of the table.
+# activations NAME OVERRIDE...: prints a line of the table.
 activations() {
   local metrics=$scratch/$1/metrics.jsonl
   launch $ranks "$hexad" train $recipe "${shape[@]}" train.steps=2 train.threads=1 train.peak_flops=1e11 \

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Seconds of a step with a micro-batch's backward beside the next one's forward (schedule.pipeline.overlap) and without,
-# on two emulated nodes of one rank each (tools/testbed/rank_nodes.sh), experts on both.
+# Compares steps in which a micro-batch's backward overlaps the next one's forward (schedule.pipeline.overlap) with
+# steps without overlap. Runs on two emulated nodes of one rank each (tools/testbed/rank_nodes.sh), with experts on
+# both.
 #
 #   tools/bench/micro_batch_overlap.sh [--rounds 2] [--steps 4] [--inter 200mbit] [KEY.PATH=VALUE ...]
 #
-# The model is that of recipes/bench-cpu.yaml with a small vocabulary and equally loaded experts; each rank has four
-# micro-batches of two sequences a step. --inter: the link between the ranks; at its default the all-to-alls take about
-# as long as computation on two cores of 2020. Further overrides go to every run. "waiting": seconds of a step in which a
-# rank's thread waits for other ranks. Needs what the testbed needs. Environment: HEXAD (program; build/release/bin/hexad).
+# The model is that of recipes/bench-cpu.yaml with a small vocabulary and equally loaded experts. Each rank has four
+# micro-batches of two sequences per step. --inter: rate of the link between the ranks. At its default, the all-to-alls
+# take about the same time as computation on two cores of 2020. All runs get the further overrides. "waiting": seconds
+# of a step in which a rank's thread waits for other ranks. Has the requirements of the testbed. Environment: HEXAD
+# (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -26,7 +28,7 @@ done
 [ "$steps" -ge 2 ] || usage "--steps ($steps) must be at least 2"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 
-# measure ROUND OVERLAP OVERRIDE...: a row for every step but the first: overlap, seconds, seconds waited.
+# measure ROUND OVERLAP OVERRIDE...: prints a row for every step except the first: overlap, seconds, seconds waited.
 measure() {
   local run=$scratch/$1-$2 status=0
   tools/testbed/rank_nodes.sh --nodes 2 --ranks 1 --inter "$inter" \

@@ -1,18 +1,20 @@
-// Dispatch and combine of an MoE layer whose tokens tensor-parallel ranks hold alike, by schedule and volume: the
-// tables of tools/bench/papers/monta.sh. Experts compute nothing.
+// Measures dispatch and combine of an MoE layer whose tokens are the same on all tensor-parallel ranks, by schedule and
+// volume. tools/bench/papers/monta.sh makes its tables from it. Experts compute nothing.
 //
 //   mpirun -np 16 moe_exchange [--ranks 8] [--bytes 65536,...] [--rounds 5] [--chunks 2,4,8] [--profile cluster.yaml]
 //
-// --ranks: t, tensor-parallel ranks a node, all of which hold the same tokens; the world is e nodes of them. --bytes:
-// I, of all rows that one of them sends in the baseline, (e - 1)/e of them to other nodes.
+// --ranks: t, the tensor-parallel ranks per node, all of which hold the same tokens; the world has e such nodes.
+// --bytes: I, the bytes of all rows that one rank sends in the baseline, (e - 1)/e of them to other nodes.
 //
-// dispatch: experts' widths are shared by the node's ranks (MoNTA, Table 1, case 2), every one of which needs all rows.
-// combine: experts are whole (case 1), and every tensor rank needs all results. baseline: every rank sends its copy.
-// o1: one t-th of it, then the node's ranks gather. o2xN: in N chunks, the all-to-all of one beside the gathering (and
-// copying) of the one before. o3xN: and beside the copying of the one before that. All schedules in every round.
+// dispatch: the node's ranks share the experts' widths (MoNTA, Table 1, case 2), and every rank needs all rows.
+// combine: experts are whole (case 1), and every tensor rank needs all results.
 //
-// One line a measurement, fields separated by tabs: round, part, t, bytes, schedule, seconds of the slowest rank,
-// predicted seconds (of one rank, from the profile; - without one).
+// baseline: every rank sends its copy. o1: every rank sends one t-th of it, then the node's ranks gather. o2xN: N
+// chunks; the all-to-all of a chunk runs beside the gathering (and copying) of the chunk before. o3xN: also beside the
+// copying of the chunk before that. All schedules run in every round.
+//
+// Prints one line per measurement, with fields separated by tabs: round, part, t, bytes, schedule, seconds of the
+// slowest rank, predicted seconds of one rank (from the profile; - without one).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -42,7 +44,7 @@ struct Options {
 
 // Process groups of a rank.
 struct Groups {
-  std::unique_ptr<comm::ProcessGroup> nodes, node, none;  // one rank a node; this node's; this rank alone
+  std::unique_ptr<comm::ProcessGroup> nodes, node, none;  // one rank of each node; this node's ranks; only this rank
 
   Groups(const comm::ProcessGroup& world, int ranks)
       : nodes(world.split(world.rank() % ranks, world.rank(), comm::TrafficClass::ep, "ep")),
@@ -83,7 +85,7 @@ class Bench {
   }
 
  private:
-  // `collector`: who gathers the results, if anybody.
+  // Measures one way. `collector` is the group that gathers the results; null: none does.
   void measure(int number, std::string_view part, int64_t bytes, const Way& way, const comm::ProcessGroup& etp,
                const comm::ProcessGroup* collector) {
     const int64_t all = bytes / (width * 4), tokens = way.baseline ? all : all / options_.ranks;
@@ -109,9 +111,9 @@ class Bench {
     if (collector) {
       routes.collection = RowCollection{.group = collector, .counts = {}, .rows = {}};
       for (const ep::ChunkCounts& c : routes.plan.counts.chunks)
-        routes.collection->counts.emplace_back(static_cast<size_t>(collector->size()), c.slots());
+        routes.collection->counts.emplace_back(collector->size(), c.slots());
     }
-    // Tokens are sent as they are; experts return what they get.
+    // Tokens are sent unchanged, and experts return the rows that they receive.
     const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
     PassGraph g(routes, rows, false);
     Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr});
@@ -120,11 +122,11 @@ class Bench {
     g.add_steps(
         {.dispatch =
              [&](size_t c) {
-               dispatch.add(c, g.room_to_dispatch(), [&, c](Stream&) { return routes.token_rows(c, rows, {}); });
+               dispatch.add(c, g.room_to_dispatch(), [&, c](Stream&) { return routes.sent_rows(c, rows, {}); });
              },
          .beside = [] {},
          .compute =
-             [&](size_t c) { echo.add(c, dispatch.arrive(c), {}, [](Stream&, Rows grouped) { return grouped; }); },
+             [&](size_t c) { echo.add(c, dispatch.add_arrival(c), {}, [](Stream&, Rows grouped) { return grouped; }); },
          .combine = [&](size_t c) { combine.add(c, echo.computed(c), dispatch.row_weights(c)); }});
     const schedule::TaskGraph& graph = g.graph();
     world_.barrier(device_.compute()).wait();
@@ -140,7 +142,7 @@ class Bench {
     std::fflush(stdout);
   }
 
-  // The last one of its kind stays.
+  // Draws the timelines. The picture of the last round remains.
   void draw(std::string_view part, int64_t bytes, const Way& way, const telemetry::TimelinePair& timelines) const {
     const std::string path = fmt::format("{}/{}-{}.svg", options_.pictures, part, way.name);
     std::ofstream out(path);
@@ -149,7 +151,7 @@ class Bench {
     if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
   }
 
-  // Seconds until the experts can begin, or from their end on.
+  // Returns the seconds until the experts can begin, or the seconds after their end.
   static double of(std::string_view part, const schedule::Timeline& timeline) {
     const auto experts = std::find_if(timeline.spans.begin(), timeline.spans.end(),
                                       [](const auto& span) { return span.task.name.starts_with("experts"); });
@@ -168,15 +170,16 @@ int run(int argc, char** argv) {
   Options o;
   CLI::App app("Times the dispatch and combine of an MoE layer by schedule");
   app.add_option("--ranks", o.ranks, "tensor-parallel ranks a node")->check(CLI::PositiveNumber);
-  app.add_option("--bytes", o.bytes, "of the rows a rank sends in the baseline")->delimiter(',');
+  app.add_option("--bytes", o.bytes, "bytes of the rows that a rank sends in the baseline")->delimiter(',');
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
-  app.add_option("--chunks", o.chunks, "of the overlapped schedules")->delimiter(',');
+  app.add_option("--chunks", o.chunks, "chunks of the overlapped schedules")->delimiter(',');
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   app.add_option("--pictures", o.pictures, "folder for an SVG of each part and schedule, of the last volume");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);
   return comm::with_world([&](comm::World& world) {
-    base::require(world.size() % o.ranks == 0, "[moe_exchange] ", world.size(), " ranks are no nodes of ", o.ranks);
+    base::require(world.size() % o.ranks == 0, "[moe_exchange] ", world.size(),
+                  " ranks, expected a multiple of --ranks (", o.ranks, ")");
     Bench bench(o, world.group());
     for (int i = 1; i <= o.rounds; ++i) bench.round(i);
     return 0;

@@ -1,28 +1,30 @@
-// One MoE layer, forward and backward, under several schedules in turn, on the ranks it is started on: the tables of
-// tools/bench/papers/{mpmoe,parm,eps}.sh.
+// Measures one MoE layer, forward and backward, on the ranks of the job. Several schedules run in turn.
+// tools/bench/papers/{mpmoe,parm,eps}.sh make their tables from it.
 //
 //   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential --schedule
 //   n4:chunk_by=tokens,chunks=4
 //
-// --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k of them a
-// token, tp, etp, ep; or any key of a recipe with a dot in it. Tokens choose experts in turn. --schedule: a name and
-// keys of schedule.moe. In every round each schedule runs once, after a pass of each that does not count. --forward:
-// evaluation, without backward. --block: the layer in its block, with norms, attention (without rotary positions) and,
-// under model.moe.dense_residual, the dense MLP; predictions are of the layer alone. --threads: of a rank.
+// --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k experts per
+// token, tp, etp, ep; or any key of a recipe that contains a dot. Tokens choose experts in turn. --schedule: a name and
+// keys of schedule.moe. In every round each schedule runs once. Before the rounds, each schedule runs one pass that
+// does not count. --forward: evaluates without backward. --block: the layer in its block, with norms, attention
+// (without rotary positions) and, under model.moe.dense_residual, the dense MLP; predictions are only of the layer.
+// --threads: threads per rank.
 //
-// One line a measurement, fields separated by tabs:
+// Prints one line per measurement, with fields separated by tabs:
 //   layer, round, schedule, forward or backward
-//   seconds of the pass, router and all, of the slowest rank
+//   seconds of the pass, including the router, of the slowest rank
 //   seconds of its task graph, of the slowest rank
-//   seconds in which communication is under way, and in which something is computed, of the rank with most of it
+//   seconds with communication, and seconds with computation, of the rank with most of it
 //   predicted seconds of the graph: the simulator, on the graphs of all ranks and the rates of --profile; - without one
-//   predicted seconds of what tensor-parallel ranks gather outside of the graph, by its bytes; - as well
+//   predicted seconds in which tensor-parallel ranks gather outside of the graph, by the bytes; - without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
 //   peak bytes of activations, temporaries and communication of the step so far, of the rank with most
-// with --tasks FILE, there, of each task of the last round on rank 0: layer, schedule, pass, task, lane, begin and end
-// as measured and as predicted; and with --search, for each layer: "search", layer, schedule, measurements: what
-// MPMoE's Algorithm 1 finds among the schedules without a cut and with chunk_by=tokens, in their order. Layers that
-// differ in B only share what it learns.
+//
+// --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
+// begin and end as measured and as predicted. --search: prints for each layer: "search", layer, schedule, measurements.
+// These are the result of MPMoE's Algorithm 1 for the schedules without a cut and with chunk_by=tokens, in their order.
+// Layers that differ only in B share its results.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -36,11 +38,12 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/timeline_svg.h"
 #include "layers/block.h"
+#include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/world.h"
 #include "tools/plan/granularity_search.h"
 #include "tools/plan/rank_graphs.h"
 #include "tools/plan/schedule_trace.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::bench {
 
@@ -114,7 +117,7 @@ train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule,
   return train::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
 }
 
-/// Results of one pass, over all ranks as the head of this file says.
+/// Results of one pass over all ranks, as described at the head of this file.
 struct Measurement {
   double seconds = 0, graph = 0, communication = 0, computation = 0, ep_bytes = 0, tp_bytes = 0, peak_bytes = 0;
 };
@@ -133,16 +136,18 @@ class Contestant final : public schedule::GraphRunner {
         parameters_(context_) {
     const layers::Registry registry;
     const layers::Builder builder(parameters_, states_, mesh, train::dtype_of(recipe.train.precision),
-                                  {.sequence = recipe.parallel.sp,
-                                   .moe = recipe.schedule.moe.settled(),
-                                   .moe_order = *registry.moe_order(recipe.schedule.moe.settled().order)});
+                                  {.sequence = recipe.parallel.sp});
+    const moe::MoeSchedule schedule = recipe.schedule.moe.settled();
     if (options.block)
-      block_ = std::make_unique<layers::Block>(recipe.model, nullptr, 0, 0, registry, builder / "block");
+      block_ = std::make_unique<layers::Block>(layers::Block::Spec{recipe.model, nullptr, 0, registry, schedule},
+                                               builder / "block");
     else
-      alone_ = std::make_unique<moe::MoeLayer>(recipe.model, 0, 0, registry, builder / "moe");
+      alone_ = std::make_unique<moe::MoeLayer>(moe::MoeLayer::Spec{recipe.model, 0, 0, registry.router_of(recipe.model),
+                                                                   schedule, registry.moe_order_of(schedule)},
+                                               builder / "moe");
     for (const auto& p : parameters_) p->initialize(recipe.train.seed);
     statistics_.resize(1);
-    statistics_[0].counts.assign(static_cast<size_t>(recipe.model.moe.experts), 0);
+    statistics_[0].counts.assign(recipe.model.moe.experts, 0);
     batch_.sequences = 1, batch_.length = recipe.model.context;
     const int64_t rows = batch_.length / (recipe.parallel.sp ? recipe.parallel.tp : 1);
     x_ = normals({rows, recipe.model.hidden}, "x"), dy_ = normals(x_.shape(), "dy");
@@ -156,11 +161,11 @@ class Contestant final : public schedule::GraphRunner {
   struct Prediction {
     double graph = 0, outside = 0;  // seconds
   };
-  /// By pass; nothing without a profile.
+  /// Returns the predictions by pass; none without a profile.
   const std::array<std::optional<Prediction>, 2>& predicted() const { return predicted_; }
   double step_seconds() const { return last_[0].seconds + last_[1].seconds; }
 
-  /// Forward and backward. Collective.
+  /// Runs forward and backward. Collective.
   void step() {
     for (const auto& p : parameters_) p->clear_gradient();
     const auto policy = keep_policy();
@@ -168,7 +173,7 @@ class Contestant final : public schedule::GraphRunner {
     const bool training = passes_ == 2;
     Tape tape(stream(), *policy, training ? Tape::Mode::record : Tape::Mode::forget);
     const Value in = training ? tape.leaf(x_) : Value{x_};
-    const layers::Pass pass{.batch = batch_, .statistics = training ? &statistics_ : nullptr};
+    const layers::ForwardContext pass{.batch = batch_, .statistics = training ? &statistics_ : nullptr};
     std::vector<Replay::Root> roots;
     last_[0] = timed(0, [&] { roots.push_back({forward(tape, in, pass), dy_}); });
     if (!training) return;
@@ -177,7 +182,7 @@ class Contestant final : public schedule::GraphRunner {
     last_[1] = timed(1, [&] { replay.run(); });
   }
 
-  /// Predicts the graphs that ran last, with the simulator. Collective.
+  /// Predicts the last graphs with the simulator. Collective.
   void predict(const plan::Predictor* predictor) {
     for (size_t pass = 0; pass < passes_; ++pass) {
       const auto all = plan::graphs_of_all(graphs_[pass], mesh_.world(), context_);
@@ -190,16 +195,16 @@ class Contestant final : public schedule::GraphRunner {
                    schedule::drive_of(context_));
       predicted_[pass] = {.graph = 0, .outside = outside_seconds(pass, predictor->rates)};
       for (const Timeline& t : timelines) predicted_[pass]->graph = std::max(predicted_[pass]->graph, t.total());
-      foreseen_[pass] = std::move(timelines[static_cast<size_t>(mesh_.world().rank())]);
+      foreseen_[pass] = std::move(timelines[mesh_.world().rank()]);
     }
   }
 
-  /// This rank's part of the last pass.
+  /// Returns a picture of this rank's part of the last pass.
   std::string picture(size_t pass, std::string_view title) const {
     return telemetry::timeline_svg(title, {&seen_[pass], foreseen_[pass] ? &*foreseen_[pass] : nullptr});
   }
 
-  /// A line for each task of the last pass on this rank: measured and predicted begin and end, in seconds.
+  /// Writes a line for each task of the last pass on this rank: measured and predicted begin and end, in seconds.
   void list(size_t pass, std::string_view head, std::ostream& out) const {
     for (size_t i = 0; i < seen_[pass].spans.size(); ++i) {
       const Timeline::Span& s = seen_[pass].spans[i];
@@ -221,13 +226,13 @@ class Contestant final : public schedule::GraphRunner {
  private:
   device::Stream& stream() { return context_.compute(); }
 
-  Value forward(Tape& tape, const Value& x, const layers::Pass& pass) const {
+  Value forward(Tape& tape, const Value& x, const layers::ForwardContext& pass) const {
     return block_ ? (*block_)(tape, x, pass, layers::Recompute::none).x : (*alone_)(tape, x, pass).y;
   }
 
   Tensor normals(const Shape& shape, std::string_view name) {
-    std::vector<float> values(static_cast<size_t>(shape.numel()));
-    // Ranks of one dp coordinate hold the same tokens.
+    std::vector<float> values(shape.numel());
+    // Ranks with the same dp coordinate have the same tokens.
     base::Philox(recipe_.train.seed, base::Purpose::synthetic, name, static_cast<uint64_t>(mesh_.coordinate(Axis::dp)))
         .normals(values, 0);
     const Tensor out = Tensor::empty(shape, train::dtype_of(recipe_.train.precision), context_, Category::activation);
@@ -275,9 +280,7 @@ class Contestant final : public schedule::GraphRunner {
     std::array<int64_t, mine.size()> bits{};
     std::transform(mine.begin(), mine.end(), bits.begin(), [](double v) { return std::bit_cast<int64_t>(v); });
     const std::vector<int64_t> all = world.all_gather_values(bits, context_);
-    const auto value = [&](int rank, size_t field) {
-      return std::bit_cast<double>(all[static_cast<size_t>(rank) * mine.size() + field]);
-    };
+    const auto value = [&](int rank, size_t field) { return std::bit_cast<double>(all[rank * mine.size() + field]); };
     Measurement m;
     for (int r = 0; r < world.size(); ++r) {
       size_t field = 0;
@@ -295,7 +298,7 @@ class Contestant final : public schedule::GraphRunner {
   device::DeviceContext context_;
   ParameterSet parameters_;
   layers::StateSet states_;
-  std::unique_ptr<moe::MoeLayer> alone_;  // or in its block
+  std::unique_ptr<moe::MoeLayer> alone_;  // set if the layer runs without its block
   std::unique_ptr<layers::Block> block_;
   std::vector<layers::RouterStatistics> statistics_;
   layers::MicroBatch batch_;
@@ -340,7 +343,7 @@ class Bench {
  private:
   bool first() const { return world_.rank() == 0; }
 
-  // Layers of one layout share its groups.
+  // Returns a mesh. Layers with the same layout share its groups.
   const mesh::Mesh& mesh_of(const train::Recipe& recipe) {
     const mesh::Sizes sizes = recipe.parallel.sizes();
     auto& mesh = meshes_[mesh::Layout(sizes, world_.size()).to_string()];
@@ -374,13 +377,12 @@ class Bench {
     auto& found = searches_.try_emplace(kind, 1, static_cast<int64_t>(by_parts.size())).first->second;
     int measurements = 0;
     const int64_t best = found.best(by_parts.front()->recipe().model.context, [&](int64_t, int64_t number) {
-      Contestant& c = *by_parts[static_cast<size_t>(number - 1)];
+      Contestant& c = *by_parts[number - 1];
       c.step();
       ++measurements;
       return c.step_seconds();
     });
-    if (first())
-      fmt::print("search\t{}\t{}\t{}\n", layer, by_parts[static_cast<size_t>(best - 1)]->name(), measurements);
+    if (first()) fmt::print("search\t{}\t{}\t{}\n", layer, by_parts[best - 1]->name(), measurements);
   }
 
   void list(const std::string& layer, const std::vector<std::unique_ptr<Contestant>>& contestants) {
@@ -414,12 +416,12 @@ int run(int argc, char** argv) {
   app.add_option("--layer", o.layers, "M=..,H=..,B=..,E=..,k=..,tp=..,etp=..,ep=..; may be repeated")->required();
   app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")->required();
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
-  app.add_flag("--forward", o.forward, "as in evaluation, without backward");
-  app.add_flag("--search", o.search, "MPMoE's Algorithm 1, too");
-  app.add_flag("--block", o.block, "the layer in its block");
-  app.add_option("--threads", o.threads, "of a rank")->check(CLI::PositiveNumber);
+  app.add_flag("--forward", o.forward, "run forward only, as in evaluation");
+  app.add_flag("--search", o.search, "also run MPMoE's Algorithm 1");
+  app.add_flag("--block", o.block, "time the layer inside its block");
+  app.add_option("--threads", o.threads, "threads of a rank")->check(CLI::PositiveNumber);
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
-  app.add_option("--tasks", o.tasks, "file that gets a line for each task of the last round on rank 0");
+  app.add_option("--tasks", o.tasks, "file to write: a line for each task of the last round on rank 0");
   app.add_option("--pictures", o.pictures, "folder for an SVG of each schedule and pass");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(o.threads);

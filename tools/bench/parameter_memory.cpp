@@ -1,5 +1,5 @@
-// Bytes of weights, gradients and optimizer states that a rank keeps: counted by its allocator, by Hexad's formula, and
-// by MoNTA's Table 3, under every level of ZeRO. Threads are ranks.
+// Compares the bytes of weights, gradients and optimizer states of a rank: counted by its allocator, by Hexad's
+// formula, and by MoNTA's Table 3, for every level of ZeRO. Threads are ranks.
 //
 //   parameter_memory RECIPE RANKS [key.path=value ...]
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 #include "parallel/comm/thread_group.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/papers/monta.h"
-#include "tools/verify/documents.h"
+#include "tools/verify/test_documents.h"
 #include "tools/verify/training_run.h"
 
 namespace hexad::verify {
@@ -24,7 +24,7 @@ namespace {
 
 using device::Category;
 
-// Peaks of the second step, on the first rank.
+// Returns the peaks of the second step on the first rank.
 device::MemoryStats measure(const Recipe& recipe, int ranks) {
   device::MemoryStats memory;
   comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
@@ -91,10 +91,10 @@ int run(int argc, char** argv) {
   };
   fmt::print(
       "MB of one rank of {}, counted / by formula. *MoNTA* is its Table 3, which assumes bf16 gradients;\n"
-      "*on the way*: gathered weights, gradients going to their owners, and all other communication.\n\n",
+      "*in flight*: gathered weights, gradients going to their owners, and all other communication.\n\n",
       ranks);
   fmt::print(
-      "| ZeRO | gradients in | weights | gradients | optimizer | together | MoNTA | on the way |\n"
+      "| ZeRO | gradients in | weights | gradients | optimizer | together | MoNTA | in flight |\n"
       "|---|---|---|---|---|---|---|---|\n");
   for (const char* gradients : {"f32", "bf16"}) {
     if (std::string_view(gradients) == "bf16" && recipe_with(0, "f32").train.precision != Precision::bf16) break;

@@ -1,5 +1,5 @@
-# The table of real runs of tools/bench/pipeline_bubble.sh: from the output of the program pipeline_bubble for two ranks
-# (of its first table simulation and formula), and from the rows round, schedule, seconds, seconds waited.
+# Prints the table of real runs of tools/bench/pipeline_bubble.sh. Reads the output of the program pipeline_bubble for
+# two ranks (simulation and formula of its first table), and the rows round, schedule, seconds, seconds waited.
 
 FNR == NR {
   if ($1 == 2 && !($2 in simulated)) {

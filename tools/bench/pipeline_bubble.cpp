@@ -1,10 +1,10 @@
-// Idle time of the pipeline schedules: run with threads as ranks and sleeps as stages, simulated, and by formula.
-// Sleeps need no core, so that many ranks on few cores wait only for each other.
+// Compares the idle time of the pipeline schedules: run with threads as ranks and sleeps as stages, simulated, and by
+// formula. Sleeps need no core, so many ranks on few cores wait only for each other.
 //
 //   pipeline_bubble [MILLISECONDS [RANKS...]]
 //
-// MILLISECONDS of a rank's forward of one micro-batch; default 6. RANKS: numbers of stages, each with four times as
-// many micro-batches; default 4 8.
+// MILLISECONDS: duration of a rank's forward of one micro-batch; default 6. RANKS: numbers of stages, each with four
+// times as many micro-batches; default 4 8.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "parallel/comm/thread_group.h"
-#include "parallel/pp/check.h"
+#include "parallel/pp/pipeline_runner.h"
 #include "parallel/pp/price.h"
-#include "parallel/pp/runner.h"
+#include "parallel/pp/program_check.h"
 
 namespace hexad::pp {
 namespace {
@@ -54,7 +54,7 @@ class Sleeping final : public StageWork {
 };
 
 struct Measured {
-  double step = 0, bubble = 0;  // seconds; mean share over the ranks
+  double step = 0, bubble = 0;  // seconds, and the mean share over the ranks
 };
 
 Measured measure(const Schedule& schedule, const StageTimes& times) {
@@ -74,7 +74,7 @@ Measured measure(const Schedule& schedule, const StageTimes& times) {
   return {step, 1 - busy / (step * schedule.stages.ranks)};
 }
 
-// A rank's share of the model takes the same time whatever it is cut into.
+// Returns the times of one chunk. A rank's share of the model takes the same time for any number of chunks.
 StageTimes times_of_chunk(const StageTimes& rank, int chunks) {
   return {rank.forward / chunks, rank.backward_input / chunks, rank.backward_weight / chunks};
 }

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Idle time of every pipeline schedule: real training on two stages with a core each, and stages of timed sleeps
-# (tools/bench/pipeline_bubble.cpp) for more, which would fill each other's idle time on a shared core.
+# Measures the idle time of every pipeline schedule. Two stages train on a core each. More stages are timed sleeps
+# (tools/bench/pipeline_bubble.cpp), because real ones would fill each other's idle time on a shared core.
 #
 #   tools/bench/pipeline_bubble.sh [--rounds 2] [--steps 4] [--milliseconds 6] [--ranks '4 8']
 #
-# The real model is that of recipes/bench-cpu.yaml with a small vocabulary, equally loaded experts and 8 micro-batches of
-# one sequence, so that two stages are alike. "waiting": share of the step in which a rank's thread waits for messages,
-# mean of both; "lost": 1 - (the step on one rank) / (2 x this step). Simulation and formula suppose that forward, input
-# gradient and weight gradient take the same time. --milliseconds: of a sleep. Environment: HEXAD (program;
-# build/release/bin/hexad), BENCH (build/release/bench/pipeline_bubble).
+# The real model is that of recipes/bench-cpu.yaml with a small vocabulary, equally loaded experts and 8 micro-batches
+# of one sequence, so that both stages have equal work. "waiting": share of the step in which a rank's thread waits for
+# messages, mean of both. "lost": 1 - (the step on one rank) / (2 x this step). Simulation and formula assume that
+# forward, input gradient and weight gradient take the same time. --milliseconds: duration of a sleep. Environment:
+# HEXAD (program; build/release/bin/hexad), BENCH (build/release/bench/pipeline_bubble).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -34,7 +34,8 @@ need "$bench" 'cmake --build --preset release --target pipeline_bubble'
 }
 kinds='gpipe 1f1b interleaved zb_h1 zb_v dualpipe_v'
 
-# measure ROUND NAME RANKS OVERRIDE...: a row for every step but the first: round, name, seconds, seconds waited.
+# measure ROUND NAME RANKS OVERRIDE...: prints a row for every step except the first: round, name, seconds, seconds
+# waited.
 measure() {
   local run=$scratch/$1-$2
   launch "$3" bash -c 'exec taskset -c "$OMPI_COMM_WORLD_RANK" "$@"' pinned \

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Attention over four ranks on two emulated nodes: how much of its time ranks wait for keys and values, as a ring and
-# after an all-gather. Two ranks share a core, so the attention of one hides the messages of the other, too; "alone" is
-# the same attention without messages.
+# Measures attention over four ranks on two emulated nodes: the share of time in which ranks wait for keys and values,
+# as a ring and after an all-gather. Two ranks share a core, so the attention of one rank also hides the messages of the
+# other. "alone" is the same attention without messages.
 #
 #   tools/bench/ring_attention.sh [--tokens 8192] [--rounds 3] [--rates '200mbit 1gbit'] [--shapes '2,1 2,2']
 #
-# --tokens: of a rank; --shapes: query heads and key heads of 64. Raw rows follow the table. Environment: BENCH
+# --tokens: tokens per rank. --shapes: query heads and key heads of 64. Raw rows follow the table. Environment: BENCH
 # (program; build/release/bench/context_attention). Needs root (tools/testbed/two_nodes.sh; exit 77 without).
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Compares every schedule of MoE layers, and auto, with one rank: trains each recipe of recipes/ in f64 for some steps
-# on four ranks (tp 2, etp 2, ep 2), told that they are on two nodes. Prints the largest difference of the losses from
-# those of the recipe as it is on one rank. Exit code 1 if a relative difference is above 1e-10, or a run fails.
+# Compares every schedule of MoE layers, and auto, with one rank. Trains each recipe of recipes/ in f64 for some steps
+# on four ranks (tp 2, etp 2, ep 2), which are configured as two nodes. Prints the largest difference of the losses from
+# those of the unchanged recipe on one rank. Exit code 1 if a relative difference is above 1e-10, or a run fails.
 #
 #   tools/bench/schedule_losses.sh [--steps 8] [--recipes 'quickstart ...'] [--output FOLDER]
 #
-# Needs data/quickstart (tools/quickstart.sh prepares it), of which only what is trained on is read. Batches are of eight
-# sequences of 64 tokens, whatever the recipe's. Environment: HEXAD (program; build/release/bin/hexad).
+# Needs data/quickstart (tools/quickstart.sh prepares it); only the part used for training is read. Batches always have
+# eight sequences of 64 tokens. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -26,7 +26,7 @@ mkdir -p "$output"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 [ -d data/quickstart ] || usage 'data/quickstart is missing: tools/quickstart.sh prepares it'
 
-# A name and keys of schedule.
+# Each line: a name and keys of schedule.
 schedules=(
   'fastmoe'
   'deepspeed moe.duplicates=baseline'
@@ -62,7 +62,7 @@ if [ "$(id -u)" -eq 0 ]; then mpi+=(--allow-run-as-root); fi
 mpi+=(bash -c 'export HEXAD_NODE=$((OMPI_COMM_WORLD_RANK / 2)); exec "$0" "$@"')
 
 losses() { number loss "$1/metrics.jsonl" | head -n "$steps"; }
-difference() {  # difference FOLDER FOLDER: the largest over all steps, over the loss
+difference() {  # difference FOLDER FOLDER: prints the largest relative difference over all steps
   paste <(losses "$1") <(losses "$2") | awk -v n="$steps" '
     NF < 2 { exit }
     { d = ($2 - $1) / $1; if (d < 0) d = -d; if (d > m) m = d; rows++ }

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The model of recipes/bench-cpu.yaml in PyTorch, as fast as plain PyTorch lets us write it: the peer to compare with.
+"""The model of recipes/bench-cpu.yaml in the fastest plain PyTorch, for comparison.
 
 One step is ACCUMULATE micro-batches of BATCH x CONTEXT random tokens forward and backward, clipping by global norm and
-AdamW. Prints one JSON line. Beyond the obvious way to write the model it uses
-- one parameter per expert: indexing a stacked weight makes backward fill a whole zero gradient per expert;
-- fused q/k/v and gate/up products;
-- gathers alone (no index_add) to bring tokens to experts and back, in both directions;
-- bf16 weights beside fp32 main weights, cast once a step and not once a use, as autocast does;
-- scaled_dot_product_attention and the fused AdamW where this PyTorch has them, else an update in cache-sized pieces.
+AdamW. Prints one JSON line. The model uses these optimizations:
+- One parameter per expert. Indexing a stacked weight would make backward fill a whole zero gradient per expert.
+- Fused q/k/v and gate/up products.
+- Only gathers (no index_add) to bring tokens to experts and back, in both directions.
+- bf16 weights next to fp32 main weights. They are cast once per step, not once per use like in autocast.
+- scaled_dot_product_attention and the fused AdamW if this PyTorch has them, otherwise an update in cache-sized pieces.
 
 Run:  /usr/bin/python3 tools/bench/torch_peer.py --dtype f32 --threads 1 --steps 6
 """
@@ -37,9 +37,9 @@ def parse_arguments():
 
 
 def prepare_threads(threads):
-    """Before PyTorch is loaded: its BLAS reads the environment once."""
+    """Sets thread counts. Call it before PyTorch is loaded, because its BLAS reads the environment once."""
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
-    # OpenBLAS 0.3.21 (Debian 12) takes processors newer than itself for a Prescott and is then 5 times slower.
+    # OpenBLAS 0.3.21 (Debian 12) mistakes processors newer than itself for a Prescott and is then 5 times slower.
     cpuinfo = pathlib.Path("/proc/cpuinfo")
     if cpuinfo.exists() and " avx512bw " in cpuinfo.read_text():
         os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
@@ -121,7 +121,7 @@ class Attention(nn.Module):
             k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
-            # The query heads of one kv head stand below each other: no copy of k and v.
+            # The query heads of one kv head are stacked, so k and v are not copied.
             q = q.reshape(batch * self.kv_heads, repeat * length, self.size)
             k, v = (t.reshape(batch * self.kv_heads, length, self.size) for t in (k, v))
             scores = torch.baddbmm(mask, q, k.transpose(1, 2), alpha=self.size**-0.5)

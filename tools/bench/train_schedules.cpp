@@ -1,28 +1,31 @@
-// Whole training steps of a recipe under several schedules of its MoE layers in turn, on the ranks it is started on:
-// the tables of tools/bench/papers/{whole_step,monta_step,parm_step}.sh.
+// Measures whole training steps of a recipe on the ranks of the job. Several schedules of its MoE layers run in turn.
+// tools/bench/papers/{whole_step,monta_step,parm_step}.sh make their tables from it.
 //
 //   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:chunk_by=tokens,chunks=4
 //
-// --schedule: a name and keys of schedule.moe, or of the whole recipe where they have a dot. In every round each
-// schedule trains one step, after one of each that does not count. What a schedule leaves open (auto) is chosen as
-// `hexad train` chooses it: predicted, then tried in --trials steps before the rounds. Schedules that need the same
-// lanes, order and layout train the same weights; no schedule changes what is computed.
+// --schedule: a name and keys of schedule.moe, or keys of the whole recipe if they contain a dot. In every round each
+// schedule trains one step. Before the rounds, each schedule trains one step that does not count. Open choices of a
+// schedule (auto) are made like in `hexad train`: predicted, then tried in --trials steps before the rounds. Schedules
+// that need the same lanes, order and layout train the same weights; no schedule changes the computation.
 //
-// One line a step, fields separated by tabs:
+// For each schedule with open choices, first prints "chosen", schedule, and the choices. Then prints one line per step,
+// with fields separated by tabs:
 //   round, schedule
 //   seconds of the step, of the slowest rank
 //   seconds of all passes through the experts, of the rank with most
 //   seconds of one layer's forward, mean over layers and micro-batches, of the slowest rank
-//   seconds of one layer's forward and backward, the same
+//   seconds of one layer's forward and backward, mean over layers and micro-batches, of the slowest rank
 //   seconds of these as the simulator had predicted them on the rates of --profile; "-" without one
-//   means over the ranks: seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its
-//     peers; seconds of all passes in which all-to-alls do, in which these or all-gathers do, and in which there is
-//     communication but no computation
-//   tokens a second
+//   means over the ranks:
+//     seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its peers
+//     seconds of all passes with all-to-alls, with all-to-alls or all-gathers, and with communication but no
+//     computation
+//   tokens per second
 //   peak bytes of activations, temporaries and communication, of the rank with most
-//   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks: bytes sent, seconds in which any
-//     is under way, seconds in which a thread is blocked waiting for it, even one that has nothing else to do
-// and before them, for each schedule that leaves something open, "chosen", schedule, what was chosen.
+//   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks:
+//     bytes sent
+//     seconds in which any operation is under way
+//     seconds in which a thread is blocked waiting for it, even a thread without other work
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -40,7 +43,8 @@
 #include "parallel/comm/world.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/plan/schedule_choice.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
+#include "tools/train/recipe/traffic_options.h"
 #include "tools/train/train_step.h"
 
 namespace hexad::bench {
@@ -78,7 +82,7 @@ struct NamedSchedule {
 
 train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int world) {
   std::vector<std::string> overrides = o.overrides;
-  // Half of the run's steps are trials, at most.
+  // At most half of the run's steps are trials.
   for (const std::string& fixed : {base::cat("train.steps=", std::max(1, 2 * o.trials)),
                                    std::string("schedule.moe.trial_share=0.5"), std::string("train.threads=1")})
     overrides.push_back(fixed);
@@ -87,7 +91,7 @@ train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int wor
   return train::load_recipe(config::load(o.recipe, overrides), layers::Registry(), world);
 }
 
-/// A model in training, shared by the schedules that can be set in it.
+/// A model in training, shared by the schedules that are set in it.
 class Training {
  public:
   Training(train::Recipe recipe, const comm::ProcessGroup& world)
@@ -101,7 +105,7 @@ class Training {
 
   train::ModelInstance& instance() { return instance_; }
 
-  /// Returns the number of its tokens.
+  /// Trains a step. Returns its number of tokens.
   int64_t step() {
     const int64_t first_sequence = steps_ * recipe_.batch.global;
     ++steps_;
@@ -120,7 +124,7 @@ class Training {
   int64_t steps_ = 0;
 };
 
-/// Text of the settings that the schedules of one Training have in common.
+/// Returns the text of the settings that the schedules of one Training share.
 std::string shared_part(train::Recipe recipe) {
   moe::MoeScheduleConfig usual;
   usual.order = recipe.schedule.moe.order;
@@ -131,11 +135,11 @@ std::string shared_part(train::Recipe recipe) {
 
 /// Times of a step's passes on this rank, in seconds.
 struct PassTimes {
-  double forward = 0, forward_exchange = 0;  // means
+  double forward = 0, forward_exchange = 0;  // means over layers and micro-batches
   double all = 0, all_to_all = 0, exchange = 0, exposed = 0;
 };
 
-/// Seconds in which at least one task of such a kind runs.
+/// Returns the seconds in which at least one task of these kinds runs.
 double seconds_of(const schedule::Timeline& t, const std::vector<TaskKind>& kinds) {
   std::vector<std::pair<double, double>> spans;
   for (const schedule::Timeline::Span& s : t.spans)
@@ -164,7 +168,7 @@ PassTimes times_of(const std::vector<PassRecorder::Recording>& passes) {
   return sum;
 }
 
-/// Results of one step, over all ranks as the head of this file says.
+/// Results of one step over all ranks, as described at the head of this file.
 struct Measurement {
   double step = 0, passes = 0, forward = 0, layer = 0, peak_bytes = 0;
   double forward_exchange = 0, all_to_all = 0, exchange = 0, exposed = 0;
@@ -180,21 +184,21 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
   return all.to_vector<double>();
 }
 
-/// One of the schedules.
+/// One of the compared schedules.
 class Contestant {
  public:
-  /// Collective, as are all members but the accessors.
+  /// Makes the contestant. Collective, like all members except the accessors.
   Contestant(std::string name, train::Recipe recipe, Training& training, comm::World& world)
       : name_(std::move(name)), recipe_(std::move(recipe)), training_(training), world_(world) {}
 
   const std::string& name() const { return name_; }
-  /// Empty without a profile.
+  /// Returns the predicted seconds; none without a profile.
   std::optional<double> predicted() const { return predicted_; }
 
-  /// Predicts, chooses what is open, and warms up.
+  /// Predicts, makes the open choices, and warms up.
   void prepare() {
     const plan::Predictor predictor(recipe_, instance().mesh);
-    step();  // finds memory
+    step();  // warm-up step: allocates memory
     if (recipe_.schedule.moe.open()) {
       plan::ScheduleChoice choice(recipe_, instance(), predictor, world_.group());
       while (!choice.made()) {
@@ -313,8 +317,8 @@ int run(int argc, char** argv) {
       ->required()
       ->expected(1)
       ->take_all();
-  app.add_option("--rounds", o.rounds, "steps of each schedule that count")->check(CLI::PositiveNumber);
-  app.add_option("--trials", o.trials, "steps in which what is auto is chosen; 0: the prediction decides");
+  app.add_option("--rounds", o.rounds, "counted steps of each schedule")->check(CLI::PositiveNumber);
+  app.add_option("--trials", o.trials, "steps in which keys that are auto are chosen; 0: the prediction decides");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Seconds of the clock and of processors that the same command takes with two programs, in turn: medians and raw rows.
+# Measures the wall-clock and CPU seconds of the same command with two programs, in turn. Prints medians and raw rows.
 #
 #   tools/bench/two_programs.sh [--rounds 5] [--busy 0] [--limit 120] OLD NEW COMMAND...
 #
-# COMMAND has HEXAD where the program stands: two_programs.sh old/hexad new/hexad mpirun -np 4 HEXAD train r.yaml
-# --busy N: N other processes that never sleep. A command is ended after --limit seconds ("over").
+# COMMAND has HEXAD in place of the program: two_programs.sh old/hexad new/hexad mpirun -np 4 HEXAD train r.yaml
+# --busy N: runs N other processes that never sleep. A command is ended after --limit seconds ("over").
 set -euo pipefail
 
 rounds=5 busy=0 limit=120

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Runs what tools/gpu/pack.sh packed, on a machine with a GPU. A line a stage; results in the folder OUT: summary.md,
-# summary.json and logs. Exits with 1 when a stage failed.
+# Runs the package of tools/gpu/pack.sh on a machine with a GPU. Prints one line per stage. Writes results to the folder
+# OUT: summary.md, summary.json and logs. Exits with 1 if a stage failed.
 #
 #   tools/gpu/check.sh OUT [--only STAGE,...] [--all] [--layouts N] [--device cuda|emulated] [--build FOLDER]
 #
-# --only: these stages and no others. --all: every layout of 4 and of 8 ranks in `verify`, every kernel in `sanitize`.
-# --layouts: of `verify`, in each precision, and of `share`; otherwise 30 in f64, 10 in f32 and in bf16, and 6. --device emulated: a rehearsal on
-# a machine without a GPU, in which stages that need one are skipped. --build: with the programs of a build folder,
-# instead of packed ones.
+# --only: runs only these stages. --all: runs every layout of 4 and of 8 ranks in `verify`, and every kernel in
+# `sanitize`. --layouts: number of layouts in `verify`, for each precision, and in `share`. Default: 30 in f64, 10 in
+# f32 and in bf16, and 6 in `share`. --device emulated: rehearses on a machine without a GPU, and skips stages that need
+# one. --build: uses the programs of a build folder instead of packed ones.
 #
-# parity: every CUDA kernel against the reference. gradients: gradients of every op against finite differences, on the
-# device. train: 20 steps of recipes/verify-moe.yaml on the device and on the CPU, whose losses must agree. ways: the same
-# model on the device under other schedules, recomputed, offloaded, with ZeRO, and handed over between device and CPU by a
-# checkpoint. share: two processes, and two threads, as ranks that share the card. verify: layouts of four ranks beside
-# the CPU. sanitize: NVIDIA's compute-sanitizer on a short list of kernels. bench: rates of the kernels at the sizes of
-# bench-gpu. step: recipes/bench-gpu.yaml, with routing as it comes and balanced. peer: the same model in PyTorch
-# (tools/gpu/torch_peer.py).
+# parity: compares every CUDA kernel with the reference. gradients: compares gradients of every op with finite
+# differences, on the device. train: runs 20 steps of recipes/verify-moe.yaml on the device and on the CPU; their losses
+# must agree. ways: runs the same model on the device under other schedules, recomputed, offloaded, with ZeRO, and moved
+# between device and CPU by a checkpoint. share: runs two processes, and two threads, as ranks that share the card.
+# verify: compares layouts of four ranks with the CPU. sanitize: runs NVIDIA's compute-sanitizer on a short list of
+# kernels. bench: measures kernels at the sizes of bench-gpu. step: runs recipes/bench-gpu.yaml, with unchanged and with
+# balanced routing. peer: runs the same model in PyTorch (tools/gpu/torch_peer.py).
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 recipes=$here/../../recipes
@@ -53,7 +53,7 @@ for stage in ${stages//,/ }; do [[ ,$known, == *,$stage,* ]] || usage; done
 
 mkdir -p "$out" && cd "$out" || exit 1
 with() { "$here/with_libraries.sh" "$@"; }
-with true || exit 1  # unpacks, once
+with true || exit 1  # unpacks in the first call
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 skip() {  # skip STAGE REASON
   echo "$2" >"$1.skipped"
@@ -61,7 +61,7 @@ skip() {  # skip STAGE REASON
 }
 has_program() { with bash -c 'command -v "$0" >/dev/null' "$1"; }
 
-# The reference takes most of the time, on one core each.
+# The reference takes most of the time. It uses one core per process.
 parity() {
   local shards running=() i failed=0
   [ "$device" = cuda ] || skip parity 'needs a card' || return
@@ -80,7 +80,7 @@ gradients() {
     --gtest_output=json:gradients.json >gradients.log 2>&1
 }
 
-# hexad_train NAME RECIPE [key=value...]: metrics land in NAME.jsonl, what it says in NAME.log. The run directory is in
+# hexad_train NAME RECIPE [key=value...]: writes metrics to NAME.jsonl and output to NAME.log. The run directory is in
 # the folder keep_runs, if that is set.
 hexad_train() {
   local name=$1 recipe=$2 runs
@@ -105,7 +105,7 @@ train() {
   return $failed
 }
 
-# Each line: a name and what differs from the plain run.
+# Each line: a name and the changes to the plain run.
 ways_of_training() {
   cat <<'END'
 tokens schedule.moe.chunk_by=tokens schedule.moe.chunks=3
@@ -144,7 +144,7 @@ ways() {
   return $failed
 }
 
-# hexad_verify NAME [option...]: what it says lands in NAME.log.
+# hexad_verify NAME [option...]: writes output to NAME.log.
 hexad_verify() { with hexad verify "$recipes/verify-moe.yaml" --device "$device" "${@:2}" >"$1.log" 2>&1; }
 
 share() {

@@ -1,6 +1,7 @@
-"""check_build.py BUILD_FOLDER: what can be found wrong with a build for cards without one, from its objects alone. A line
-for each check; exits with 1 where one failed. Needs cuobjdump and nvdisasm (the toolkit's, or what
-tools/install-dependencies.sh --cuda brings), nm and readelf; the libraries hexad_device and hexad_kernels, and those programs that are as new."""
+"""check_build.py BUILD_FOLDER: checks the objects of a build for cards; no card is needed. Prints a line per check.
+Exits with 1 if a check failed. Needs cuobjdump and nvdisasm (from the toolkit, or from
+tools/install-dependencies.sh --cuda), nm and readelf. Also needs the libraries hexad_device and hexad_kernels, and
+programs that are as new as these."""
 
 import collections
 import glob
@@ -9,7 +10,7 @@ import re
 import subprocess
 import sys
 
-# Instructions that make a generation worth its code: each must occur in the object file.
+# Instructions that justify the code of a generation. Each must occur in the object file.
 NEEDED = {
     "90a": {
         "grouped_forward.cu.o": ("HGMMA", "UTMALDG"),
@@ -24,8 +25,8 @@ NEEDED_EVERYWHERE = {
     "tensor_backward_queries.cu.o": ("HMMA",),
 }
 
-# Additions whose order is left to chance would change results from run to run. Allowed are those of integers, and what
-# hands out work. REDUX, a reduction within a warp, is no atomic.
+# Atomic additions of random order would change results from run to run. Additions of integers, and those that
+# distribute work, are allowed. REDUX, a reduction within a warp, is no atomic.
 ATOMIC = re.compile(r"(ATOM|ATOMG|ATOMS|RED|REDG|REDS|UTMAREDG|UREDG)$")
 ATOMICS = {
     "capacity.cu.o": ("drop_kernel", "whole numbers of slots"),
@@ -38,9 +39,9 @@ ATOMICS = {
     "slots.cu.o": ("(place|histogram)_kernel", "whole numbers of slots"),
 }
 
-# The generation whose limits of stack and registers follow.
+# Generation for which the limits of stack and registers below apply.
 MEASURED = "90a"
-# Bytes of stack that a kernel may have: each is a detour through memory.
+# Bytes of stack that a kernel may use. Each access goes to memory.
 STACK = {
     "embedding.cu.o": (8, "an index for each of a few rows"),
     "layer_norm.cu.o": (8, "f64, without a target of speed"),
@@ -48,27 +49,27 @@ STACK = {
     "tensor_backward_keys.cu.o": (64, "heads of 128 fill all 255 registers"),
     "tensor_forward.cu.o": (56, "heads of 128 fill all 255 registers"),
 }
-# Registers of a thread beyond which fewer than eight warps fit on a multiprocessor's quarter ...
+# Registers per thread beyond which fewer than eight warps fit on a multiprocessor's quarter.
 REGISTERS = 168
-# ... and those kernels that live on few.
+# Kernels that are meant to run with few warps.
 MANY_REGISTERS = {"plain_backward.cu.o", "tensor_backward_keys.cu.o", "tensor_backward_queries.cu.o", "tensor_forward.cu.o"}
 
-# Calls of CUDA that wait for the card, allocate, or use the default stream; who may make them.
+# Calls of CUDA that wait for the card, allocate, or use the default stream, and the files that may make them.
 HIDDEN = re.compile(r"cuda(DeviceSynchronize|StreamSynchronize|EventSynchronize|Malloc\w*|Free\w*|HostAlloc|HostRegister"
                     r"|Memcpy|Memcpy2D|Memset|Memset2D|MemcpyToSymbol\w*|MemcpyFromSymbol\w*|LaunchHostFunc"
                     r"|StreamAddCallback|MemGetInfo)$")
 CALLERS = {
     "card_memory.cpp.o": "called before a run takes anything",
-    "pinned_memory.cpp.o": "memory is its work",
-    "plain_memory.cpp.o": "memory is its work",
-    "queue.cpp.o": "waiting is what it is asked for",
+    "pinned_memory.cpp.o": "memory is its purpose",
+    "plain_memory.cpp.o": "memory is its purpose",
+    "queue.cpp.o": "waiting is its purpose",
     "cudnn_plan.cpp.o": "cuDNN's front end has engines of its own, which are not used",
 }
 THEIRS = re.compile(r"lib(cuda|cublas|cublasLt|cudnn|nvrtc|nccl|cudart)\b")
 
 
 def members(text):
-    """(object file, its lines) of what cuobjdump says of a library."""
+    """Yields (object file, its lines) of cuobjdump's output for a library."""
     name, lines = None, []
     for line in text.splitlines():
         if line.startswith("member "):
@@ -82,7 +83,7 @@ def members(text):
 
 
 def instructions(sass):
-    """{object file: {kernel: Counter of instructions}} and {object file: generations} of cuobjdump --dump-sass."""
+    """Returns {object file: {kernel: Counter of instructions}}, {object file: generations} of cuobjdump --dump-sass."""
     kernels, archs = collections.defaultdict(dict), collections.defaultdict(set)
     operation = re.compile(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")
     for name, lines in members(sass):
@@ -123,7 +124,7 @@ def check_atomics(kernels):
 
 
 def check_resources(usage):
-    """Of cuobjdump --dump-resource-usage."""
+    """Returns the problems in the output of cuobjdump --dump-resource-usage."""
     bad = []
     for name, lines in members(usage):
         function = "?"
@@ -141,7 +142,7 @@ def check_resources(usage):
 
 
 def check_calls(undefined):
-    """Of nm -A --undefined-only: "LIBRARY:OBJECT: U NAME"."""
+    """Returns the problems in the output of nm -A --undefined-only: "LIBRARY:OBJECT: U NAME"."""
     bad = []
     for line in undefined.splitlines():
         found = re.match(r".*:(\S+\.o):\s+U (\w+)", line)
@@ -151,7 +152,7 @@ def check_calls(undefined):
 
 
 def check_linked(program, dynamic):
-    """Of readelf -d."""
+    """Returns the problems in the output of readelf -d."""
     return [f"{program} does not start without {name}" for name in re.findall(r"NEEDED.*\[(.*)\]", dynamic)
             if THEIRS.match(name)]
 
@@ -212,11 +213,11 @@ def main():
     checks = {
         f"{count} kernels are for sm_{generation}": check_generation(archs, generation),
         "products and attention run on tensor cores": check_needed(found, generation),
-        "atomics add nothing but whole numbers": check_atomics(found),
+        "atomics add only whole numbers": check_atomics(found),
         "registers and stack are within their limits": check_resources(run("cuobjdump", "--dump-resource-usage", kernels)),
-        "nothing waits for the card or allocates unasked": check_calls(run("nm", "-A", "--undefined-only", device, kernels)),
+        "only intended waits and allocations": check_calls(run("nm", "-A", "--undefined-only", device, kernels)),
         "every launch names its stream": check_launches(read(f"{source}/framework/kernels/cuda/**/*.cu*")),
-        "libraries have what is called of them": check_functions(functions, exported),
+        "libraries have every function that is called": check_functions(functions, exported),
         f"{len(programs)} programs start without NVIDIA's libraries":
             [bad for p in programs for bad in check_linked(os.path.basename(p), run("readelf", "-d", p))],
     }

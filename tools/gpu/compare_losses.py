@@ -1,12 +1,12 @@
-"""compare_losses.py DEVICE|--ways: losses and norms of train.PRECISION.{cpu,DEVICE}.jsonl in the working folder, step by
-step, or of ways.*.jsonl beside ways.plain.jsonl. Exits with 1 where f64 runs differ by more than rounding, or others by more than a
-choice of experts that rounding turned."""
+"""compare_losses.py DEVICE|--ways: compares losses and norms of train.PRECISION.{cpu,DEVICE}.jsonl in the working
+folder, step by step, or of ways.*.jsonl with those of ways.plain.jsonl. Exits with 1 if f64 runs differ by more than
+rounding, or runs of lower precision by more than a choice of experts that rounding changed."""
 
 import glob
 import json
 import sys
 
-# Relative. Below f64 a logit's rounding may choose another expert: a different, equally good, run.
+# Relative tolerance. Below f64, a logit's rounding may choose another expert: a different but equally good run.
 ALLOWED = {"f64": 1e-9, "f32": 1e-2, "bf16": 5e-2}
 
 

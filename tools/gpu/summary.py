@@ -1,6 +1,6 @@
-"""summary.py STAGE STATUS SECONDS DEVICE: prints a line about a stage of check.sh from the files that it left in the
-working folder, and puts the stage into summary.json and summary.md. Status 0: passed, 77: skipped, else failed. What
-earlier stages left in summary.json stays."""
+"""summary.py STAGE STATUS SECONDS DEVICE: prints a line about a stage of check.sh from its files in the working
+folder, and adds the stage to summary.json and summary.md. Status 0: passed, 77: skipped, otherwise: failed. Entries of
+earlier stages in summary.json stay."""
 
 import glob
 import json
@@ -27,7 +27,8 @@ def tests_of(stage):
     return {"tests": tests, "failures": failures, "failed": failed}, f"{tests} tests, {failures} failed"
 
 
-# Reads `hexad verify`: "30 layouts in 41.5 s: 0 mismatches; otherwise the worst difference is 5.4e-14, 2% of ..."
+# Reads the output of `hexad verify`: "30 layouts in 41.5 s: 0 mismatches; otherwise the worst difference is 5.4e-14, 2%
+# of ..."
 def layouts_of(stage):
     runs = {}
     for path in sorted(glob.glob(f"{stage}.*.log")):
@@ -114,7 +115,7 @@ def markdown(summary):
 
 
 def machine(device):
-    """What check.sh wrote: the card's line, and what `hexad env` says."""
+    """Reads the output of check.sh: the card's line, and the output of `hexad env`."""
     lines = open("machine.txt", errors="replace").read().strip().splitlines()
     card = [part.strip() for part in lines[0].split(",")]
     found = {"device": device, "card": card[0]}

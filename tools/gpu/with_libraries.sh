@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# with_libraries.sh COMMAND...: runs it with the programs and libraries that tools/gpu/pack.sh packed, and with NVIDIA's
-# libraries as this machine has them: in Python's wheels (nvidia/*/lib) or in the toolkit.
-# HEXAD_BUILD: with the programs of that build folder, and the libraries that they were built with.
+# with_libraries.sh COMMAND...: runs COMMAND with the programs and libraries packed by tools/gpu/pack.sh, and with this
+# machine's NVIDIA libraries, from Python's wheels (nvidia/*/lib) or the toolkit. HEXAD_BUILD: uses the programs of that
+# build folder, and the libraries with which they were built.
 set -euo pipefail
 if [ -n "${HEXAD_BUILD:-}" ]; then
   export PATH=$HEXAD_BUILD/bin:$HEXAD_BUILD/tests:$HEXAD_BUILD/bench:$PATH
@@ -25,7 +25,7 @@ END
 )
 export PATH=$pack/bin:$PATH
 export LD_LIBRARY_PATH=$pack/lib:${wheels:+$wheels:}/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-if [ -x "$pack/bin/hexad" ]; then  # Open MPI looks for its parts where it was installed
+if [ -x "$pack/bin/hexad" ]; then  # else Open MPI searches for its parts where it was installed
   export OPAL_PREFIX=$pack OMPI_MCA_mca_base_component_path=$pack/openmpi
 fi
 exec "$@"

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t names_width = 30, line_width = 100;
 
-// Lines of at most `width` characters, where words allow it; what is in brackets counts as a word.
+// Breaks text into lines of at most `width` characters, if words allow it. Text in brackets counts as one word.
 std::string wrapped(const std::string& text, size_t width) {
   std::string lines;
   size_t line = 0, begin = 0;
@@ -38,7 +38,7 @@ class Help : public CLI::Formatter {
  public:
   Help() { column_width(names_width); }
   std::string make_option_opts(const CLI::Option* option) const override {
-    // The default stands at the end of the description, where it is found, not in the name.
+    // The default is at the end of the description, not in the name.
     std::string text = Formatter::make_option_opts(option);
     const std::string shown = "=" + option->get_default_str();
     if (const size_t at = text.find(shown); shown.size() > 1 && at != text.npos) text.erase(at, shown.size());
@@ -56,18 +56,20 @@ std::string default_text(const T& value) {
   if constexpr (std::is_same_v<T, std::string> || std::is_arithmetic_v<T>)
     return fmt::format("{}", value);
   else
-    return "";  // lists and optional values: what happens without them is in the option's description
+    return "";  // the descriptions of lists and optional values explain their defaults
 }
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error, const Command& command) {
   std::string text = error.what();
-  constexpr std::string_view too_often = ": At Most 1 required but received ";  // CLI11's words
+  constexpr std::string_view too_often = ": At Most 1 required but received ";  // a message of CLI11
   if (const size_t at = text.find(too_often); at != text.npos)
     text = fmt::format("{}: given {} times, expected once", text.substr(0, at), text.substr(at + too_often.size()));
   const auto extras = app.remaining(true);
-  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) || command.requires_command();
+  // CLI11 reports a missing option first, although its misspelt name is among the extras.
+  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error) ||
+                     command.requires_command();
   if (extra && !extras.empty()) text = explain_extra(command, extras.front());
-  return fmt::format("{}\n`{} --help` shows what it takes", text, command.full_name());
+  return fmt::format("{}\n`{} --help` lists its arguments and options", text, command.full_name());
 }
 
 }  // namespace
@@ -195,7 +197,7 @@ base::ExitCode CommandLine::parse(int argc, char** argv) {
     }
     const bool options = std::ranges::any_of(words, [](const std::string& w) { return w.starts_with('-'); });
     if (!command.requires_command() || options) base::fail(base::ExitCode::usage, explain(*app_, e, command));
-    fmt::print("{}", app_->help());  // `hexad` alone
+    fmt::print("{}", app_->help());  // `hexad` without arguments
     return base::ExitCode::usage;
   }
   return exit_code_;

@@ -1,5 +1,5 @@
-// The command line: commands, their options and what these may be. The library that reads it, CLI11, is compiled in
-// command_line.cpp alone, because it costs every file that includes it seconds.
+// The command line: commands, their options and the legal values of options. Only command_line.cpp includes CLI11, the
+// library that parses it, because each file that includes CLI11 takes seconds longer to compile.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ class Option;
 
 namespace hexad::app {
 
-/// Texts that an option takes: `expected` completes "'x' given, expected ...".
+/// Legal texts of an option. `expected` completes "'x' given, expected ...".
 struct Legal {
   std::string expected;
   std::function<bool(const std::string&)> accepts;
-  std::vector<std::string_view> words{};  // the list, where it is one
+  std::vector<std::string_view> words{};  // the legal words, if they are a list
 };
 
-/// Destination of an option's value. Its value before is the default, which the help shows.
+/// Destination of an option's value. Its initial value is the default, which the help shows.
 using Target = std::variant<std::string*, int*, int64_t*, uint64_t*, double*, std::optional<double>*,
                             std::optional<uint64_t>*, std::vector<std::string>*>;
 
@@ -37,50 +37,51 @@ class Option {
 
   Option& required();
   Option& legal(Legal values);
-  /// Its value names a file or folder: a leading ~ is the home folder, also after --name=, where shells leave it.
+  /// Makes the value a path of a file or folder. A leading ~ is the home folder, also after --name=, where shells do
+  /// not replace it.
   Option& path();
-  /// Refused unless `other` is given, too.
+  /// Requires `other`: the option is refused without it.
   Option& needs(const Option& other);
-  /// True if the command line, now parsed, has it.
+  /// True if the parsed command line contains the option.
   bool given() const;
 
  private:
   CLI::Option* option_;
 };
 
-/// A command: a handle on what its CommandLine holds. Targets must live until the command line was parsed.
+/// A command: a handle to data of its CommandLine. Targets must live until the command line is parsed.
 class Command {
  public:
   Command(CLI::App* app, base::ExitCode* exit_code) : app_(app), exit_code_(exit_code) {}
 
   Command add_command(const std::string& name, const std::string& help) const;
-  /// It does nothing itself: one of its commands must follow.
+  /// Requires a subcommand: the command itself does nothing.
   void require_command() const;
   bool requires_command() const;
-  /// `name` is "--world", or "recipe" for an argument without a name.
+  /// Adds an option. `name` is "--world", or "recipe" for an argument without a name.
   Option add_option(const std::string& name, Target target, const std::string& help) const;
   Option add_flag(const std::string& name, bool& target, const std::string& help) const;
-  /// Printed below the help of the options, made only then.
+  /// Sets a text that is printed below the help of the options. It is made only then.
   void footer(std::function<std::string()> text) const;
-  /// Sets what the command does when it was chosen.
+  /// Sets the action of the command, which runs if the command is chosen.
   void run(std::function<base::ExitCode()> body) const;
 
   std::string name() const;
-  /// "hexad bench gemm".
+  /// Returns "hexad bench gemm".
   std::string full_name() const;
-  /// The text that --help prints.
+  /// Returns the text that --help prints.
   std::string help() const;
   std::vector<Command> commands() const;
-  /// "--help" and the like.
+  /// Returns "--help" and all other option names.
   std::vector<std::string> option_names() const;
-  /// An option that may follow, or an argument without a name, which the program calls `argument`. `words`: the values
-  /// that it may have, if they are a list.
+  /// An option that may follow, or an argument without a name, which the program calls `argument`. `words` are its
+  /// legal values, if these are a list.
   struct Taken {
     std::string name{}, argument{}, words{};
     bool has_value = false;
   };
   std::vector<Taken> takes() const;
-  /// True if there is an argument without a name that the program calls `argument`.
+  /// True if the command has an argument without a name that the program calls `argument`.
   bool takes(const std::string& argument) const;
   /// True if key.path=value may follow.
   bool takes_overrides() const;
@@ -98,7 +99,7 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
 
   Command root() { return {app_.get(), &exit_code_}; }
-  /// Runs the chosen command and returns its exit code. Throws Error(usage) for arguments that make no sense.
+  /// Runs the chosen command and returns its exit code. Throws Error(usage) for invalid arguments.
   base::ExitCode parse(int argc, char** argv);
 
  private:

@@ -1,6 +1,6 @@
 #include "tools/hexad/eigen_product.h"
 
-#define EIGEN_DONT_PARALLELIZE  // rows are shared out below
+#define EIGEN_DONT_PARALLELIZE  // the rows are distributed below
 #include <Eigen/Core>
 
 #include "framework/kernels/cpu/parallel.h"

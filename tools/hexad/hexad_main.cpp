@@ -12,10 +12,11 @@
 #include <fmt/core.h>
 
 #include "tools/hexad/commands/command.h"
-#include "tools/train/crash_report.h"
-#include "tools/train/machine.h"
-#include "tools/train/signals.h"
-#include "tools/train/version.h"
+#include "tools/train/process/crash_report.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/say.h"
+#include "tools/train/process/signals.h"
+#include "tools/train/process/version.h"
 
 namespace hexad {
 namespace {
@@ -31,14 +32,13 @@ int run(int argc, char** argv, const train::Extensions& extensions) {
   return static_cast<int>(line.parse(argc, argv));
 }
 
-/// A program started with a standard descriptor closed would get the next file it opens in its place, and print into
-/// it.
+/// Opens closed standard descriptors. Otherwise the program would print into the next file that it opens.
 void open_standard_descriptors() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number: this one
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free number, which is `fd`
 }
 
-/// Writes what was printed last, and returns `code`. A reader that has seen enough (`| head`) is no failure.
+/// Flushes the standard output and returns `code`. A reader that closed the pipe early (`| head`) is not an error.
 int flush(int code) {
   if (std::fflush(stdout) == 0 || errno == EPIPE) return code;
   throw std::system_error(errno, std::generic_category(), "standard output");
@@ -53,20 +53,20 @@ int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
   try {
     return flush(run(argc, argv, extensions));
   } catch (const base::Error& e) {
-    fmt::print(stderr, "hexad: {}\n", e.what());
+    train::say(e.what());
     return static_cast<int>(e.code());
   } catch (const std::filesystem::filesystem_error& e) {
-    fmt::print(stderr, "hexad: {}: {}\n", e.path1().string(), e.code().message());
+    train::say(fmt::format("{}: {}", e.path1().string(), e.code().message()));
     return static_cast<int>(base::ExitCode::data);
-  } catch (const std::system_error& e) {  // of printing
+  } catch (const std::system_error& e) {  // from printing
     if (e.code() == std::errc::broken_pipe) return static_cast<int>(base::ExitCode::done);
-    fmt::print(stderr, "hexad: {}\n", e.what());
+    train::say(e.what());
     return static_cast<int>(base::ExitCode::resource);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "hexad: out of memory\n");
+    train::say("out of memory");
     return static_cast<int>(base::ExitCode::resource);
   } catch (const std::exception& e) {
-    fmt::print(stderr, "hexad: internal error: {}\n", e.what());
+    train::say(fmt::format("internal error: {}", e.what()));
     return 1;
   }
 }

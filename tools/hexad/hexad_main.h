@@ -1,11 +1,11 @@
-// The program, as a function: a user's own main() hands it train::Extensions with their layers and orders.
+// The program as a function. A user's own main() passes it train::Extensions with additional layers and orders.
 #pragma once
 
-#include "tools/train/extensions.h"
+#include "tools/train/recipe/extensions.h"
 
 namespace hexad {
 
-/// Runs the command line; returns the exit code of the process. Errors are printed here.
+/// Runs the command line and prints errors. Returns the exit code of the process.
 int hexad_main(int argc, char** argv, const train::Extensions& extensions = {});
 
 }  // namespace hexad

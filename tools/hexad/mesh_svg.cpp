@@ -10,7 +10,7 @@ namespace {
 using mesh::Axis;
 using mesh::name_of;
 
-// Pixels.
+// Sizes in pixels.
 constexpr int cell_width = 38, cell_height = 30, frame_gap = 8, row_gap = 8;
 constexpr int margin = 20, row_label = 56, heading = 40, between = 48, title = 44, stage_label = 28, footer = 44;
 constexpr int least_width = 600;
@@ -30,8 +30,8 @@ constexpr std::string_view style = R"(<style>
 </style>
 )";
 
-// One of the two tables: a row for each coordinate of `row`, in it a frame for each of `middle`, in that a cell for
-// each of `inner`.
+// One of the two tables. It has a row for each coordinate of `row`. A row has a frame for each of `middle`. A frame has
+// a cell for each of `inner`.
 struct View {
   std::string_view name, title;
   Axis row, middle, inner;
@@ -63,7 +63,7 @@ class Picture {
       top += stage_height + row_gap;
     }
     text("start small", margin, top + 14,
-         "One colour: ranks that work on the same micro-batches (one dp row). A frame: tp or etp neighbours.");
+         "Ranks of one colour share micro-batches (one dp row). Frames hold tp or etp neighbours.");
     text("start small", margin, top + 31, "A row of the experts' view holds every expert once; edp rows hold copies.");
     return std::move(out_) + "</svg>\n";
   }
@@ -79,7 +79,7 @@ class Picture {
     out_ += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", kind, x, y, words);
   }
 
-  // Left and top of what is at these coordinates of a table whose rows begin at (x, y).
+  // Return the left or top of the item at these coordinates, in a table whose rows begin at (x, y).
   static int row_top(int y, int row) { return y + row * (cell_height + row_gap); }
   int frame_left(const View& v, int x, int middle) const { return x + middle * (frame_width(v) + frame_gap); }
 

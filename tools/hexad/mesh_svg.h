@@ -1,4 +1,4 @@
-// A picture of the mesh for documents: SVG text.
+// Picture of the mesh as SVG text, for documents.
 #pragma once
 
 #include <string>
@@ -7,11 +7,15 @@
 
 namespace hexad::app {
 
-/// Every rank as a cell of two tables for each pipeline stage. On the left the dense view: a row for each dp
-/// coordinate, a frame around each group of tp neighbours, cp groups side by side. On the right the experts' view: a
-/// row for each edp coordinate, a frame around each etp group, ep side by side. A rank has one colour in both, that of
-/// its dp coordinate: ranks of one colour work on the same micro-batches. Needs no fonts, adapts to dark pages and
-/// paints its own background, so that it can be read on any.
+/// Returns a picture with every rank as a cell of two tables for each pipeline stage.
+/// - The left table is the dense view: a row for each dp coordinate, a frame around each tp group, cp groups side by
+///   side.
+/// - The right table is the experts' view: a row for each edp coordinate, a frame around each etp group, ep side by
+///   side.
+///
+/// A rank has the same colour in both tables, that of its dp coordinate. Ranks of one colour work on the same
+/// micro-batches. The picture needs no fonts, adapts to dark pages and paints its own background, so it is readable on
+/// any page.
 std::string mesh_svg(const mesh::Layout& layout);
 
 }  // namespace hexad::app

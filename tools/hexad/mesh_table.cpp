@@ -13,7 +13,7 @@ using mesh::Axis;
 constexpr Axis dense_axes[] = {Axis::pp, Axis::dp, Axis::cp, Axis::tp};
 constexpr Axis expert_axes[] = {Axis::edp, Axis::ep, Axis::etp};
 
-// "0-3", "0 2 4 6".
+// Returns "0-3" or "0 2 4 6".
 std::string ranks_text(const std::vector<int>& ranks) {
   bool run = ranks.size() > 2;
   for (size_t i = 1; i < ranks.size(); ++i) run &= ranks[i] == ranks[i - 1] + 1;
@@ -47,7 +47,8 @@ std::string mesh_table(const mesh::Layout& layout) {
     add_groups(text, layout, mesh::name_of(axis), [&](int r) { return layout.members(axis, r); });
   add_groups(text, layout, "dense", [&](int r) { return layout.reducers({.view = mesh::MeshView::dense}, r); });
   if (text.size() == heading) return text + "none\n";
-  return text + "(dense: ranks that sum gradients of weights outside experts; edp: those of experts)\n";
+  return text +
+         "(dense: ranks that sum gradients of weights outside experts; edp: ranks that sum gradients of experts)\n";
 }
 
 }  // namespace hexad::app

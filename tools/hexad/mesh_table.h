@@ -1,4 +1,4 @@
-// A mesh for people: who is in which group.
+// Table of a mesh for people: the ranks of each group.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace hexad::app {
 
-/// Coordinates of every rank in both views, then the groups of every axis with more than one rank in them.
+/// Returns the coordinates of every rank in both views, then the groups of every axis with more than one rank.
 std::string mesh_table(const mesh::Layout& layout);
 
 }  // namespace hexad::app

@@ -7,7 +7,7 @@
 
 #include "framework/kernels/cpu/parallel.h"
 
-// oneDNN 2 (matmul::desc; version 3 dropped it).
+// Requires oneDNN 2 (matmul::desc; version 3 dropped it).
 namespace hexad::app {
 namespace {
 
@@ -19,7 +19,7 @@ memory::data_type type_of(const Tensor& t) {
   return t.dtype() == Dtype::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-/// Products with one matrix of weights and one number of rows.
+/// A product with one matrix of weights and one number of rows.
 class Product {
  public:
   Product(const Tensor& out, const Tensor& x, const Tensor& w)
@@ -45,7 +45,7 @@ class Product {
   }
 
  private:
-  Tensor weights_;  // kept: memory of others at the same place would pass for them
+  Tensor weights_;  // kept, because another tensor at the same address would be mistaken for it
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   dnnl::matmul::primitive_desc plan_;

@@ -2,7 +2,7 @@
 
 namespace hexad::app {
 
-std::string onednn_description() { return "not found when this was built (Debian: libdnnl-dev)"; }
+std::string onednn_description() { return "not found at build time (Debian: libdnnl-dev)"; }
 
 bool onednn_multiplies(base::Dtype) { return false; }
 

@@ -60,7 +60,7 @@ Legal whole_number(int64_t minimum, int64_t maximum) {
 }
 
 Legal zero_or_at_least(int64_t minimum) {
-  return {fmt::format("0, or {} and more", minimum), [=](const std::string& text) {
+  return {fmt::format("0, or at least {}", minimum), [=](const std::string& text) {
             const auto value = parse<int64_t>(text);
             return value && (*value == 0 || *value >= minimum);
           }};

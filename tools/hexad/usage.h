@@ -1,4 +1,4 @@
-// Messages after a mistake on the command line.
+// Messages about mistakes on the command line.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,18 @@
 
 namespace hexad::app {
 
-/// The command that `words` begin with: `command` itself when they name none. Throws Error(usage) for an unknown one.
+/// Returns the command that `words` begin with, or `command` itself if they name none. Throws Error(usage) for an
+/// unknown command.
 Command find_command(const Command& command, std::span<const std::string> words);
 
-/// Explains what is wrong with `word`, which `command` does not take.
+/// Explains the mistake in `word`, which `command` does not accept.
 std::string explain_extra(const Command& command, const std::string& word);
 
-// Values of options.
+// Legal values of options.
 
 Legal whole_number(int64_t minimum, int64_t maximum = std::numeric_limits<int64_t>::max());
 Legal zero_or_at_least(int64_t minimum);
-/// Finite.
+/// Accepts finite numbers.
 Legal number(double minimum, double maximum = std::numeric_limits<double>::infinity());
 Legal number_above(double minimum);
 Legal auto_or_step();

@@ -34,7 +34,7 @@ fs::path nearest_folder(const fs::path& path) {
   return folder;
 }
 
-// A file without a name: nobody sees it, and it is gone when it is closed.
+// A file without a name. No other process sees it, and closing removes it.
 class ScratchFile {
  public:
   explicit ScratchFile(const fs::path& folder) {
@@ -59,7 +59,7 @@ struct Range {
   double least = 0, most = 0;
 };
 
-// Bounds of the quickest and of the slowest quarter of `values`.
+// Returns the bounds of the fastest and of the slowest quarter of `values`.
 Range quartiles(std::vector<double> values) {
   std::ranges::sort(values);
   return {values[values.size() / 4], values[values.size() * 3 / 4]};
@@ -69,7 +69,7 @@ struct Disk {
   Range sync_seconds, seconds_per_byte;
 };
 
-// Throws nothing: of a folder that cannot be written to, no bytes, with errno.
+// Measures writing to `folder`. Throws nothing: if the folder is not writable, returns no bytes and sets errno.
 Disk measured(const fs::path& folder) {
   constexpr size_t piece = size_t{4} << 20, fewest = 3, most = 24;
   constexpr double longest = 0.8;
@@ -89,7 +89,7 @@ Disk measured(const fs::path& folder) {
   return {quartiles(std::move(syncs)), quartiles(std::move(pieces))};
 }
 
-// Seconds a byte of the last saves of a run.
+// Returns seconds per byte of the last saves of a run.
 Range last_saves(const fs::path& run_dir) {
   std::error_code error;
   if (!fs::is_regular_file(run_dir / "metrics.jsonl", error)) return {};
@@ -107,8 +107,7 @@ Range last_saves(const fs::path& run_dir) {
 
 double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& extensions) {
   const auto element = static_cast<double>(size_of(accumulator_dtype(train::dtype_of(recipe.train.precision))));
-  const auto copies =
-      static_cast<double>(1 + recipe.optim.states);  // main weights and what the optimizer keeps of each
+  const auto copies = static_cast<double>(1 + recipe.optim.states);  // main weights and the optimizer states of each
   return static_cast<double>(layers::parameter_counts(recipe.model, extensions).parameters) * element * copies;
 }
 
@@ -120,14 +119,14 @@ std::string WriteTime::text() const {
 
 WriteTime estimate_write(const std::string& run_dir, double bytes) {
   if (const Range saves = last_saves(run_dir); saves.most > 0)
-    return {saves.least * bytes, saves.most * bytes, "as the last saves of " + run_dir};
-  // Shard, manifest, pointer to the newest and two folders wait for the disk, one after the other.
+    return {saves.least * bytes, saves.most * bytes, "like the last saves of " + run_dir};
+  // Five writes wait for the disk, one after the other: shard, manifest, pointer to the newest checkpoint, and two
+  // folders.
   constexpr int syncs = 5;
   constexpr double margin = 2;
   const fs::path folder = nearest_folder(run_dir);
   const auto [sync, a_byte] = measured(folder);
-  if (a_byte.most <= 0)
-    return {0, 0, fmt::format("{} cannot be written to: {}", folder.string(), std::strerror(errno))};
+  if (a_byte.most <= 0) return {0, 0, fmt::format("cannot write to {}: {}", folder.string(), std::strerror(errno))};
   return {
       (syncs * sync.least + bytes * a_byte.least) / margin, (syncs * sync.most + bytes * a_byte.most) * margin,
       fmt::format("one process writes {} to {} to {}, measured now", telemetry::human_quantity(1 / a_byte.most, "B/s"),

@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "framework/base/error.h"
-#include "framework/config/recipe.h"
+#include "framework/base/ordinal.h"
+#include "framework/config/typed_recipe.h"
 
 namespace hexad::plan {
 namespace {
@@ -32,12 +33,11 @@ void check_link(const MeasuredLink& link, const std::string& path, config::Probl
   if (link.ranks % link.nodes != 0)
     problems.add(path + ".ranks", cat("must be divisible by nodes (", link.nodes,
                                       "); nearest: ", config::nearest_multiples(link.ranks, link.nodes)));
-  if (link.group == GroupKind::intra && link.nodes != 1)
-    problems.add(path + ".nodes", "must be 1 for a group of intra");
+  if (link.group == GroupKind::intra && link.nodes != 1) problems.add(path + ".nodes", "must be 1 for the group intra");
   if (link.group == GroupKind::all && link.nodes == 1)
     problems.add(path + ".nodes", "must be at least 2 for the group all; ranks of one node are the group intra");
   if (link.group == GroupKind::inter && link.nodes != link.ranks)
-    problems.add(path + ".nodes", cat("must be ranks (", link.ranks, ") for a group of inter"));
+    problems.add(path + ".nodes", cat("must be ranks (", link.ranks, ") for the group inter"));
 }
 
 void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, config::Problems& problems) {
@@ -46,13 +46,13 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
   all.push_back(slowdown.of);
   std::sort(all.begin(), all.end());
   if (std::adjacent_find(all.begin(), all.end()) != all.end())
-    problems.add(path + ".beside", cat("must not name anything twice, nor ", word(slowdown.of), " itself"));
+    problems.add(path + ".beside", cat("must not repeat a name or include ", word(slowdown.of), " itself"));
 }
 
-// Distance between two sizes, in octaves.
+// Returns the distance between two sizes, in octaves.
 double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
-// 0: the very kind of group, 1: one that may stand for it; nothing: no way.
+// Returns 0 if `measured` is the wanted kind of group, 1 if it can replace it, none if it cannot.
 std::optional<int> strangeness(GroupKind measured, const GroupShape& wanted) {
   if (wanted.nodes == 1) return measured == GroupKind::intra ? std::optional(0) : std::nullopt;
   if (measured == GroupKind::intra) return {};
@@ -65,8 +65,9 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Keeps the last rate for larger sizes if the last size took more a byte, or a FLOP, than the one before. The last two
-// points would promise that it gets worse and worse with size, but links and kernels keep their rate.
+// Returns the curve with the rate of its last point for all larger sizes, if the last size has a lower rate than the
+// size before. Extrapolating the last two points would make the rate fall with size, but links and kernels keep their
+// rate.
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
@@ -77,8 +78,9 @@ schedule::TimeCurve steady(schedule::TimeCurve curve) {
 
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Seconds over FLOPs of one expert's product with a weight of `wanted` elements: as many rows take as long for each
-// element of the weight as measured, since few of them take as long as reading it does.
+// Returns seconds over FLOPs of one expert's product with a weight of `wanted` elements. The same number of rows takes
+// the same time per element of the weight as measured. This holds because products of few rows take as long as reading
+// the weight.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
   schedule::TimeCurve curve;
@@ -99,11 +101,11 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
     base::fail(base::ExitCode::usage, "the cluster has no measured products of ", word(query.element),
                "; hexad profile measures them");
   schedule::ByGemmPass<schedule::TimeCurve> curves;
-  curves.fill(curve_of(*best, wanted > 0 ? wanted : area(*best)));  // for passes that were not measured
+  curves.fill(curve_of(*best, wanted > 0 ? wanted : area(*best)));  // default for passes that were not measured
   for (const MeasuredProduct& p : cluster.products)
     if (p.element == best->element && p.experts == best->experts && p.inputs == best->inputs &&
         p.outputs == best->outputs)
-      curves[static_cast<size_t>(p.pass)] = curve_of(p, wanted > 0 ? wanted : area(p));
+      curves[base::ordinal(p.pass)] = curve_of(p, wanted > 0 ? wanted : area(p));
   return curves;
 }
 
@@ -123,7 +125,7 @@ schedule::TaskKind kind_of(Collective c) {
   base::fail_invariant("[cluster] a collective without a kind");
 }
 
-// A curve at sizes from 4 KiB to 16 MiB, at each fourth octave.
+// Samples a curve at sizes from 4 KiB to 16 MiB, a factor of four apart.
 Curve sampled(const schedule::TimeCurve& curve) {
   std::vector<Curve::Point> points;
   for (double size = 4096; size <= 16 << 20; size *= 4) points.push_back({size, curve.seconds(size)});
@@ -165,8 +167,8 @@ Cluster default_cluster(int64_t nodes, int64_t ranks_per_node) {
     for (const auto& [pass, name] : enum_names(GemmPass{})) {
       std::vector<Curve::Point> points;
       for (int64_t rows = 16; rows <= 4096; rows *= 4)
-        points.push_back({static_cast<double>(rows), rates.compute[static_cast<size_t>(pass)].seconds(
-                                                         2.0 * static_cast<double>(rows * width * width))});
+        points.push_back({static_cast<double>(rows),
+                          rates.compute[base::ordinal(pass)].seconds(2.0 * static_cast<double>(rows * width * width))});
       cluster.products.push_back({element, pass, 1, width, width, points});
     }
   for (const auto& [kind, name] : enum_names(CopyKind{})) cluster.copies.push_back({kind, sampled(rates.copy)});
@@ -175,7 +177,7 @@ Cluster default_cluster(int64_t nodes, int64_t ranks_per_node) {
 
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group) {
   const MeasuredLink* best = nullptr;
-  std::array<double, 3> least{};  // strangeness, octaves between numbers of ranks, less ranks
+  std::array<double, 3> least{};  // strangeness, octaves between numbers of ranks, negated number of ranks
   for (const MeasuredLink& link : cluster.links) {
     const auto strange = strangeness(link.group, group);
     if (link.operation != operation || !strange) continue;

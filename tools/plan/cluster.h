@@ -1,5 +1,5 @@
-// Speeds of a job's machines: links, kernels and how they slow each other down. `hexad profile` measures them and
-// writes them as YAML; the planner and the simulator read them (docs/profile.md).
+// Speeds of a job's machines: links, kernels, and the slowdown of work that runs together. `hexad profile` measures
+// them and writes them as YAML. The planner and the simulator read them (docs/profile.md).
 #pragma once
 
 #include <array>
@@ -24,7 +24,8 @@ constexpr auto enum_names(Collective) {
                                                                  {Collective::send, "send"}});
 }
 
-/// Ranks that form a group: some of one node; one of each of some nodes; all of the job.
+/// Kind of a group. intra: several ranks of one node. inter: one rank of each of several nodes. all: all ranks of the
+/// job.
 enum class GroupKind : uint8_t { intra, inter, all };
 constexpr auto enum_names(GroupKind) {
   return std::to_array<std::pair<GroupKind, std::string_view>>(
@@ -38,7 +39,7 @@ constexpr auto enum_names(Element) {
 
 using schedule::GemmPass;
 
-/// Tensor to tensor; rows by index; into offload memory and back.
+/// Kind of a copy. copy: tensor to tensor. gather: rows by index. offload, restore: into offload memory and back.
 enum class CopyKind : uint8_t { copy, gather, offload, restore };
 constexpr auto enum_names(CopyKind) {
   return std::to_array<std::pair<CopyKind, std::string_view>>({{CopyKind::copy, "copy"},
@@ -49,10 +50,10 @@ constexpr auto enum_names(CopyKind) {
 
 using schedule::Lane;
 
-/// Sizes (x, ascending) and seconds (y).
+/// Curve of seconds (y) over sizes (x, ascending).
 using config::Curve;
 
-/// When and on what the rest was measured. The sizes of the machine matter to readers, the texts only to people.
+/// Time and machine of the measurement. Readers use the sizes of the machine; the texts are only for people.
 struct Origin {
   std::string date, hexad, processor, instructions, products;
   double seconds = 0;
@@ -61,20 +62,20 @@ struct Origin {
   template <class V>
   void fields(V& v) {
     using config::at_least;
-    v("date", date, "UTC; 'assumed' when nothing was measured");
-    v("seconds", seconds, "that measuring took", at_least(0));
+    v("date", date, "UTC; 'assumed' if nothing was measured");
+    v("seconds", seconds, "duration of the measurement", at_least(0));
     v("hexad", hexad, "version of the program");
-    v("processor", processor, "of the first node");
+    v("processor", processor, "processor of the first node");
     v("instructions", instructions, "instruction set of the kernels' loops");
     v("products", products, "library of the matrix products");
     v("nodes", nodes, "machines", at_least(1));
-    v("ranks_per_node", ranks_per_node, "ranks on each of them", at_least(1));
-    v("cores", cores, "that a rank may run on, as the others of its node do", at_least(1));
-    v("threads", threads, "of a rank's kernels", at_least(1));
+    v("ranks_per_node", ranks_per_node, "ranks on each node", at_least(1));
+    v("cores", cores, "cores that a rank may run on, shared with the other ranks of its node", at_least(1));
+    v("threads", threads, "threads of a rank's kernels", at_least(1));
   }
 };
 
-/// One collective of groups of one kind, all groups of that kind at once, nothing else running.
+/// Measured times of a collective. All groups of the kind run it at the same time, without any other work.
 struct MeasuredLink {
   Collective operation = Collective::all_to_all;
   GroupKind group = GroupKind::all;
@@ -83,15 +84,15 @@ struct MeasuredLink {
 
   template <class V>
   void fields(V& v) {
-    v("operation", operation, "f32; send: every rank to the next, all at once");
+    v("operation", operation, "f32; send: every rank to the next, all at the same time");
     v("group", group, "intra: ranks of one node; inter: one rank a node; all: every rank");
-    v("ranks", ranks, "of a group", config::at_least(2));
-    v("nodes", nodes, "that a group is spread over", config::at_least(1));
+    v("ranks", ranks, "ranks of a group", config::at_least(2));
+    v("nodes", nodes, "nodes that a group is spread over", config::at_least(1));
     v("points", points, "[bytes that a rank sends to others, seconds], ascending", config::positive());
   }
 };
 
-/// Products of `experts` equally loaded experts, all ranks at once.
+/// Measured products of `experts` equally loaded experts, on all ranks at the same time.
 struct MeasuredProduct {
   Element element = Element::f32;
   GemmPass pass = GemmPass::forward;
@@ -103,14 +104,14 @@ struct MeasuredProduct {
     using config::at_least;
     v("element", element, "type of the operands");
     v("pass", pass, "forward, or a gradient");
-    v("experts", experts, "in the grouped product", at_least(1));
+    v("experts", experts, "experts in the grouped product", at_least(1));
     v("inputs", inputs, "columns of a row", at_least(1));
     v("outputs", outputs, "columns of its result", at_least(1));
     v("points", points, "[rows of all experts together, seconds], ascending", config::positive());
   }
 };
 
-/// Copies, all ranks at once.
+/// Measured copies, on all ranks at the same time.
 struct MeasuredCopy {
   CopyKind kind = CopyKind::copy;
   Curve points;
@@ -122,7 +123,7 @@ struct MeasuredCopy {
   }
 };
 
-/// MPMoE's alpha(y, x), Fig. 3.
+/// Measured slowdown: MPMoE's alpha(y, x), Fig. 3.
 struct MeasuredSlowdown {
   Lane of = Lane::compute;
   std::vector<Lane> beside;
@@ -131,8 +132,8 @@ struct MeasuredSlowdown {
   template <class V>
   void fields(V& v) {
     v("of", of, "y: inter and intra are communication between nodes and inside them");
-    v("beside", beside, "x: what runs at the same time", config::non_empty());
-    v("speed", speed, "of y while x runs, over its speed alone; about 1 when they do not disturb each other",
+    v("beside", beside, "x: work that runs at the same time", config::non_empty());
+    v("speed", speed, "speed of y while x runs, over its speed alone; about 1 if they do not slow each other down",
       config::positive());
   }
 };
@@ -146,30 +147,30 @@ struct Cluster {
 
   template <class V>
   void fields(V& v) {
-    v("measured", measured, "when, on what");
+    v("measured", measured, "date and machine of the measurement");
     v("links", links, "communication alone");
     v("products", products, "grouped matrix products alone");
     v("copies", copies, "copies alone");
-    v("slowdowns", slowdowns, "what runs together");
+    v("slowdowns", slowdowns, "speeds of work that runs at the same time");
   }
 };
 
-/// Throws Error(usage) with every problem of the file, each with its line.
+/// Reads a cluster file. Throws Error(usage) with every problem of the file, each with its line.
 Cluster load_cluster(const std::string& path);
-/// The file that load_cluster() reads, equal to the last bit.
+/// Returns the text of a file that load_cluster() reads. All numbers are exact.
 std::string to_yaml(const Cluster& cluster);
 
-/// Cluster that is assumed if none was measured: the curves of schedule::Rates::defaults() for every group of
-/// `ranks_per_node` ranks on `nodes` nodes, no slowdown. Callers say that they use it.
+/// Returns the cluster that is assumed if none was measured: the curves of schedule::Rates::defaults() for every group
+/// of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers report its use.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
-/// A process group as a schedule names it in Cost::group.
+/// A process group, as named by Cost::group of a schedule.
 struct GroupShape {
   std::string name;
   int64_t ranks, nodes;
 };
 
-/// Groups, elements and sizes for which rates are wanted.
+/// Groups, element type and sizes whose rates are wanted.
 struct RatesQuery {
   std::vector<GroupShape> groups;
   Element element = Element::f32;
@@ -177,15 +178,16 @@ struct RatesQuery {
   CopyKind copy = CopyKind::copy;
 };
 
-/// The measured link that prices `operation` of `group`; null when none can. A group on one node takes intra links, one
-/// rank a node takes inter links and then those of all ranks, other groups those of all ranks and then inter links.
-/// Among these the nearest number of ranks, as a ratio, wins; of two equally near ones the larger.
+/// Returns the measured link that prices `operation` of `group`; null if there is none. A group on one node uses intra
+/// links. A group with one rank per node prefers inter links to those of all ranks. Other groups prefer links of all
+/// ranks to inter links. Among equally preferred links, the nearest number of ranks (as a ratio) is chosen, and the
+/// larger of two equally near ones.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
-/// For the simulator. Each collective of every group comes from nearest_link(). Products come from the measured ones of
-/// the element type with the nearest inputs x outputs (as a ratio), scaled by the size of the weight; a pass that was
-/// not measured takes the first measured pass of that shape. Slowdowns are at most 1. Throws Error(usage) naming what
-/// the cluster lacks.
+/// Returns the rates for the simulator. Each collective of every group comes from nearest_link(). Products come from
+/// the measured products of the element type with the nearest inputs x outputs (as a ratio), scaled by the size of the
+/// weight. A pass that was not measured uses the first measured pass of that shape. Slowdowns are at most 1. Throws
+/// Error(usage) naming the missing entries of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

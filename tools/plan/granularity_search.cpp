@@ -7,7 +7,7 @@
 namespace hexad::plan {
 
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f) {
-  base::require(low <= high, "[search_unimodal] nothing from ", low, " to ", high);
+  base::require(low <= high, "[search_unimodal] the range from ", low, " to ", high, " is empty");
   while (high - low > 2) {
     const int64_t third = (high - low) / 3, left = low + third, right = high - third;
     const auto at_left = f(left);
@@ -34,8 +34,8 @@ GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
   base::require(1 <= fewest && fewest <= most, "[GranularitySearch] from ", fewest, " to ", most, " micro-batches");
 }
 
-// The neighbours' n bound that of this batch: with G's sentinels, the smallest batch takes the fewest, infinity the
-// most. Inside a known range both are its n.
+// Returns the bounds of n for a batch, which are the neighbours' n. With the sentinels of G, the smallest batch has
+// `fewest_` micro-batches and an infinite one `most_`. Inside a known range both bounds are that range's n.
 GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
   Bounds b{fewest_, most_};
   for (const auto& [n, range] : state_.ranges) {
@@ -44,7 +44,7 @@ GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
     if (range.smallest > batch) b.high = std::min(b.high, n);
   }
   base::require(b.low <= b.high, "[GranularitySearch] a smaller batch takes ", b.low, ", a larger one ", b.high);
-  b.high = std::max(b.low, std::min(b.high, batch));  // no micro-batch without a token
+  b.high = std::max(b.low, std::min(b.high, batch));  // every micro-batch has at least one token
   return b;
 }
 
@@ -85,7 +85,8 @@ void GranularitySearch::settle(int64_t batch, int64_t n) {
   const auto [entry, added] = state_.ranges.try_emplace(n, Range{batch, batch});
   Range& range = entry->second;
   range = {std::min(range.smallest, batch), std::max(range.largest, batch)};
-  // The sentinels: whatever is smaller than a batch of the fewest, or larger than one of the most, is as that one.
+  // Sentinels: a batch smaller than one cut into `fewest_` is cut into `fewest_`, and a larger one than one cut into
+  // `most_` into `most_`.
   if (n == fewest_) range.smallest = 0;
   if (n == most_) range.largest = INT64_MAX;
 }

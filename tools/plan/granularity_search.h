@@ -1,4 +1,5 @@
-// MPMoE's Algorithm 1 (Zhang et al. 2024, section 4.1): into how many micro-batches a batch is cut, found by measuring.
+// MPMoE's Algorithm 1 (Zhang et al. 2024, section 4.1). It measures to find the number of micro-batches into which a
+// batch is cut.
 #pragma once
 
 #include <cstdint>
@@ -9,55 +10,55 @@
 
 namespace hexad::plan {
 
-/// The n in [low, high] for which f is least. f must fall and then rise (or do only one of them). Ternary search: f is
-/// compared at the two inner points of an interval's thirds, and the third behind the larger value is dropped. Where
-/// `f` returns nothing it must be measured first: then that n is returned, unsettled. Of equal values the smaller n
-/// counts.
+/// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or do only one of these.
+/// The search compares f at the two inner points of an interval's thirds, and drops the third behind the larger value.
+/// If `f` returns nothing for some n, that n is returned unsettled, to be measured first. If values are equal, the
+/// smaller n counts.
 struct Trial {
   int64_t n;
-  bool settled;  // n is the answer; otherwise measure n and ask again
+  bool settled;  // true: n is the answer; false: measure n and search again
 };
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
-/// Finds n for batches B of any size with few measurements, by two hypotheses of the paper: the best n does not fall
-/// when B grows, and time over n falls and then rises. It remembers ranges of B that share an n: a B inside one needs
-/// no measurement; another is searched for between the n of its neighbours. One object for each restore strategy and
-/// schedule.
+/// Finds n for batches B of any size with few measurements. It uses two hypotheses of the paper: the best n does not
+/// fall when B grows, and time over n falls and then rises. The search remembers ranges of B with the same n. A B
+/// inside such a range needs no measurement. For another B, it searches between the n of its neighbours. Use one object
+/// for each restore strategy and schedule.
 ///
-/// The printed algorithm is corrected: the smallest n is 1, as its text says, unless `fewest` says otherwise; a B
-/// inside a known range gets that range's n; line 22 widens the range of n itself, not that of a neighbour.
+/// The printed algorithm is corrected. The smallest n is 1, as the paper's text says, unless `fewest` says otherwise. A
+/// B inside a known range gets that range's n. Line 22 widens the range of n itself, not that of a neighbour.
 ///
 /// Either give `best` a function that measures, or drive the search step by step:
 ///
 ///   for (Trial t = search.propose(batch); !t.settled; t = search.propose(batch)) search.record(batch, t.n, run(t.n));
 ///
-/// so that a trainer can let steps that it does anyway be the measurements. It is deterministic: ranks that record the
-/// same times (the maximum over them, say) go on alike.
+/// So a trainer can use its regular steps as measurements. The search is deterministic: ranks that record the same
+/// times (for example the maximum over all ranks) continue alike.
 class GranularitySearch {
  public:
   struct Range {
-    int64_t smallest, largest;  // batches known to be best cut into n
+    int64_t smallest, largest;  // batches whose best number of micro-batches is n
     bool operator==(const Range&) const = default;
   };
-  /// Results so far: plain data, to be saved and restored.
+  /// Results so far. Plain data, to be saved and restored.
   struct State {
-    std::map<int64_t, Range> ranges;                        // by n: the paper's G, without its sentinels
-    std::map<int64_t, int64_t> chosen;                      // by B: C
+    std::map<int64_t, Range> ranges;                        // by n; G in the paper, without its sentinels
+    std::map<int64_t, int64_t> chosen;                      // by B; C in the paper
     std::map<std::pair<int64_t, int64_t>, double> seconds;  // by (B, n)
     bool operator==(const State&) const = default;
   };
   using Measure = std::function<double(int64_t batch, int64_t n)>;  // seconds
 
-  /// 1 <= fewest <= most.
+  /// Makes a search over n from `fewest` to `most`. 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});
 
-  /// The n to use for `batch` (settled), or the n to measure next. Times recorded of other n count, too.
+  /// Returns the n to use for `batch` (settled), or the n to measure next. Recorded times of other n count, too.
   Trial propose(int64_t batch);
-  /// Settles `batch` without measuring any further: the quickest n that was measured, `otherwise` where none was.
+  /// Settles `batch` without further measurements. Returns the fastest measured n, or `otherwise` if none was measured.
   int64_t conclude(int64_t batch, int64_t otherwise);
-  /// Notes a time. If there are several of one (batch, n), the shortest counts.
+  /// Records a time. If a (batch, n) has several times, the shortest counts.
   void record(int64_t batch, int64_t n, double seconds);
-  /// Measures until it is settled.
+  /// Measures until the result is settled.
   int64_t best(int64_t batch, const Measure& measure);
 
   const State& state() const { return state_; }

@@ -19,14 +19,14 @@ Qr decompose(const Eigen::MatrixXd& matrix) {
   return qr.compute(matrix);
 }
 
-// "'c' from 'a', 'b'": the terms that these columns do not tell from those before them.
+// Returns "'c' from 'a', 'b'": the terms whose columns are dependent on the columns before them.
 std::string untold(const Eigen::MatrixXd& matrix, std::span<const FitTerm> terms) {
   std::string told, dependent;
   Index rank = 0;
   for (Index j = 0; j < matrix.cols(); ++j) {
     const Index now = decompose(matrix.leftCols(j + 1)).rank();
     std::string& list = now > rank ? told : dependent;
-    list += base::cat(list.empty() ? "'" : ", '", terms[static_cast<size_t>(j)].name, "'");
+    list += base::cat(list.empty() ? "'" : ", '", terms[j].name, "'");
     rank = now;
   }
   return base::cat(dependent, " from ", told.empty() ? "zero" : told);
@@ -39,7 +39,7 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   const Eigen::Map<const Eigen::VectorXd> seen(y.data(), rows);
   Eigen::MatrixXd matrix(rows, columns);
   for (Index j = 0; j < columns; ++j) {
-    const FitTerm& term = terms[static_cast<size_t>(j)];
+    const FitTerm& term = terms[j];
     base::require(term.values.size() == y.size(), "[least_squares] '", term.name, "' has ", term.values.size(),
                   " values for ", y.size(), " samples");
     matrix.col(j) = Eigen::Map<const Eigen::VectorXd>(term.values.data(), rows);
@@ -47,7 +47,7 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   }
   base::require(seen.allFinite(), "[least_squares] a sample is not finite");
 
-  // Columns of length one: what is small beside the others in its unit alone is not taken for dependent.
+  // Scales columns to length one. Otherwise a column could count as dependent only because of the unit of its values.
   Eigen::VectorXd length = matrix.colwise().norm();
   for (Index j = 0; j < columns; ++j)
     if (length[j] == 0) length[j] = 1;
@@ -65,7 +65,8 @@ Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least) {
   FitTerm terms[] = {{"seconds to start", {}}, {"seconds a unit", {}}};
   std::vector<double> weighted;
   for (const auto& [x, y] : samples) {
-    base::require(least == Least::residuals || y > 0, "[fit_alpha_beta] ", y, " seconds for ", x, " have no share");
+    base::require(least == Least::residuals || y > 0, "[fit_alpha_beta] ", y, " seconds for ", x,
+                  ", expected more than 0 seconds");
     const double weight = least == Least::residuals ? 1 : 1 / y;
     terms[0].values.push_back(weight), terms[1].values.push_back(weight * x), weighted.push_back(weight * y);
   }

@@ -15,12 +15,12 @@
 #include "framework/data/digest.h"
 #include "framework/device/card_memory.h"
 #include "framework/telemetry/units.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/plan/memory_savings.h"
 #include "tools/plan/within_memory.h"
-#include "tools/train/checkpointing.h"
-#include "tools/train/machine.h"
-#include "tools/train/say.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 
@@ -31,9 +31,9 @@ using Verdict = MemoryFit::Verdict;
 
 namespace {
 
-constexpr double patience = 4;  // seconds that a refused start may take to find what would help
+constexpr double patience = 4;  // seconds that a refused start may search for savings
 
-// Bytes of one pool. `blocks`: rounded up as the allocator takes them; not all of that is touched.
+// Bytes of one pool. `blocks` is the same rounded up to the allocator's blocks, not all of which is touched.
 struct Need {
   double bytes = 0, blocks = 0;
 };
@@ -41,12 +41,13 @@ struct Need {
 enum class Place : uint8_t { host, card };
 
 bool is_in_memory(const std::string& folder) {
-  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // statfs(2)
+  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // from statfs(2)
   struct statfs status {};
   return statfs(folder.c_str(), &status) == 0 && (status.f_type == tmpfs || status.f_type == ramfs);
 }
 
-// Offloaded tensors go to a file beside a CPU, and to host memory beside a GPU.
+// Returns the memory that a rank needs in `place`. Offloaded tensors are in a file if the device is a CPU, and in host
+// memory if it is a GPU.
 Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   const bool on_cpu = r.device == device::DeviceKind::cpu;
   const double offloaded = !on_cpu || is_in_memory(r.offload.folder) ? m.offloaded : 0;
@@ -54,10 +55,10 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
 }
 
-// The recipe as the run begins if memory_reuse is open. Only an explicit limit takes part in that choice.
+// Returns the recipe with which the run starts if memory_reuse is open. Only an explicit limit affects that choice.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
-  if (r.memory.limit() == 0) return with_schedule(r, that_keeps(r.schedule.moe.settled()));
+  if (r.memory.limit() == 0) return with_schedule(r, keeping_schedule(r.schedule.moe.settled()));
   return with_schedule(r, MemoryNeeds(r, extensions, world).within(legal_schedules(r, extensions)).schedules.front());
 }
 
@@ -73,7 +74,7 @@ using MemoryOf = std::function<const RankMemory&(int64_t)>;
 
 std::vector<Pool> pools_of(const mesh::Layout& layout, const MemoryOf& memory_of) {
   std::map<std::pair<Place, int64_t>, Pool> pools;
-  const auto stages = static_cast<size_t>(layout.size(base::Axis::pp));
+  const size_t stages = layout.size(base::Axis::pp);
   for (int rank = 0; rank < layout.world(); ++rank) {
     const RankMemory& memory = memory_of(rank);
     for (const auto& [place, list] : {std::pair{Place::host, &memory.pools}, {Place::card, &memory.cards}})
@@ -87,7 +88,7 @@ std::vector<Pool> pools_of(const mesh::Layout& layout, const MemoryOf& memory_of
                   .first_rank = rank,
                   .ranks_of_stage = std::vector<int64_t>(stages)};
         pool.available = std::min(pool.available, mine.available);
-        ++pool.ranks, ++pool.ranks_of_stage[static_cast<size_t>(layout.coordinate(base::Axis::pp, rank))];
+        ++pool.ranks, ++pool.ranks_of_stage[layout.coordinate(base::Axis::pp, rank)];
       }
   }
   std::vector<Pool> all;
@@ -149,7 +150,7 @@ class Judge {
                        human_bytes(static_cast<double>(pool.available)), pool.name);
   }
 
-  // The parts of a rank of the neediest stage in the pool.
+  // Returns the parts of the memory of a rank on the stage in the pool that needs the most.
   std::string parts(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, temporary {}",
@@ -165,7 +166,7 @@ class Judge {
     return stages_[most];
   }
 
-  // Names keys that would mend it but change the run.
+  // Names keys that would solve the problem but change the run.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.passing;
@@ -184,7 +185,7 @@ class Judge {
             : savings_text(
                   recipe_, world_, static_cast<double>(pool.available), need.blocks,
                   [&](const Recipe& changed) { return needed(pool, changed, stages_of(changed)).blocks; }, patience);
-    return fmt::format("{} ({}){}; else {}. memory.limit_bytes: none starts it all the same", figures(pool, need),
+    return fmt::format("{} ({}){}; else {}. memory.limit_bytes: none starts it anyway", figures(pool, need),
                        parts(pool), help, other_keys(pool));
   }
 
@@ -244,9 +245,9 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, int64_t
   if (fit.verdict == Verdict::too_much) return fit;
   for (int64_t r = 0; r < world; ++r)
     if (const RankMemory& m = memory_of(r); m.pools.empty())
-      return {Verdict::unknown, base::cat("how much memory ", m.host,
-                                          " has cannot be read (/proc/meminfo), so nothing refuses a model that does "
-                                          "not fit; memory.limit_bytes sets a limit")};
+      return {Verdict::unknown, base::cat("the memory of ", m.host,
+                                          " cannot be read (/proc/meminfo), so a model that does not fit is not "
+                                          "refused; memory.limit_bytes sets a limit")};
   return fit;
 }
 
@@ -260,22 +261,21 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const c
     std::vector<RankMemory> ranks;
     for (const std::string& text : texts) ranks.push_back(unpacked(text));
     fit = memory_fit(
-        recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[static_cast<size_t>(r)]; },
-        use);
+        recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[r]; }, use);
   }
   return broadcast(fit, world.group());
 }
 
-bool may_start(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
+bool fits_in_memory(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
   const MemoryFit fit = memory_fit(recipe, extensions, world, use);
   const bool starts = fit.verdict != Verdict::too_much;
   if (world.rank() == 0 && !fit.text.empty()) say((starts ? "warning: " : "the model does not fit: ") + fit.text);
   return starts;
 }
 
-MemoryFit memory_fit_here(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
+MemoryFit memory_fit_on_this_machine(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
   if (!recipe.memory.checks_machine()) return {};
-  // Ranks get the cards in turn.
+  // Ranks use the cards in turn.
   std::vector<RankMemory> cycle;
   std::set<int64_t> seen;
   for (int64_t r = 0; r < ranks; ++r) {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "parallel/pp/check.h"
+#include "parallel/pp/program_check.h"
 #include "tools/plan/step_on_meta.h"
-#include "tools/train/stages.h"
+#include "tools/train/recipe/stages.h"
 
 namespace hexad::plan {
 
@@ -39,7 +39,7 @@ MemoryEstimate memory_of(const StepOnMeta& step, const Recipe& r, const mesh::La
   m.offloaded = static_cast<double>(step.offloaded);
   const auto micro_batches = static_cast<int>(r.batch.global / r.batch.micro / layout.size(Axis::dp));
   const pp::Schedule schedule = pp::make_schedule(pipeline_of(r), layout.size(Axis::pp), micro_batches);
-  m.in_flight = pp::peak_activations(schedule)[static_cast<size_t>(layout.coordinate(Axis::pp, rank))];
+  m.in_flight = pp::peak_activations(schedule)[layout.coordinate(Axis::pp, rank)];
   return m;
 }
 
@@ -47,7 +47,7 @@ std::vector<MemoryEstimate> estimate_stages(const Recipe& r, const train::Extens
                                             RoutingLoad load) {
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
   std::vector<MemoryEstimate> stages;
-  for (const std::vector<int>& ranks : ranks_that_differ(r, layout, load)) {
+  for (const std::vector<int>& ranks : distinct_ranks(r, layout, load)) {
     MemoryEstimate& most = stages.emplace_back();
     for (const int rank : ranks)
       if (const auto m = estimate_memory(r, extensions, layout, rank, load); m.total > most.total) most = m;
@@ -58,7 +58,7 @@ std::vector<MemoryEstimate> estimate_stages(const Recipe& r, const train::Extens
 std::vector<MemoryEstimate> estimate_evaluation(const Recipe& r, const train::Extensions& extensions, int64_t world) {
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
   std::vector<MemoryEstimate> stages;
-  for (const std::vector<int>& ranks : ranks_that_differ(r, layout, RoutingLoad::even)) {
+  for (const std::vector<int>& ranks : distinct_ranks(r, layout, RoutingLoad::even)) {
     MemoryEstimate& most = stages.emplace_back();
     for (const int rank : ranks)
       if (const auto m = by_category(evaluation_on_meta(r, extensions, layout, rank)); m.total > most.total) most = m;

@@ -1,38 +1,38 @@
-// Estimates of a rank's memory, before it is tried.
+// Estimates of a rank's memory, before the job runs.
 #pragma once
 
 #include "tools/plan/routing_model.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 
-/// Bytes.
+/// Estimated bytes of a rank.
 struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0;
-  double activations = 0;  // the most that is kept for backward
-  double passing = 0;      // the rest of the peak: results in flight, scratch, pieces of other ranks
-  double offloaded = 0;    // in offload memory, a file or a GPU's host memory; not part of the total
+  double activations = 0;  // largest amount kept for backward
+  double passing = 0;      // rest of the peak: results in flight, scratch, pieces of other ranks
+  double offloaded = 0;    // in offload memory: a file, or a GPU's host memory; not part of the total
   double total = 0;
-  double blocks = 0;  // the total as memory.limit_bytes counts it: every block rounded up (device::block_size)
-  int in_flight = 1;  // micro-batches times chunks whose activations are kept at once
+  double blocks = 0;  // total with every block rounded up (device::block_size), as for memory.limit_bytes
+  int in_flight = 1;  // micro-batches times chunks whose activations are kept at the same time
 };
 
 struct StepOnMeta;
-/// Memory as the allocator of `step` counted it.
+/// Returns the memory counted by the allocator of `step`.
 MemoryEstimate memory_of(const StepOnMeta& step, const train::Recipe& recipe, const mesh::Layout& layout, int rank);
-/// Memory of rank `rank` of the layout at the peak of a step, as the allocator of a meta device counts it in the step
-/// itself (step_on_meta). Scratch of kernels and of transports is not counted. Lanes run inline: what lanes with
-/// threads of their own free sooner or later is taken to be freed in the order of the graph. With auto in
-/// schedule.moe, the estimate holds until it is chosen.
+/// Estimates the memory of rank `rank` of the layout at the peak of a step. The allocator of a meta device counts it in
+/// the step itself (step_on_meta). Scratch of kernels and of transports is not counted. Lanes run inline, so the
+/// estimate assumes that all lanes free memory in the order of the graph. If schedule.moe contains auto, the estimate
+/// applies to the run until that choice is made.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions,
                                const mesh::Layout& layout, int rank, RoutingLoad load = RoutingLoad::even);
-/// Memory of the rank that needs the most on each pipeline stage, of `world` ranks.
+/// Estimates the memory of the neediest rank of each pipeline stage, for `world` ranks.
 std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, const train::Extensions& extensions,
                                             int64_t world, RoutingLoad load = RoutingLoad::even);
-/// Memory of a held-out evaluation, by pipeline stage: of the rank that needs the most.
+/// Estimates the memory of a held-out evaluation, for the neediest rank of each pipeline stage.
 std::vector<MemoryEstimate> estimate_evaluation(const train::Recipe& recipe, const train::Extensions& extensions,
                                                 int64_t world);
-/// Memory of the rank that needs the most.
+/// Estimates the memory of the rank that needs the most.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                                RoutingLoad load = RoutingLoad::even);
 

@@ -10,7 +10,7 @@
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/memory_savings.h"
 #include "tools/plan/step_on_meta.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 
@@ -25,7 +25,7 @@ size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
   return static_cast<size_t>(std::ranges::max_element(stages, {}, bytes) - stages.begin());
 }
 
-// Most bytes of a stage, as memory.limit_bytes counts them.
+// Returns the largest memory of a stage in bytes, with blocks rounded up as for memory.limit_bytes.
 double most_blocks(const std::vector<MemoryEstimate>& stages) {
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
 }
@@ -36,7 +36,7 @@ std::string strategy_name(const Recipe& r) {
   base::fail_invariant("[memory] strategy without a name");
 }
 
-// Lines for memory if tokens do not load the experts evenly.
+// Returns lines about the memory needed if tokens do not load the experts evenly.
 std::string routing_lines(const Recipe& r, const train::Extensions& extensions, int64_t world) {
   const moe::MoeConfig& m = r.model.moe;
   if (m.experts == 0 || r.parallel.ep == 1 || m.routing != moe::Routing::model) return {};
@@ -47,7 +47,7 @@ std::string routing_lines(const Recipe& r, const train::Extensions& extensions, 
        {std::pair{RoutingLoad::p99, "routing at p99"}, {RoutingLoad::one_rank, "at worst"}}) {
     const double before =
         std::exchange(share, share_of_rank(load, m.experts / r.parallel.ep, choice, m.capacity_factor));
-    if (share * static_cast<double>(r.parallel.ep) <= 1) continue;  // by its capacity
+    if (share * static_cast<double>(r.parallel.ep) <= 1) continue;  // because of the capacity
     if (share != before) total = estimate_memory(r, extensions, world, load).total;
     text += fmt::format("  {:<18}{:>18}   one rank's experts get {:.3g} times their share\n", name, human_bytes(total),
                         share * static_cast<double>(r.parallel.ep));
@@ -57,9 +57,9 @@ std::string routing_lines(const Recipe& r, const train::Extensions& extensions, 
 
 std::string how_loaded(const moe::MoeConfig& m) {
   if (m.routing == moe::Routing::model) return "evenly loaded experts";
-  if (m.routing == moe::Routing::trace) return "experts loaded as the trace says";
+  if (m.routing == moe::Routing::trace) return "experts loaded as in the trace";
   for (const auto& [value, name] : enum_names(moe::Routing{}))
-    if (value == m.routing) return base::cat("experts loaded as by routing: ", name);
+    if (value == m.routing) return base::cat("experts loaded by routing: ", name);
   base::fail_invariant("[memory] routing without a name");
 }
 
@@ -74,7 +74,7 @@ std::string stage_lines(const std::vector<MemoryEstimate>& stages, size_t worst)
       if (s + 1 == most_lines) text += "  ...\n";
       continue;
     }
-    text += fmt::format("  {:<18}{:>18}   activations {}, {} at once\n", fmt::format("stage {}", s),
+    text += fmt::format("  {:<18}{:>18}   activations {}, micro-batches in flight: {}\n", fmt::format("stage {}", s),
                         human_bytes(stages[s].total), human_bytes(stages[s].activations), stages[s].in_flight);
   }
   return text;
@@ -103,7 +103,7 @@ MemoryReport::Estimates MemoryReport::estimates() const {
   const Recipe& r = planned_;
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
   Estimates all;
-  for (const std::vector<int>& ranks : ranks_that_differ(r, layout, RoutingLoad::even)) {
+  for (const std::vector<int>& ranks : distinct_ranks(r, layout, RoutingLoad::even)) {
     MemoryEstimate& most = all.stages.emplace_back();
     for (const int rank : ranks) {
       const StepOnMeta step = step_on_meta(r, extensions_, layout, rank, RoutingLoad::even, Wanted::all);
@@ -129,25 +129,26 @@ std::string MemoryReport::table() const {
   row("weights", m.weights, "");
   row("gradients", m.gradients, "");
   row("optimizer", m.optimizer, "");
-  if (m.offloaded > 0) row("  offloaded", m.offloaded, "beside the total");
+  if (m.offloaded > 0) row("  offloaded", m.offloaded, "not part of the total");
   row("activations", m.activations,
       (m.in_flight == 1 ? "of one micro-batch, "
-                        : fmt::format("of {} micro-batches{} at once, ", m.in_flight,
+                        : fmt::format("of {} micro-batches in flight{}, ", m.in_flight,
                                       r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : "")) +
           how_loaded(r.model.moe));
-  row("in passing", m.passing, "results on their way, rows of other ranks, scratch");
+  row("temporary", m.passing, "results in flight, rows of other ranks, scratch");
   row("total", m.total, recipe_.schedule.moe.memory_reuse ? "" : "memory_reuse: " + strategy_name(r));
   if (r.memory.limit() > 0)
     row("  of the limit", static_cast<double>(r.memory.limit()),
-        fmt::format("which counts {} of blocks", human_bytes(m.blocks)));
+        fmt::format("blocks of {} count towards it", human_bytes(m.blocks)));
   return text + routing_lines(r, extensions_, world_) + stage_lines(stages, worst) + traffic_lines(all.traffic);
 }
 
-// If memory_reuse is left open: with the schedule that needs the least now, though another may need less in `changed`.
+// Returns the memory that `changed` needs. If memory_reuse is open, the schedule is the one that needs the least memory
+// now, although another may need less in `changed`.
 double MemoryReport::needed_by(const Recipe& changed) const {
   if (!within_) return most_blocks(estimate_stages(changed, extensions_, world_));
   moe::MoeSchedule s = within_->smallest;
-  if (!contradictions(changed, s).empty()) s = that_keeps(s);
+  if (!contradictions(changed, s).empty()) s = keeping_schedule(s);
   return MemoryNeeds(changed, extensions_, world_).of(s);
 }
 
@@ -179,7 +180,7 @@ std::string memory_comparison(const Recipe& recipe, const train::Extensions& ext
   add("gradients", "gradient", &MemoryEstimate::gradients);
   add("optimizer", "optimizer", &MemoryEstimate::optimizer);
   add("activations", "activation", &MemoryEstimate::activations);
-  add("at once", "total", &MemoryEstimate::total);
+  add("total", "total", &MemoryEstimate::total);
   return text;
 }
 

@@ -1,4 +1,4 @@
-// The estimates of a step for people.
+// Estimates of a step as text for people.
 #pragma once
 
 #include <map>
@@ -14,25 +14,26 @@ namespace hexad::plan {
 
 class MemoryReport {
  public:
-  /// Finds what memory makes of a memory_reuse that is left open. `extensions` outlive it.
+  /// Makes a report. If memory_reuse is open, finds the values that fit the memory limit. `extensions` outlive the
+  /// report.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
 
-  /// With experts loaded evenly: of each stage the rank that needs the most, and what the rank that sends the most
-  /// sends.
+  /// Estimates for evenly loaded experts: for each stage, the rank that needs the most memory, and the traffic of the
+  /// rank that sends the most.
   struct Estimates {
     std::vector<MemoryEstimate> stages;
     TrafficEstimate traffic;
-    size_t neediest() const;  // stage
+    size_t neediest() const;  // index of the stage that needs the most
   };
   Estimates estimates() const;
 
-  /// Memory of the rank that needs the most, by purpose, with experts loaded evenly, at p99 and at worst. Then a line a
-  /// stage; of many stages the first ones, the last one and the one that needs the most. Then what the rank that sends
-  /// the most sends in a step, by class of traffic.
+  /// Returns the memory of the rank that needs the most, by purpose, with experts loaded evenly, at p99 and at worst.
+  /// One line per stage follows. If there are many stages, these are the first ones, the last one and the neediest one.
+  /// The last lines are the traffic of the rank that sends the most in a step, by class.
   std::string table() const;
 
-  /// Why the recipe does not keep within memory.limit_bytes: how much is missing, on which stage, and what of the
-  /// recipe would help; empty where it does, or has no limit.
+  /// Returns the reason why the recipe exceeds memory.limit_bytes: the missing bytes, the stage, and changes of the
+  /// recipe that would help. Empty if it fits, or has no limit.
   std::string problem() const;
 
  private:
@@ -41,12 +42,12 @@ class MemoryReport {
   const train::Recipe recipe_;
   const train::Extensions& extensions_;
   const int64_t world_;
-  train::Recipe planned_;               // with nothing of memory_reuse left open
-  std::optional<WithinMemory> within_;  // of a memory_reuse that is
+  train::Recipe planned_;               // the recipe with a value for an open memory_reuse
+  std::optional<WithinMemory> within_;  // values of an open memory_reuse
 };
 
-/// "weights 1.20 GiB (1.10 GiB), ...": what the neediest rank is estimated to need of each, and in brackets what was
-/// `measured`, by category of the allocator, with "total": the most at the same time.
+/// Returns "weights 1.20 GiB (1.10 GiB), ...": the estimate for the neediest rank, and in brackets the measured bytes.
+/// `measured` has them by category of the allocator, with "total" for their peak.
 std::string memory_comparison(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                               const std::map<std::string, int64_t>& measured);
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "framework/telemetry/units.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 
@@ -39,7 +39,7 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
-  constexpr double spread = 4;  // the slowest estimate of a model (memory reuse) against the others
+  constexpr double spread = 4;  // time of the slowest estimate (memory reuse) over that of the other estimates
   std::string enough, best;
   double least = need, longest = 0, before = 0;
   bool stopped = false;
@@ -58,8 +58,8 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
   }
   if (!enough.empty()) return "; any of these is enough: " + enough;
   if (best.empty()) return "";
-  return (stopped ? "; of the changes that were estimated none is enough, the largest help is "
-                  : "; no single change is enough, the largest help is ") +
+  return (stopped ? "; none of the changes that were estimated is enough; the most effective one is "
+                  : "; no single change is enough; the most effective one is ") +
          best;
 }
 

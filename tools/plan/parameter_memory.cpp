@@ -4,7 +4,7 @@
 
 namespace hexad::plan {
 
-ParameterBytes kept_of(const ParameterBytes& whole, int64_t zero, double replicas) {
+ParameterBytes kept_bytes(const ParameterBytes& whole, int64_t zero, double replicas) {
   base::require(0 <= zero && zero <= 3 && replicas >= 1, "[memory] ZeRO-", zero, " over ", replicas, " replicas");
   const auto from = [&](int64_t level, double bytes) { return zero >= level ? bytes / replicas : bytes; };
   return {from(3, whole.weights), from(2, whole.gradients), from(1, whole.optimizer)};

@@ -1,20 +1,21 @@
-// Bytes of weights, gradients and optimizer states, as formulas of ZeRO and the number of replicas.
+// Bytes of weights, gradients and optimizer states, by formulas of the ZeRO level and the number of replicas.
 #pragma once
 
 #include <cstdint>
 
 namespace hexad::plan {
 
-/// Bytes, of one parameter or of many.
+/// Bytes of one or more parameters.
 struct ParameterBytes {
   double weights = 0, gradients = 0, optimizer = 0;
   double total() const { return weights + gradients + optimizer; }
 };
 
-/// Bytes that a rank keeps of a parameter of which it holds one of `replicas` copies; `whole`: of a parameter that is
-/// not shared. ZeRO-1 divides the optimizer's states by the replicas, ZeRO-2 also gradients, ZeRO-3 also weights
-/// (Rajbhandari et al. 2020). In bf16 with AdamW and f32 gradients `whole` is 2 + 4 + 12: 18 bytes, with ZeRO-1
-/// 6 + 12/d, ZeRO-2 2 + 16/d, ZeRO-3 18/d. Gathered weights and gradients in flight are not counted.
-ParameterBytes kept_of(const ParameterBytes& whole, int64_t zero, double replicas);
+/// Returns the bytes that a rank keeps of a parameter with `replicas` copies, of which it holds one. `whole` is the
+/// bytes of a parameter that is not shared. ZeRO-1 divides the optimizer's states by the replicas, ZeRO-2 also
+/// gradients, ZeRO-3 also weights (Rajbhandari et al. 2020). In bf16 with AdamW and f32 gradients, `whole` is 2 + 4 +
+/// 12 = 18 bytes. ZeRO-1 keeps 6 + 12/d of these, ZeRO-2 2 + 16/d, ZeRO-3 18/d. Gathered weights and gradients in
+/// flight are not counted.
+ParameterBytes kept_bytes(const ParameterBytes& whole, int64_t zero, double replicas);
 
 }  // namespace hexad::plan

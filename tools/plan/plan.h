@@ -1,4 +1,4 @@
-// The library of estimates, prices and choices for a program of one's own: target hexad::plan.
+// The library of estimates, prices and choices, for use in other programs: target hexad::plan.
 #pragma once
 
 #include "tools/plan/memory_estimate.h"

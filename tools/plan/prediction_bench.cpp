@@ -15,9 +15,9 @@
 #include "optim/lr_schedule.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/schedule_prices.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/process/version.h"
+#include "tools/train/recipe/schedule_check.h"
 #include "tools/train/train_step.h"
-#include "tools/train/version.h"
 
 namespace hexad::plan {
 
@@ -60,13 +60,13 @@ void print_predictions(const Candidates& candidates) {
   fmt::print("predicted fastest: {}\n", moe::to_string(predicted_fastest(candidates).schedule));
 }
 
-/// Both tell an error as predicted over measured, minus one.
+/// Errors of predictions. An error is predicted over measured, minus one.
 struct Findings {
-  std::vector<double> errors;  // of each candidate, in their order
+  std::vector<double> errors;  // of each candidate, in the order of the candidates
   double median_error = 0, percentile_95_error = 0;
   const ScheduleCandidate* fastest = nullptr;
   const ScheduleCandidate* predicted_fastest = nullptr;
-  double excess = 0;  // of predicted_fastest over fastest, measured
+  double excess = 0;  // of predicted_fastest over fastest, as measured
 };
 
 Findings findings_of(const Candidates& candidates) {
@@ -118,7 +118,7 @@ void print_json(const Candidates& candidates, const std::string& file, const std
   fmt::print("{}\n", json.dump(2));
 }
 
-// The model has no memory here: schedules are priced by their graphs.
+// The model here has no memory: the graphs determine the prices of schedules.
 Candidates predicted(const Recipe& recipe, const train::Extensions& extensions, const comm::World& world) {
   ModelInstance instance(recipe, extensions, world.group(), {}, std::make_shared<device::MetaRun>(recipe.device));
   return predicted_schedules(
@@ -136,7 +136,7 @@ void measure(Candidates& candidates, const Recipe& recipe, const train::Extensio
   optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers);
   TrainStep train(recipe, instance, optimizer);
   int64_t step = 0;
-  for (int round = 0; round <= rounds; ++round)  // the first one finds memory
+  for (int round = 0; round <= rounds; ++round)  // the first round allocates memory
     for (ScheduleCandidate& c : candidates) {
       instance.reschedule(c.schedule);
       PassRecorder recorder(instance);
@@ -157,23 +157,22 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     fail(ExitCode::usage, "bench predict: the model has no MoE layer (model.moe.experts is 0)");
   if (recipe.schedule.pipeline.overlap != pp::Overlap::none)
     fail(ExitCode::usage,
-         "bench predict: under schedule.pipeline.overlap a pass takes also what the other micro-batch computes "
-         "meanwhile, which predictions do not know; set it to none");
+         "bench predict: schedule.pipeline.overlap must be none; with it, a pass also takes the time of the other "
+         "micro-batch's computation, which predictions do not include");
   Candidates candidates = predicted(recipe, extensions, world);
   std::string digest;
   if (world.rank() == 0) {
     const std::string text = document(recipe, candidates, world.size());
     base::write_file(bench.out, text);
     digest = data::digest_of(text).to_string();
-    // Text for people goes to standard error if standard output has a JSON object.
+    // Text for people goes to standard error if standard output gets a JSON object.
     std::FILE* const out = bench.json ? stderr : stdout;
     fmt::print(out, "{} predictions in {}, XXH3 {}, before any measurement\n", candidates.size(), bench.out, digest);
     if (recipe.schedule.profile.empty())
-      fmt::print(out,
-                 "they are those of a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
+      fmt::print(out, "they assume a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
     std::fflush(out);
   }
-  const bool measures = bench.rounds > 0 && may_start(recipe, extensions, world);
+  const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);
   if (measures) measure(candidates, recipe, extensions, world, bench.rounds);
   if (world.rank() == 0) {
     if (bench.json)

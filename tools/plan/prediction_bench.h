@@ -1,22 +1,22 @@
-// The simulator put to the test: what it says of every legal schedule of a recipe, written down before anything is
-// measured, and what the schedules then take.
+// Test of the simulator: writes its predictions for every legal schedule of a recipe before any measurement, then
+// measures the schedules.
 #pragma once
 
 #include <string>
 
 #include "parallel/comm/world.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 
 struct PredictionBench {
   std::string out = "predictions.json";
-  int rounds = 3;     // steps of each schedule that count, in turn; 0: nothing is measured
+  int rounds = 3;     // counted steps of each schedule, in turn; 0: nothing is measured
   bool json = false;  // prints one JSON object instead of the table
 };
 
-/// Predicts without building the model, then trains a few steps, and prints what one MoE layer's forward and backward
-/// take. Returns `resource`, with the predictions printed, if the model does not fit and nothing can be measured.
+/// Predicts without building the model, then trains a few steps, and prints the times of one MoE layer's forward and
+/// backward. Returns `resource` after printing the predictions if the model does not fit and nothing can be measured.
 /// Collective.
 base::ExitCode bench_predictions(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const comm::World& world, const PredictionBench& bench);

@@ -39,7 +39,7 @@ schedule::TaskGraph decoded(std::span<const int64_t> from) {
     spec.cost.flops = std::bit_cast<double>(*at++);
     for (int64_t& count : spec.cost.products) count = *at++;
     spec.cost.wire_bytes = *at++, spec.cost.received_bytes = *at++, spec.cost.copy_bytes = *at++;
-    spec.cost.group = groups[static_cast<size_t>(*at++)];
+    spec.cost.group = groups[*at++];
     spec.cost.group_size = static_cast<int>(*at++);
     spec.cost.crosses_nodes = *at++ != 0;
     const int64_t count = *at++;
@@ -57,13 +57,12 @@ std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, 
   std::vector<int64_t> own = encoded(mine);
   const auto length = static_cast<int64_t>(own.size());
   const std::vector<int64_t> lengths = world.all_gather_values(std::span(&length, 1), device);
-  const auto longest = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  const size_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<schedule::TaskGraph> graphs(lengths.size());
   if (longest == 0) return graphs;
   own.resize(longest);
   const std::vector<int64_t> all = world.all_gather_values(own, device);
-  for (size_t r = 0; r < lengths.size(); ++r)
-    graphs[r] = decoded(std::span(all).subspan(r * longest, static_cast<size_t>(lengths[r])));
+  for (size_t r = 0; r < lengths.size(); ++r) graphs[r] = decoded(std::span(all).subspan(r * longest, lengths[r]));
   return graphs;
 }
 
@@ -76,12 +75,12 @@ schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int
          {std::pair<std::string, std::vector<int>>("ep", layout.members(base::Axis::ep, rank)),
           {"experts", layout.expert_sharers(rank)}}) {
       std::vector<int> nodes;
-      for (int r : ranks) nodes.push_back(node_of_rank[static_cast<size_t>(r)]);
+      for (int r : ranks) nodes.push_back(node_of_rank[r]);
       const comm::NodeGrid grid(nodes);
       const auto mine = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-      const auto number = [&](int node, int place) { return ranks[static_cast<size_t>(grid.rank(node, place))]; };
+      const auto number = [&](int node, int place) { return ranks[grid.rank(node, place)]; };
       out[name].push_back(ranks.front());
-      // Without two levels, each rank is alone in them.
+      // If there are no two levels, these groups contain only one rank each.
       out[name + "_inside"].push_back(grid.two_levels() ? number(grid.node(mine), 0) : rank);
       out[name + "_across"].push_back(grid.two_levels() ? number(0, grid.place(mine)) : rank);
     }

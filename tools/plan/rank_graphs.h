@@ -1,4 +1,4 @@
-// Gives every rank the task graphs of all ranks, for the simulator.
+// Exchange of task graphs, which the simulator needs from all ranks.
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace hexad::plan {
 
-/// Every rank's graph with costs and edges, but without the tasks' names. Collective over `world`.
+/// Returns every rank's graph with costs and edges, but without the tasks' names. Collective over `world`.
 std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
                                                device::Device device);
 
-/// Ranks that meet in the groups that an MoE layer's tasks name, on the nodes that ProcessGroup::node_of_rank() of all
-/// ranks gives. A group's number is its first rank.
+/// Returns the ranks in the groups named by tasks of an MoE layer. The nodes are given by ProcessGroup::node_of_rank()
+/// of all ranks. A group's number is its first rank.
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
 
 }  // namespace hexad::plan

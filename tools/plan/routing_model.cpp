@@ -13,10 +13,11 @@ namespace {
 
 using Choice = device::MetaRun::Choice;
 
-// Most experts of one token on a rank with `local` experts: at most those of as many groups as it may choose.
+// Returns the most experts of one token on a rank with `local` experts: the experts in as many groups as the token may
+// choose.
 int64_t most_of_token(int64_t local, const Choice& c) { return std::min(local, c.top_groups * (c.experts / c.groups)); }
 
-// P(Beta(n, m) <= x) for whole numbers: that of n + m - 1 draws at least n are below x.
+// Returns P(Beta(n, m) <= x) for whole numbers: the probability that at least n of n + m - 1 draws are below x.
 double beta_distribution(int64_t n, int64_t m, double x) {
   const int64_t draws = n + m - 1;
   double sum = 0;
@@ -36,19 +37,19 @@ double beta_quantile(int64_t n, int64_t m, double probability) {
   return (low + high) / 2;
 }
 
-// Numbers, one after another in rounds of which each has all of them once, in another order.
+// Sequence of numbers in rounds. Each round has every number once, in a different order.
 class Rounds {
  public:
   Rounds(std::vector<int32_t> numbers, uint64_t seed)
       : random_(seed, base::Purpose::route), order_(std::move(numbers)), next_(order_.size()) {}
 
-  /// One that is not in `taken`; none: they all are.
+  /// Returns a number that is not in `taken`; none if all numbers are taken.
   std::optional<int32_t> draw(std::span<const int32_t> taken) {
     if (next_ == order_.size()) {
       for (size_t n = order_.size(); n > 1; --n) std::swap(order_[n - 1], order_[random_.below(draws_++, n)]);
       next_ = 0;
     }
-    // At a round's begin a token may have one of it already.
+    // At the beginning of a round, a token may already have one of its numbers.
     for (size_t i = next_; i < order_.size(); ++i)
       if (std::ranges::find(taken, order_[i]) == taken.end()) {
         std::swap(order_[i], order_[next_]);
@@ -66,10 +67,10 @@ class Rounds {
   size_t next_;
 };
 
-// The experts of the rank that is looked at and the others, by group, and the groups that have any of the first.
+// Experts of the chosen rank and of the other ranks, by group, and the groups that contain experts of the chosen rank.
 class Experts {
  public:
-  // If rank < 0, no rank is looked at.
+  // If rank < 0, there is no chosen rank.
   Experts(const Choice& c, int rank, int64_t local) : near_({}, 0), far_({}, 0) {
     const int64_t size = c.experts / c.groups;
     std::vector<int32_t> near, far;
@@ -85,7 +86,8 @@ class Experts {
     near_ = Rounds(std::move(near), seed + 1), far_ = Rounds(std::move(far), seed + 2);
   }
 
-  /// Draws a token's experts, `to_rank` of them of the rank as far as its groups have as many. Its groups give in turn.
+  /// Draws a token's experts. `to_rank` of them are on the chosen rank, or fewer if the token's groups have fewer
+  /// there. The groups give experts in turn.
   void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
     std::vector<int32_t> groups;
     while (std::ssize(groups) < top_groups)
@@ -110,22 +112,22 @@ class Experts {
   static std::optional<int32_t> from(std::vector<Rounds>& experts, const std::vector<int32_t>& groups, size_t turn,
                                      std::span<const int32_t> taken) {
     for (size_t i = 0; i < groups.size(); ++i)
-      if (const auto id = experts[static_cast<size_t>(groups[(turn + i) % groups.size()])].draw(taken)) return id;
+      if (const auto id = experts[groups[(turn + i) % groups.size()]].draw(taken)) return id;
     return {};
   }
 
   std::vector<Rounds> here_, elsewhere_;  // by group
-  Rounds near_, far_;                     // groups
+  Rounds near_, far_;                     // numbers of groups
 };
 
-// Router for one rank and load: all micro-batches and layers of a shape choose alike.
+// Router for one rank and load. All micro-batches and layers of a shape have the same choices.
 class Router {
  public:
   Router(RoutingLoad load, int rank, int ranks, std::optional<double> capacity_factor)
       : load_(load), rank_(rank), ranks_(ranks), capacity_factor_(capacity_factor) {}
 
   void operator()(std::span<int32_t> ids, const Choice& choice) {
-    // A recipe that says what tokens choose is believed where nothing else is asked.
+    // Uses the recipe's own routing unless another load is asked for.
     if (choice.given && load_ == RoutingLoad::even) return;
     if (chosen_.size() != ids.size() || choice != choice_) {
       chosen_.resize(ids.size());
@@ -143,10 +145,9 @@ class Router {
     const bool even = load_ == RoutingLoad::even;
     Experts experts(choice_, even ? -1 : rank_, local);
     const int64_t most = even ? 0 : std::min(top_k, most_of_token(local, choice_));
-    int64_t given = 0;  // to this rank
+    int64_t given = 0;  // slots given to this rank
     for (int64_t t = 0; t < tokens; ++t) {
-      const std::span<int32_t> mine =
-          std::span(chosen_).subspan(static_cast<size_t>(t * top_k), static_cast<size_t>(top_k));
+      const std::span<int32_t> mine = std::span(chosen_).subspan(t * top_k, top_k);
       const int64_t wanted = std::llround(share * static_cast<double>((t + 1) * top_k)) - given;
       experts.draw(mine, std::clamp<int64_t>(wanted, 0, most), choice_.top_groups);
       given += std::ranges::count(mine, rank_, [&](int32_t e) { return e / local; });

@@ -40,7 +40,7 @@ RunSchedule::RunSchedule(const AdvisedRun& run) : run_(run), first_step_(run.pro
 
 void RunSchedule::begin_step(int64_t step) {
   const bool traced = step == run_.recipe.schedule.trace;
-  // The first step of a run finds its memory: no measure of anything.
+  // The first step of a run allocates memory, so its times are not representative.
   trial_ = !traced && choice_ && !choice_->made() && step > first_step_ + 1;
   if (trial_) choice_->begin_trial();
   if (traced || trial_) recorder_.emplace(run_.instance);
@@ -55,7 +55,7 @@ void RunSchedule::end_step(telemetry::StepMetrics& metrics) {
 void RunSchedule::add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const {
   const moe::MoeSchedule schedule = choice_ ? choice_->current().schedule : run_.recipe.schedule.moe.settled();
   report.environment.push_back(
-      {"Memory of the neediest rank, estimated (measured)",
+      {"Memory of the rank that needs the most, estimated (measured)",
        memory_comparison(with_schedule(run_.recipe, schedule), run_.instance.extensions, run_.world.size(), measured)});
   report.timelines = timelines_;
 }
@@ -71,12 +71,11 @@ void RunSchedule::choose() {
         "schedule.moe: the choice is predicted for a plain machine, as there is no schedule.profile (hexad profile "
         "writes one)");
   if (resumed && choice_->made())
-    return run_.log.info("schedule.moe: as before, {}", ScheduleChoice::to_string(choice_->current()));
+    return run_.log.info("schedule.moe: keeps the earlier choice, {}", ScheduleChoice::to_string(choice_->current()));
   if (resumed)
-    return run_.log.info("schedule.moe: goes on to choose, with at most {} more steps of trial",
-                         choice_->trials_left());
+    return run_.log.info("schedule.moe: continues to choose, with at most {} more trial steps", choice_->trials_left());
   if (!before.empty())
-    run_.log.warn(cat("schedule.moe: the recipe no longer allows what the run had chosen: ", before));
+    run_.log.warn(cat("schedule.moe: the recipe no longer allows the schedule that the run had chosen: ", before));
   if (!run_.recipe.schedule.moe.memory_reuse) log_memory();
   const auto& all = choice_->candidates();
   run_.log.info("schedule.moe: of {} schedules the fastest is predicted to be {}; the slowest {}", all.size(),
@@ -89,12 +88,11 @@ void RunSchedule::log_memory() {
   const auto limit = static_cast<double>(run_.recipe.memory.limit());
   const WithinMemory& m = choice_->memory();
   const std::string text = fmt::format(
-      "schedule.moe.memory_reuse: whatever experts tokens choose, a rank is estimated to need {} where activations are "
-      "kept, at "
-      "least {} otherwise",
+      "schedule.moe.memory_reuse: a rank is estimated to need {} if activations are kept and at least {} otherwise, "
+      "whatever experts tokens choose",
       telemetry::human_bytes(m.kept), telemetry::human_bytes(m.least));
   if (limit > 0 && m.least > limit)
-    return run_.log.warn(text + ", which is above memory.limit_bytes (" + telemetry::human_bytes(limit) + ")");
+    return run_.log.warn(text + "; even the least is above memory.limit_bytes (" + telemetry::human_bytes(limit) + ")");
   run_.log.info("{}; memory.limit_bytes is {}", text, limit > 0 ? telemetry::human_bytes(limit) : "0: no limit");
 }
 

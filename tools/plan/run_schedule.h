@@ -1,4 +1,4 @@
-// The planner beside a run: schedule.moe's choice, schedule.trace, and what memory was estimated to be.
+// The planner during a run: the choice of schedule.moe, schedule.trace, and a comparison with the memory estimate.
 #pragma once
 
 #include <optional>
@@ -8,41 +8,41 @@
 
 namespace hexad::plan {
 
-/// True if a run of this recipe predicts schedules: it leaves one open, or records what its schedule does.
+/// True if a run of this recipe predicts schedules, because it leaves a choice open or records its schedule.
 bool needs_predictions(const train::Recipe& recipe);
 
-/// Throws Error(usage) if predictions are needed and schedule.profile cannot be read.
+/// Throws Error(usage) if predictions are needed and schedule.profile is not readable.
 void require_profile(const train::Recipe& recipe);
 
 class RunSchedule final : public train::ScheduleAdviser {
  public:
-  /// Predicts what the recipe leaves open, or takes what the checkpoint's run chose.
+  /// Predicts the open choices of the recipe, or takes the choices stored in the checkpoint.
   explicit RunSchedule(const train::AdvisedRun& run);
 
   void begin_step(int64_t step) override;
   void end_step(telemetry::StepMetrics& metrics) override;
   void add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const override;
 
-  /// For Trainer.
+  /// Makes an adviser for Trainer.
   static std::unique_ptr<train::ScheduleAdviser> make(const train::AdvisedRun& run);
 
  private:
   void choose();
   void end_trial();
-  /// For checkpoints.
+  /// Stores the choice for checkpoints.
   void remember_choice();
   void log_memory();
-  /// Gathers and writes what was recorded.
+  /// Gathers the recorded passes and writes them.
   void trace(telemetry::StepMetrics& metrics);
   bool leader() const { return run_.world.rank() == 0; }
 
   const train::AdvisedRun run_;
   const int64_t first_step_;
-  std::optional<Predictor> predictor_;  // of a run that records its schedules, or chooses one
+  std::optional<Predictor> predictor_;  // set if the run records its schedules, or chooses one
   std::optional<ScheduleChoice> choice_;
-  std::optional<PassRecorder> recorder_;  // of a step that is traced or a trial
+  std::optional<PassRecorder> recorder_;  // set in a step that is traced or a trial
   bool trial_ = false;
-  std::vector<std::string> timelines_;  // for the report
+  std::vector<std::string> timelines_;  // pictures for the report
 };
 
 }  // namespace hexad::plan

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 
@@ -17,10 +17,11 @@ using moe::MoeSchedule;
 using plan::GranularitySearch;
 using Json = nlohmann::json;
 
-// More are not worth their trials: the simulator is right about the rest.
+// Largest number of finalists. More are not worth their trials, because the simulator predicts the remaining ones well
+// enough.
 constexpr int64_t most_finalists = 4;
 constexpr int64_t most_rounds = 5;
-// Algorithm 1 asks for at most this many numbers of chunks from 2 to 16.
+// Largest number of chunk counts from 2 to 16 that Algorithm 1 tries.
 constexpr int64_t most_asked = 9;
 constexpr int64_t most_repeats = 3;
 
@@ -69,8 +70,8 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
     made_ = true;
 }
 
-// The fastest of each family, schedules that differ in their chunks alone; none where there are no trials to compare
-// them, or nothing to compare.
+// Picks the fastest schedule of each family. Schedules of a family differ only in their chunks. Picks none if there are
+// no trials, or if there is only one schedule.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto pick = [&](int64_t trials) {
@@ -83,12 +84,12 @@ void ScheduleChoice::pick_finalists() {
   };
   pick(turns_);
   int64_t trials = turns_;
-  // Half of the trials are Algorithm 1's, once there are enough to compare two.
+  // Half of the trials belong to Algorithm 1, if there are enough trials to compare two schedules.
   if (std::ranges::any_of(finalists_, open)) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
-  // Whatever is predicted, what the program would do without choosing takes part: the choice is not slower.
+  // The schedule that the program uses by default always takes part, for any prediction. So the choice is not slower.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
-  const auto at = static_cast<size_t>(plain - candidates_.begin());
+  const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;
   const auto finalists = std::ssize(finalists_);
   family_turns_ = finalists * std::min(most_rounds, trials / finalists);
@@ -161,7 +162,7 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   return true;
 }
 
-// Times of other ranks or within other bounds are not this run's.
+// Times of other ranks or with other bounds do not apply to this run.
 std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& before) {
   if (!before.contains("search") || before.at("ranks") != world_.size()) return {};
   const Json& search = before.at("search");
@@ -175,7 +176,7 @@ std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& befo
 void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::State known) {
   const int64_t trials = turns_ - turn_;
   const ChunksRange range = range_of(start);
-  // An order may be legal for more chunks, but not for all on the way there.
+  // An order may be legal for more chunks, but not for all numbers in between.
   const bool inside = range.fewest <= start.chunks && start.chunks <= range.most;
   if (!inside || range.fewest == range.most || trials < 2) {
     made_ = true;
@@ -186,7 +187,7 @@ void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::S
   go_on_searching();
 }
 
-// Sets what is to be tried next, or what was found.
+// Sets the next schedule to try, or the result of the search.
 void ScheduleChoice::go_on_searching() {
   const int64_t tokens = rows_of_layer(recipe_);
   GranularitySearch& chunks = search_->chunks;
@@ -194,13 +195,13 @@ void ScheduleChoice::go_on_searching() {
   plan::Trial next{search_->start.chunks, false};
   if (turn_ >= turns_ && !known.chosen.contains(tokens))
     next = {chunks.conclude(tokens, current().schedule.chunks), true};
-  else if (!known.ranges.empty() || known.seconds.contains({tokens, next.n}))  // what was predicted comes first
+  else if (!known.ranges.empty() || known.seconds.contains({tokens, next.n}))  // the predicted number is tried first
     next = chunks.propose(tokens);
   set(index_of(with_chunks(search_->start, next.n)));
   made_ = next.settled;
 }
 
-// Alternating, so that a slow minute of the machine falls on all of them.
+// Alternates the finalists, so that a slow minute of the machine affects all of them.
 void ScheduleChoice::begin_trial() {
   if (tries_families()) set(finalists_[static_cast<size_t>(turn_) % finalists_.size()]);
 }

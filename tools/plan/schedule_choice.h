@@ -1,6 +1,6 @@
-// Chooses what the recipe leaves open (`auto`) of the MoE layers' schedule: the simulator prices the graphs of the
-// legal schedules, the cheapest ones are tried in steps of the run itself, and MPMoE's Algorithm 1 finds the number of
-// chunks of the fastest. Trying loses nothing, as every schedule computes the same.
+// Chooses the open parts (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal schedules.
+// Regular steps of the run try the cheapest ones. MPMoE's Algorithm 1 finds the number of chunks of the fastest. Trials
+// lose nothing, because every schedule computes the same.
 #pragma once
 
 #include <optional>
@@ -17,45 +17,45 @@ namespace hexad::plan {
 
 class ScheduleChoice {
  public:
-  /// Predicts the allowed schedules of the recipe and sets the fastest one in the model. Collective, as is whatever
-  /// changes it. All but `predictor` outlive it.
+  /// Predicts the allowed schedules of the recipe and sets the fastest one in the model. This constructor and all
+  /// functions that change the choice are collective. All arguments except `predictor` outlive the object.
   ScheduleChoice(const train::Recipe& recipe, train::ModelInstance& instance, Predictor predictor,
                  const comm::ProcessGroup& world);
 
-  /// Goes on where a run was when it saved `chosen` (the text of its schedule, if it had chosen one) and state(). With
-  /// another micro-batch size only the number of chunks is searched for again, from what is known of the old size.
-  /// Returns false if the recipe no longer allows that schedule: then it is chosen again.
+  /// Continues from a saved run. `chosen` is the text of that run's schedule, if it had chosen one; `state` is its
+  /// state(). With another micro-batch size, only the number of chunks is searched again, starting from the results for
+  /// the old size. Returns false if the recipe no longer allows that schedule: a new one is then chosen.
   bool resume(const std::string& chosen, const std::string& state);
-  /// Results so far, as text for a checkpoint.
+  /// Returns the results so far, as text for a checkpoint.
   std::string state() const;
 
   bool made() const { return made_; }
-  /// The predicted ones, ascending, and behind them those with other numbers of chunks that were tried.
+  /// Returns the predicted schedules, the fastest first, then those with other numbers of chunks that were tried.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
-  /// The one that is set in the model.
+  /// Returns the schedule that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
-  /// The most steps that may still be trials; Algorithm 1 may need fewer.
+  /// Returns the largest number of steps that may still be trials. Algorithm 1 may need fewer.
   int64_t trials_left() const { return made_ ? 0 : turns_ - turn_; }
-  /// True if the search is for the number of chunks.
+  /// True while the number of chunks is searched.
   bool searching() const { return search_.has_value() && !made_; }
 
-  /// The schedules that the recipe allows, and what memory they need where memory_reuse is open.
+  /// Returns the schedules that the recipe allows, and the memory that they need if memory_reuse is open.
   const WithinMemory& memory() const { return memory_; }
 
-  /// Before a step of trial: sets the schedule whose turn it is.
+  /// Sets the next schedule to try. Called before a step that is a trial.
   void begin_trial();
-  /// After it, with what the step's passes took here; with the last trial the choice is made.
+  /// Ends a trial with the times of the step's passes on this rank. The last trial makes the choice.
   void end_trial(const std::vector<PassRecorder::Recording>& passes);
 
-  /// "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".
+  /// Returns "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".
   static std::string to_string(const ScheduleCandidate& candidate);
 
  private:
-  /// MPMoE's Algorithm 1 over the chunks of schedules that are alike otherwise.
+  /// MPMoE's Algorithm 1 over the chunks of schedules that are otherwise equal.
   struct Search {
     moe::MoeSchedule start;
     ChunksRange range;
-    int64_t repeats;  // trials of each number of chunks
+    int64_t repeats;  // trials for each number of chunks
     plan::GranularitySearch chunks;
   };
 
@@ -82,7 +82,7 @@ class ScheduleChoice {
   std::vector<size_t> finalists_;  // of different families
   size_t current_ = 0;
   bool made_ = false;
-  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials done, those of finalists, and all that there may be
+  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials done; limits for finalists and in total
   std::optional<Search> search_;
 };
 

@@ -7,7 +7,7 @@
 #include "framework/schedule/graph_collector.h"
 #include "layers/moe/schedule/schedule_rules.h"
 #include "tools/plan/rank_graphs.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 
@@ -17,10 +17,11 @@ namespace {
 
 using moe::MoeSchedule;
 
-// More schedules than `most_priced` take seconds to predict; then `most_varied` of them get the other late choices.
+// Predicting more than `most_priced` schedules takes seconds. In that case only `most_varied` of them get the other
+// values of late choices.
 constexpr size_t most_priced = 200, most_varied = 8;
 
-// All that a rank's graph says but names, as bytes: equal for schedules that do the same in this layout.
+// Appends a rank's graph without names as bytes. These are equal for schedules that do the same in this layout.
 void append(std::string& bytes, const schedule::TaskGraph& graph) {
   const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const schedule::Task& task : graph.tasks()) {
@@ -40,7 +41,7 @@ ScheduleCandidate predicted(const Recipe& recipe, ModelInstance& instance, const
   ScheduleCandidate candidate{.schedule = schedule};
 
   schedule::GraphCollector collector;
-  // A model without memory still tells the other ranks real counts of rows.
+  // A model without memory still sends real row counts to the other ranks.
   const Device device = instance.device().has_memory() ? instance.device() : instance.device().host();
   if (const auto layers = instance.model.moe_layers(); !layers.empty())
     layers.front().layer->show_passes(rows_of_layer(recipe), train::dtype_of(recipe.train.precision), device,
@@ -48,8 +49,8 @@ ScheduleCandidate predicted(const Recipe& recipe, ModelInstance& instance, const
   constexpr size_t graphs_of_layer = 3;  // forward, backward, and the gradients that Parm's S1 gathers after the gate
   base::require(collector.graphs.size() <= graphs_of_layer, "[schedule] a layer shows ", collector.graphs.size(),
                 " graphs");
-  collector.graphs.resize(graphs_of_layer);  // a stage of dense layers has none
-  std::vector<double> seconds(static_cast<size_t>(world.size()));
+  collector.graphs.resize(graphs_of_layer);  // a stage with only dense layers has none
+  std::vector<double> seconds(world.size());
   for (const schedule::TaskGraph& graph : collector.graphs) {
     const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, device);
     std::vector<const schedule::TaskGraph*> graphs;
@@ -57,7 +58,7 @@ ScheduleCandidate predicted(const Recipe& recipe, ModelInstance& instance, const
     const auto timelines = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(instance.context));
     for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
   }
-  // Ranks must agree, also where their groups, and so their rates, differ.
+  // Ranks must agree, even if their groups, and so their rates, differ.
   candidate.predicted =
       world.all_reduce_value(*std::max_element(seconds.begin(), seconds.end()), comm::Reduce::max, device);
   candidate.graphs = data::digest_of(candidate.graphs).to_string();
@@ -89,7 +90,7 @@ double ScheduleCandidate::measured_seconds() const {
 ChunksRange chunks_range(const Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
                          const MoeSchedule& s) {
   ChunksRange range{2, most_chunks(recipe, extensions, s)};
-  std::vector<MoeSchedule> all;  // the more chunks the smaller their buffers
+  std::vector<MoeSchedule> all;  // more chunks need smaller buffers
   for (int64_t n = range.fewest; n <= range.most; ++n) {
     all.push_back(s);
     all.back().chunks = n;
@@ -117,7 +118,7 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelIn
   std::vector<ScheduleCandidate> candidates;
   const auto price = [&](const MoeSchedule& s) {
     ScheduleCandidate candidate = predicted_schedule(recipe, instance, predictor, world, s);
-    // If the number of chunks is open, graphs with another number may differ.
+    // If the number of chunks is open, graphs with another number of chunks may differ.
     const auto twin = std::ranges::find_if(candidates, [&](const ScheduleCandidate& other) {
       return other.graphs == candidate.graphs && !chunks_open(recipe, other.schedule);
     });

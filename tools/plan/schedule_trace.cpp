@@ -10,9 +10,10 @@
 
 #include "framework/telemetry/timeline_svg.h"
 #include "framework/telemetry/trace_timeline.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/rank_graphs.h"
-#include "tools/train/trace_gathering.h"
+#include "tools/train/report/trace_gathering.h"
 
 namespace hexad::plan {
 
@@ -32,7 +33,7 @@ plan::GroupShape shape_of(std::string name, const comm::ProcessGroup& group) {
   return {std::move(name), group.size(), static_cast<int64_t>(std::set<int>(nodes.begin(), nodes.end()).size())};
 }
 
-// Shapes of all groups that an MoE layer's tasks name.
+// Returns the shapes of all groups named by tasks of an MoE layer.
 std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all_to_all) {
   std::vector<plan::GroupShape> shapes{shape_of("ep", mesh[Axis::ep]), shape_of("etp", mesh[Axis::etp]),
                                        shape_of("tp", mesh[Axis::tp]), shape_of("experts", mesh.experts())};
@@ -83,31 +84,32 @@ void from_json(const Json& json, Sum& s) {
        .exposed_by_collective = json.at(4).get<std::map<std::string, double>>()};
 }
 
-// Predicted timelines of this rank's passes, simulated together with those of all others.
+// Returns the predicted timelines of this rank's passes, simulated together with the passes of all other ranks.
 std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>& passes, const Predictor& predictor,
                                      const comm::ProcessGroup& world, Device device) {
-  const auto rank = static_cast<size_t>(world.rank());
+  const size_t rank = world.rank();
   const auto most =
       static_cast<size_t>(world.all_reduce_value(static_cast<double>(passes.size()), comm::Reduce::max, device));
-  // By name: two micro-batches in flight together may end their passes in another order on each rank.
+  // Sorted by name, because two micro-batches in flight together may end their passes in a different order on each
+  // rank.
   std::vector<size_t> order(passes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return passes[a].name < passes[b].name; });
   std::vector<Timeline> out(passes.size());
-  for (size_t k = 0; k < most; ++k) {  // a stage of fewer layers takes part without tasks
+  for (size_t k = 0; k < most; ++k) {  // a stage with fewer layers takes part without tasks
     const bool own = k < passes.size();
     const schedule::TaskGraph none, &mine = own ? passes[order[k]].graph : none;
     const std::vector<schedule::TaskGraph> all = graphs_of_all(mine, world, device);
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
-    graphs[rank] = &mine;  // whose tasks have names
+    graphs[rank] = &mine;  // replaced, because its tasks have names
     if (own)
       out[order[k]] = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(device.context()))[rank];
   }
   return out;
 }
 
-// In the order of their begins; those of two micro-batches that take turns overlap.
+// Returns the passes in the order of their begins. Passes of two micro-batches that take turns overlap.
 std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecorder::Recording>& passes) {
   std::vector<const PassRecorder::Recording*> all;
   for (const PassRecorder::Recording& pass : passes) all.push_back(&pass);
@@ -115,7 +117,7 @@ std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecor
   return all;
 }
 
-// With what other passes compute meanwhile, which hides communication, too.
+// Adds the computation of other passes in the same time, which also hides communication.
 Timeline with_others(Timeline measured, const PassRecorder::Recording& pass,
                      const std::vector<PassRecorder::Recording>& all) {
   const double zero = pass.begin(), end = measured.total();
@@ -136,13 +138,13 @@ Sum sum_of(const Timeline& measured, const Timeline& beside_others, const Timeli
   return s;
 }
 
-/// The rows of one of two micro-batches, and until when they are taken.
+/// Rows of one of two micro-batches, and the times until which they are occupied.
 struct Rows {
   std::string_view mark;
   double measured_end = -std::numeric_limits<double>::infinity(), predicted_end = measured_end;
 };
 
-// `zero`: on this rank's clock, where the trace begins.
+// Builds the trace of this rank. `zero` is the begin of the trace on this rank's clock.
 RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std::vector<Timeline>& predictions,
                    const Predictor& predictor, double zero, int rank) {
   RankTrace trace;
@@ -150,11 +152,12 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
   for (const PassRecorder::Recording* const at : in_order(passes)) {
     const PassRecorder::Recording& pass = *at;
     const Timeline measured = schedule::measured(pass.graph, pass.times);
-    Timeline predicted = predictions[static_cast<size_t>(at - passes.data())];
+    Timeline predicted = predictions[at - passes.data()];
     trace.kinds[pass.name.substr(pass.name.find(' ') + 1)].add(
         sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
-    // Predicted rows begin with the measured ones, or one after the other where they are longer: rows do not overlap.
+    // Predicted passes begin with the measured ones. If the previous prediction is still running, they begin after it,
+    // because passes in a row do not overlap.
     const double begin = pass.begin() - zero;
     Rows& rows = begin < usual.measured_end ? other : usual;
     const double delay = std::max(0.0, rows.predicted_end - begin);
@@ -179,7 +182,7 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Recording>&
     const auto pass = std::find_if(passes.begin(), passes.end(), [&](const auto& p) { return p.name == name; });
     if (pass == passes.end()) continue;
     const Timeline measured = schedule::measured(pass->graph, pass->times);
-    const Timeline& predicted = predictions[static_cast<size_t>(pass - passes.begin())];
+    const Timeline& predicted = predictions[pass - passes.begin()];
     pictures.push_back(telemetry::timeline_svg(name + ", rank 0", {&measured, &predicted}));
   }
   return pictures;
@@ -229,7 +232,7 @@ std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Record
   out.events = std::move(records.events);
   std::map<std::string, Sum> kinds;
   std::set<std::string> assumed;
-  double with_layers = 0;  // ranks; a stage of dense layers has none
+  double with_layers = 0;  // number of ranks; a stage of only dense layers has none
   gather_bytes(Json::to_cbor({{"kinds", mine.kinds}, {"assumed", mine.assumed_links}}), world, device,
                [&](int, const std::vector<uint8_t>& bytes) {
                  const Json json = Json::from_cbor(bytes);

@@ -4,12 +4,13 @@
 #include <cmath>
 #include <functional>
 
+#include "framework/base/ordinal.h"
 #include "framework/device/meta/meta_run.h"
 #include "optim/optimizer.h"
 #include "parallel/comm/imagined_group.h"
-#include "parallel/pp/check.h"
-#include "tools/train/evaluation.h"
-#include "tools/train/stages.h"
+#include "parallel/pp/program_check.h"
+#include "tools/train/model/evaluation.h"
+#include "tools/train/recipe/stages.h"
 #include "tools/train/train_step.h"
 
 namespace hexad::plan {
@@ -23,7 +24,7 @@ namespace {
 using comm::TrafficClass;
 using device::Category;
 
-// Two documents, as in packed data, so that attention is given their borders. The tokens are not read.
+// Two documents, as in packed data, so that attention gets document boundaries. The tokens are not read.
 class TwoDocuments final : public data::Source {
  public:
   explicit TwoDocuments(int64_t context) : context_(context) {}
@@ -33,7 +34,7 @@ class TwoDocuments final : public data::Source {
   void fill(int64_t, const data::Row& row) const override {
     const int64_t border = context_ / 2;
     for (int64_t t = 0; t < context_; ++t) {
-      const auto i = static_cast<size_t>(t);
+      const size_t i = t;
       row.ids[i] = row.targets[i] = 0;
       row.first[i] = static_cast<int32_t>(t < border ? 0 : border);
       row.last[i] = static_cast<int32_t>(t < border ? border : context_);
@@ -48,7 +49,7 @@ int64_t micro_batches_of(const Recipe& r, const mesh::Layout& layout) {
   return r.batch.global / r.batch.micro / layout.size(base::Axis::dp);
 }
 
-// A rank's run, step by step, each with any number of micro-batches.
+// A rank's run, step by step. Each step may have any number of micro-batches.
 class RunOnMeta {
  public:
   RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout, int rank, RoutingLoad load)
@@ -71,12 +72,12 @@ class RunOnMeta {
     step_.run(source_, progress_, recipe_.optim.lr);
     StepOnMeta out{.memory = memory->stats(), .offloaded = offload->stats().peak_in(Category::offload)};
     for (int c = 0; c < comm::traffic_class_count; ++c)
-      out.sent[static_cast<size_t>(c)] = static_cast<double>(world_.take(static_cast<TrafficClass>(c)).bytes);
+      out.sent[c] = static_cast<double>(world_.take(static_cast<TrafficClass>(c)).bytes);
     return out;
   }
 
  private:
-  Recipe recipe_;  // the step reads it each time
+  Recipe recipe_;  // read in each step
   const int64_t sequences_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
@@ -87,7 +88,7 @@ class RunOnMeta {
   Progress progress_;
 };
 
-// Memory of a micro-batch's tokens while they wait for their turn.
+// Returns the memory of a micro-batch's tokens while they wait for their turn.
 device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layout, int rank) {
   device::DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(r.device)});
@@ -97,7 +98,7 @@ device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layo
   return context.allocator()->stats();
 }
 
-// True if the pipeline has as much in flight with `few` micro-batches as with `all`.
+// True if the pipeline has the same number of activations in flight with `few` micro-batches as with `all`.
 bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, int64_t all) {
   const auto in_flight = [&](int64_t micro_batches) {
     return pp::peak_activations(
@@ -116,7 +117,7 @@ void extend_all(Numbers& more, const Numbers& less, double times) {
   for (size_t i = 0; i < more.size(); ++i) extend(more[i], less[i], times);
 }
 
-// True if memory grows as what is kept for backward does: then no moment of the step overtakes its peak with more.
+// True if memory grows as fast as the tensors kept for backward. Then no other moment of the step becomes its peak.
 bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& more) {
   const int64_t kept = more.peak_in(Category::activation) - few.peak_in(Category::activation);
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
@@ -131,7 +132,7 @@ void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
   extend_all(more.sent, less.sent, times);
 }
 
-// Step of a pipeline whose micro-batches are all in flight at once.
+// Returns the step of a pipeline whose micro-batches are all in flight at the same time.
 StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
   StepOnMeta shorter = run.step(few);
   for (; 2 * few < all; few *= 2) {
@@ -146,7 +147,8 @@ StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
   return run.step(all);
 }
 
-// Micro-batches of more tokens are not run: their tokens are the host's, and what they take grows with their number.
+// Largest number of tokens in a micro-batch that is run. Tokens are in host memory, and their memory grows with their
+// number.
 constexpr int64_t most_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
@@ -167,7 +169,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
   const int64_t unit =
       (all_at_once ? 2 : recipe.parallel.pp) * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
-  // Under ZeRO-3 which weights are gathered follows from the uses before, at borders between micro-batches, too.
+  // Under ZeRO-3, earlier uses decide which weights are gathered, even across micro-batches.
   const bool gathers = recipe.parallel.zero == 3;
   const int64_t fewer = (gathers ? 2 : 1) * unit, few = fewer + unit + all % unit;
   RunOnMeta run(recipe, extensions, layout, rank, load);
@@ -177,10 +179,10 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   if (!stands_for_all(recipe, layout, few, all)) return run.step(all);
 
   StepOnMeta step = run.step(few);
-  // The next step's batch is loaded beside it where the host runs ahead.
+  // If the host runs ahead, the next step's batch is loaded at the same time.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
   const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
-  step.memory.peak[static_cast<size_t>(Category::activation)] += waiting * batch.total;
+  step.memory.peak[base::ordinal(Category::activation)] += waiting * batch.total;
   step.memory.peak_total += waiting * batch.total;
   step.memory.peak_held += waiting * batch.held;
   if (wanted == Wanted::memory) return step;
@@ -196,13 +198,13 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
                                     layout.size(base::Axis::ep), recipe.model.moe.capacity_factor));
   const comm::ImaginedGroup world(rank, layout.world());
   ModelInstance instance(recipe, extensions, world, {}, run);
-  const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches a rank: more than are in flight
+  const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches per rank: more than are in flight
   evaluate(instance, recipe, TwoDocuments(recipe.model.context),
            enough * recipe.batch.micro * layout.size(base::Axis::dp), {});
   return {.memory = instance.context.allocator()->stats()};
 }
 
-// Runs the recipe, or two smaller ones and extrapolates if its micro-batches have too many tokens.
+// Runs the recipe. If its micro-batches have too many tokens, runs two smaller recipes and extrapolates.
 StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const Recipe&)>& run) {
   if (tokens_of(recipe) <= most_tokens) return run(recipe);
   const Recipe smaller = with_tokens(recipe, most_tokens / 2), small = with_tokens(recipe, most_tokens);
@@ -216,18 +218,17 @@ StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const
 
 }  // namespace
 
-std::vector<std::vector<int>> ranks_that_differ(const Recipe& r, const mesh::Layout& layout, RoutingLoad load) {
+std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout& layout, RoutingLoad load) {
   const moe::MoeConfig& moe = r.model.moe;
   const bool by_ep = load == RoutingLoad::even && moe.experts > 0 && moe.routing != moe::Routing::model;
   const size_t of_stage = by_ep ? static_cast<size_t>(layout.size(base::Axis::ep)) : 1;
-  std::vector<std::vector<int>> stages(static_cast<size_t>(layout.size(base::Axis::pp)),
-                                       std::vector<int>(of_stage, -1));
+  std::vector<std::vector<int>> stages(layout.size(base::Axis::pp), std::vector<int>(of_stage, -1));
   const auto lastness = [&](int rank) {
     return layout.coordinate(base::Axis::tp, rank) + layout.coordinate(base::Axis::etp, rank);
   };
   for (int rank = 0; rank < layout.world(); ++rank) {
     const int ep = by_ep ? layout.coordinate(base::Axis::ep, rank) : 0;
-    int& last = stages[static_cast<size_t>(layout.coordinate(base::Axis::pp, rank))][static_cast<size_t>(ep)];
+    int& last = stages[layout.coordinate(base::Axis::pp, rank)][ep];
     if (last < 0 || lastness(rank) > lastness(last)) last = rank;
   }
   return stages;

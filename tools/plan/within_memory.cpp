@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "tools/plan/memory_estimate.h"
-#include "tools/train/schedule_check.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 
@@ -18,12 +18,12 @@ using moe::MoeSchedule;
 using moe::ReuseStrategy;
 
 constexpr auto unlimited = std::numeric_limits<double>::infinity();
-// Usable share of what is free: blocks of buffers are rounded up by an eighth at most.
+// Usable share of the free memory, because blocks of buffers are rounded up by at most an eighth.
 constexpr double usable = 8.0 / 9.0;
 
 bool keeps(const MoeSchedule& s) { return s.memory_reuse == ReuseStrategy::none; }
 
-// Its buffers may have what the rest leaves. Returns whether that is enough.
+// Gives the schedule's buffers the remaining memory. Returns true if that is enough.
 bool limit_buffers(const Recipe& r, MoeSchedule& s, double left) {
   if (r.schedule.moe.memory_limit || left == unlimited) return left >= 0;
   const int64_t least = least_memory_limit(r, s.memory_reuse);
@@ -36,7 +36,7 @@ bool limit_buffers(const Recipe& r, MoeSchedule& s, double left) {
 
 }  // namespace
 
-MoeSchedule that_keeps(MoeSchedule s) {
+MoeSchedule keeping_schedule(MoeSchedule s) {
   s.memory_reuse = ReuseStrategy::none;
   s.memory_limit.reset();
   return s;
@@ -76,7 +76,7 @@ WithinMemory MemoryNeeds::within(const std::vector<MoeSchedule>& schedules) {
     const bool fits = limit_buffers(recipe_, s, limit - need);
     (fits ? restoring : rest).push_back(s);
   }
-  if (out.kept == unlimited) out.kept = of(that_keeps(recipe_.schedule.moe.settled()));
+  if (out.kept == unlimited) out.kept = of(keeping_schedule(recipe_.schedule.moe.settled()));
   if (!keeping.empty())
     out.schedules = std::move(keeping);
   else if (!restoring.empty())

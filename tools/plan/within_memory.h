@@ -1,40 +1,41 @@
-// Values of an open schedule.moe.memory_reuse with which a rank keeps below memory.limit_bytes.
+// Values of an open schedule.moe.memory_reuse that keep a rank below memory.limit_bytes.
 #pragma once
 
 #include <map>
 #include <tuple>
 #include <vector>
 
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 
-/// Schedules that differ in memory_reuse, of which a rank may run any within memory.limit_bytes whatever experts tokens
-/// choose. Of a recipe without a limit all with memory_reuse: none; of one that gives memory_reuse all.
+/// Schedules that differ in memory_reuse. A rank may run any of them within memory.limit_bytes, for any choice of
+/// experts. If the recipe has no limit, these are all with memory_reuse: none. If it defines memory_reuse, these are
+/// all schedules.
 ///
-///   - none fits if it does even when all tokens choose experts of one rank: what is kept grows with the rows that
-///   come.
-///   - s1 to s4 cut a pass, as it runs, into chunks that need no more than the schedule's memory_limit. That is set
-///     here to what everything else leaves of the limit, unless the recipe gives it.
-///   - If any with none fits, s1 to s4 are left out, as they take time. If nothing fits, those that need the least
-///     remain.
+/// - none fits if it fits even when all tokens choose experts of one rank: the kept memory grows with the received
+///   rows.
+/// - s1 to s4 cut a pass, while it runs, into chunks that need no more than the schedule's memory_limit. This is set
+///   here to the part of the limit that everything else leaves, unless the recipe defines it.
+/// - If a schedule with none fits, s1 to s4 are left out, because they take time. If nothing fits, the schedules that
+///   need the least remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
-  // For a memory_reuse that is left open, bytes, as blocks: the least of schedules with none, and the least of all,
-  // with the schedule that needs it.
+  // Bytes in blocks, for an open memory_reuse. `kept` is the least need of the schedules with none. `least` is the
+  // least need of all schedules, and `smallest` is the schedule with that need.
   double kept = 0, least = 0;
   moe::MoeSchedule smallest{};
 };
 
-/// Memory that the schedules of a recipe need; each is estimated once.
+/// Memory needs of the schedules of a recipe. Each one is estimated once.
 class MemoryNeeds {
  public:
-  /// `recipe` and `extensions` outlive it.
+  /// Makes an estimator. `recipe` and `extensions` outlive it.
   MemoryNeeds(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world)
       : recipe_(recipe), extensions_(extensions), world_(world) {}
 
-  /// Bytes, as blocks, of the rank that needs the most, whatever tokens choose: of a schedule that restores with its
-  /// buffers at their smallest.
+  /// Returns the bytes, in blocks, of the rank that needs the most, for any choice of experts. A schedule that restores
+  /// has the smallest possible buffers.
   double of(const moe::MoeSchedule& schedule);
 
   WithinMemory within(const std::vector<moe::MoeSchedule>& schedules);
@@ -43,14 +44,14 @@ class MemoryNeeds {
   const train::Recipe& recipe_;
   const train::Extensions& extensions_;
   const int64_t world_;
-  // By what the estimate depends on, the last one being the chunks.
+  // Estimates, by the settings that they depend on. The last setting is the number of chunks.
   std::map<std::tuple<moe::ReuseStrategy, moe::Duplicates, ep::EspExchange, int64_t>, double> known_;
 };
 
-/// The schedule with memory_reuse: none.
-moe::MoeSchedule that_keeps(moe::MoeSchedule schedule);
+/// Returns the schedule with memory_reuse: none.
+moe::MoeSchedule keeping_schedule(moe::MoeSchedule schedule);
 
-/// The recipe with this schedule in the place of what it leaves open.
+/// Returns the recipe with this schedule in place of its open choices.
 train::Recipe with_schedule(const train::Recipe& recipe, const moe::MoeSchedule& schedule);
 
 }  // namespace hexad::plan

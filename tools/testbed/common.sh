@@ -81,7 +81,7 @@ build_testbed() {
   trap finish EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
-  ip netns add ${name}sw 2>"$state/error" || skip "no right to make network namespaces: $(cat "$state/error")"
+  ip netns add ${name}sw 2>"$state/error" || skip "no permission to create network namespaces: $(cat "$state/error")"
   ip -n ${name}sw link add bridge type bridge
   ip -n ${name}sw link set bridge up
 }

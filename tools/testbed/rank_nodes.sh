@@ -44,7 +44,7 @@ place_ranks() {
   done
   # mpirun runs on host 0 and gives that one the first rank, whatever the order.
   [ ${#order[@]} -eq $((nodes * ranks)) ] && [ "${order[0]}" -eq 0 ] ||
-    usage "--placement is '$placement', expected for each rank its node from 0 to $((nodes - 1)), each $ranks times, 0 first"
+    usage "--placement is '$placement', expected the node of each rank, 0 to $((nodes - 1)), each $ranks times, 0 first"
 }
 [ -z "$placement" ] || place_ranks
 

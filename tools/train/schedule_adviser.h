@@ -1,4 +1,4 @@
-// Decisions about the schedule of the MoE layers while a run trains.
+// Choice of the schedule of the MoE layers while a run trains.
 #pragma once
 
 #include <functional>
@@ -11,31 +11,31 @@
 #include "framework/telemetry/metrics.h"
 #include "framework/telemetry/report.h"
 #include "parallel/comm/world.h"
-#include "tools/train/checkpointing.h"
-#include "tools/train/run_trace.h"
+#include "tools/train/checkpoint/progress.h"
+#include "tools/train/report/run_trace.h"
 
 namespace hexad::train {
 
-/// A run that is about to begin, its checkpoint loaded. All of it outlives the adviser.
+/// A run that is about to begin, after its checkpoint was loaded. All members outlive the adviser.
 struct AdvisedRun {
   const Recipe& recipe;
   ModelInstance& instance;
   const comm::World& world;
-  Progress& progress;  // its texts of the schedule are the adviser's, for checkpoints
+  Progress& progress;  // the adviser writes its schedule texts, for checkpoints
   RunTrace& trace;
-  spdlog::logger& log;  // of this rank
+  spdlog::logger& log;  // log of this rank
 };
 
-/// Chooses what the recipe leaves open of schedule.moe, records the step that schedule.trace names, and says what it
-/// predicts. tools/plan has one; a run without one takes the recipe's schedule as it stands. Collective.
+/// Chooses the open settings of schedule.moe, records the step of schedule.trace, and reports its predictions.
+/// tools/plan has an implementation. A run without an adviser uses the recipe's schedule unchanged. Collective.
 class ScheduleAdviser {
  public:
   virtual ~ScheduleAdviser() = default;
-  /// Before a step's work.
+  /// Called before a step's work.
   virtual void begin_step(int64_t step) = 0;
-  /// After it. Rank 0's metrics are the run's.
+  /// Called after a step's work. `metrics` on rank 0 are those of the run.
   virtual void end_step(telemetry::StepMetrics& metrics) = 0;
-  /// On rank 0: adds what the report says of it, beside the highest bytes that were measured, by category.
+  /// Adds the adviser's part to the report, on rank 0. The other argument has the highest measured bytes, by category.
   virtual void add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const = 0;
 };
 using MakeAdviser = std::function<std::unique_ptr<ScheduleAdviser>(const AdvisedRun&)>;

@@ -15,7 +15,7 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-constexpr double skips_update = -1;  // as OptimizerKernels::clip has it
+constexpr double skips_update = -1;  // factor with which OptimizerKernels::clip skips an update
 
 std::unique_ptr<SavePolicy> make_policy(const Recipe& r) {
   return r.offload.activations ? offload_policy(r.offload.min_bytes) : keep_policy();
@@ -44,8 +44,8 @@ int64_t TrainStep::micro_batches() const {
   return recipe_.batch.global / recipe_.batch.micro / instance_.mesh.size(Axis::dp);
 }
 
-// Micro-batch j of the global batch is sequences [j m, (j + 1) m): dp rank r computes a contiguous run of them, the
-// others of its stages, contexts and tensors the same.
+// Micro-batch j of the global batch is sequences [j m, (j + 1) m). Rank r of dp computes a contiguous run of them. The
+// other ranks of its pp, cp and tp groups compute the same.
 std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t first_sequence) const {
   const device::Span span(instance_.context.spans(), "data");
   const int64_t micro = recipe_.batch.micro, mine = micro_batches();
@@ -58,7 +58,7 @@ std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t firs
   return batches;
 }
 
-// Every token is routed by one rank in each layer, so that the ranks' observations add up.
+// One rank routes each token in each layer, so the sum of the ranks' observations counts it once.
 void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const {
   if (routers.empty()) return;
   const auto& world = instance_.mesh.world();
@@ -107,10 +107,11 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   device::SpanLog& spans = instance_.context.spans();
   auto span = std::make_optional<device::Span>(spans, "number of targets");
   double valid = 0;
-  if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)  // others have the same
+  // Their peers have the same targets.
+  if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)
     for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
   valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);
-  // Without targets the loss has no gradient.
+  // Without targets, the loss has no gradient.
   const double gradient_scale = valid > 0 ? 1 / valid : 0.0;
 
   span.emplace(spans, "start of gradients");
@@ -132,7 +133,8 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   span.reset();
   if (on_gradients_) on_gradients_();
 
-  // The sums that decide about the update stay on the device: the host reads them while weights are updated already.
+  // The sums that decide about the update stay on the device: the host reads them while the weights are already being
+  // updated.
   const auto& k = kernels::kernels(instance_.device());
   const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
                factor = Tensor::empty({1}, Dtype::f64, instance_.device());
@@ -141,15 +143,15 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
   stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));
   k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
-  if (valid == 0) k.pointwise.fill(stream, factor, skips_update);  // neither decay nor momentum may move a weight
+  if (valid == 0) k.pointwise.fill(stream, factor, skips_update);  // weights must not change by decay or momentum
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
-  // Equal on all ranks: all update or none does.
+  // The factor is equal on all ranks, so all of them update or none does.
   span.emplace(spans, "optimizer");
   instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
 
   span.reset();
 
-  // A device is busy now; meanwhile the next batch gets on its way.
+  // The device is busy now, so the host loads the next batch.
   const int64_t next = first_sequence + recipe_.batch.global;
   if (instance_.context.runs_ahead() && next + recipe_.batch.global <= source.size())
     ahead_ = Loaded{&source, next, load(source, next)};

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "framework/data/source.h"
+#include "layers/moe/router/router_statistics.h"
 #include "optim/optimizer.h"
 #include "parallel/dp/gradient_buckets.h"
-#include "tools/train/model_pipeline.h"
-#include "tools/train/progress.h"
+#include "tools/train/checkpoint/progress.h"
+#include "tools/train/model/model_pipeline.h"
 
 namespace hexad::train {
 
@@ -19,14 +20,14 @@ using layers::ModelStatistics;
 /// Results of a step, equal on all ranks.
 struct StepResult {
   double loss = 0;                        // nats per target of the global batch; NaN without targets
-  double grad_norm = 0;                   // before clipping
-  bool skipped = false;                   // loss or gradient was not finite: weights are as before
+  double grad_norm = 0;                   // norm before clipping
+  bool skipped = false;                   // loss or gradient was not finite: weights are unchanged
   double lr = 0;                          // learning rate of the update
-  int64_t tokens = 0;                     // of the global batch
-  int64_t targets = 0;                    // tokens to predict among them; 0: weights are as before
+  int64_t tokens = 0;                     // tokens of the global batch
+  int64_t targets = 0;                    // tokens to predict among them; 0: weights are unchanged
   std::vector<RouterStatistics> routers;  // by MoE layer: counts and losses of the whole global batch
 
-  /// True if weights, optimizer states and router biases took a step.
+  /// True if weights, optimizer states and router biases were updated.
   bool updated() const { return !skipped && targets > 0; }
 };
 
@@ -34,21 +35,21 @@ class TrainStep {
  public:
   TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer);
 
-  /// Collective. Sequences [first_sequence, first_sequence + batch.global) of `source` are the global batch; `update`
-  /// counts the optimizer's updates from 1.
+  /// Runs one step. The global batch is sequences [first_sequence, first_sequence + batch.global) of `source`. `update`
+  /// counts the optimizer's updates from 1. Collective.
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
-  /// The step after `progress`, which then counts it.
+  /// Runs the step after `progress`, and then counts it in `progress`.
   StepResult run(const data::Source& source, Progress& progress, double lr);
-  /// The same at the learning rate that the recipe's schedule has for that step.
+  /// Runs that step with the learning rate of the recipe's schedule.
   StepResult run(const data::Source& source, Progress& progress);
-  /// From now on called in every step between the reduction of gradients and their first use.
+  /// Registers `observe`. Every later step calls it between the reduction of gradients and their first use.
   void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
 
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
-  /// Takes what was loaded ahead if it is this batch, else loads it.
+  /// Returns the batch that was loaded ahead if it is this one; otherwise loads it.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
-  /// Micro-batches of this rank in a step.
+  /// Returns the number of this rank's micro-batches in a step.
   int64_t micro_batches() const;
   void reduce_statistics(std::vector<RouterStatistics>& routers) const;
 

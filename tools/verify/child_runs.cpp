@@ -33,12 +33,12 @@ Outcome ChildRuns::run(const Variant& variant) {
   const Isolated result = worker_.ask(request_of(variant), how_.seconds);
   Outcome outcome{.variant = variant, .error = result.failure};
   if (result.failure.empty()) {
-    outcome = outcome_from(result.text, variant);
+    outcome = outcome_from_json(result.text, variant);
   } else {
-    std::filesystem::remove_all(subject_.folder() + "/run");  // it may have ended in the middle of a checkpoint
+    std::filesystem::remove_all(subject_.folder() + "/run");  // the run may have ended in the middle of a checkpoint
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  // An error may leave a device of no use to those that come after.
+  // An error may leave a device unusable for later layouts.
   if (subject_.recipe().device == device::DeviceKind::cpu || !outcome.error.empty()) worker_.end();
   return outcome;
 }

@@ -1,4 +1,4 @@
-// Runs in child processes: also a crash or a hang is an outcome.
+// Runs in child processes, so that a crash or a hang is an outcome, too.
 #pragma once
 
 #include <functional>
@@ -9,18 +9,19 @@
 
 namespace hexad::verify {
 
-/// On the CPU each run has a child of its own. A card takes long to open and does not survive a fork, so on other
-/// devices one child runs layouts until one of them fails, or an oracle is asked for that it has not seen computed;
-/// then a new child goes on. This process must never use the device, and be alone on its thread.
+/// Runs layouts in child processes. On the CPU, each run has its own child. A card takes long to open and does not
+/// survive a fork. So on other devices one child runs layouts until one of them fails, or needs an oracle that the
+/// child does not have. A new child then continues. This process must never use the device, and must have only this
+/// thread.
 class ChildRuns {
  public:
   using OracleOf = std::function<const Oracle&(const Variant&)>;
 
-  /// All outlive it.
+  /// Makes the object. All arguments outlive it.
   ChildRuns(const Subject& subject, OracleOf oracle_of, ThreadRuns how, const Sabotage& sabotage = plain());
 
   Outcome run(const Variant& variant);
-  /// Children that were made so far.
+  /// Returns the number of children made so far.
   int children() const { return worker_.children(); }
 
  private:
@@ -31,7 +32,7 @@ class ChildRuns {
   const OracleOf oracle_of_;
   const ThreadRuns how_;
   const Sabotage& sabotage_;
-  std::set<const Oracle*> oracles_;  // that the child has
+  std::set<const Oracle*> oracles_;  // oracles that the child has
   IsolatedWorker worker_;
 };
 

@@ -10,9 +10,9 @@
 namespace hexad::verify {
 namespace {
 
-constexpr int drafts = 24;  // of each run; more of them find only a little more
+constexpr int drafts = 24;  // drafts of each run; more drafts find only slightly more pairs
 
-// Features are numbered: axes that may be longer than one, then every value of every option.
+// Features and their numbers: axes that may be longer than one, then every value of every option.
 class Features {
  public:
   Features() {
@@ -26,7 +26,7 @@ class Features {
   static bool is_axis(int feature) { return feature < mesh::axis_count; }
   int of(size_t option, int value) const { return first_[option] + value; }
 
-  /// Axes longer than one.
+  /// Returns the axes longer than one.
   static std::vector<int> of(const MeshSizes& mesh) {
     std::vector<int> out;
     for (int a = 0; a < mesh::axis_count; ++a)
@@ -52,7 +52,7 @@ class Features {
   std::string name(int feature) const {
     if (is_axis(feature)) return std::string(mesh::name_of(static_cast<Axis>(feature))) + ">1";
     const auto [option, value] = choice(feature);
-    return options()[option].name + "=" + options()[option].values[static_cast<size_t>(value)];
+    return options()[option].name + "=" + options()[option].values[value];
   }
 
  private:
@@ -60,8 +60,8 @@ class Features {
   int count_ = mesh::axis_count;
 };
 
-// A mesh that can be run, and by option the values that are legal there while the other options are plain; empty for
-// an option that does not matter.
+// A legal mesh, and for each option the values that are legal there while all other options are plain. The list is
+// empty for an option that does not matter.
 struct Allowed {
   MeshSizes mesh;
   std::vector<std::vector<int>> values;
@@ -72,10 +72,10 @@ class Cover {
   Cover(const Illegal& illegal, uint64_t seed)
       : illegal_(illegal),
         random_(seed, base::Purpose::shuffle, "verify"),
-        states_(static_cast<size_t>(features_.count() * features_.count()), State::none),
+        states_(features_.count() * features_.count(), State::none),
         together_(states_.size(), Together::unknown) {}
 
-  /// Examines the meshes. The first mesh that allows two values shows if they exclude each other.
+  /// Examines the meshes. The first mesh that allows both values shows if two values exclude each other.
   void survey(const std::vector<MeshSizes>& meshes) {
     for (const MeshSizes& m : meshes) {
       const std::string reason = illegal_(Variant(m));
@@ -107,7 +107,7 @@ class Cover {
   size_t index(int a, int b) const { return static_cast<size_t>(std::min(a, b) * features_.count() + std::max(a, b)); }
   State& state(int a, int b) { return states_[index(a, b)]; }
 
-  // True if two values are legal together, the other options plain.
+  // True if two values are legal together while the other options are plain.
   bool legal_together(const MeshSizes& mesh, const std::vector<Features::Choice>& two) const {
     Variant v(mesh);
     for (const auto& [option, value] : two) v.choice[option] = value;
@@ -166,8 +166,8 @@ class Cover {
 
   uint32_t draw() { return random_.bits(drawn_++); }
 
-  // Options in a random order, each with the value that shows most pairs with what is there already (AETG; Cohen et al.
-  // 1997), of those that are legal beside that.
+  // Drafts a variant. Sets the options in a random order. Each gets, of the legal values, the one that shows most pairs
+  // with the features already chosen (AETG; Cohen et al. 1997).
   Variant draft(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     Variant v(mesh.mesh);
     std::vector<int> chosen = Features::of(mesh.mesh);
@@ -193,7 +193,7 @@ class Cover {
     return v;
   }
 
-  /// The best legal draft; nothing when none is legal.
+  /// Returns the best legal draft; none if no draft is legal.
   std::optional<Variant> best(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     std::vector<std::pair<int, Variant>> all;
     for (int i = 0; i < drafts; ++i) {
@@ -216,7 +216,7 @@ class Cover {
     result_.runs.push_back(v);
   }
 
-  // A run of its own for a pair, on the mesh where it shows most besides.
+  // Adds a run for a pair, on the mesh where the run also shows most other pairs.
   void show(int a, int b) {
     std::vector<Features::Choice> fixed;
     for (int f : {a, b})

@@ -1,4 +1,4 @@
-// Choice of runs: every legal mesh, and every pair of settings somewhere.
+// Choice of runs: every legal mesh, and every pair of settings in some run.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@
 
 namespace hexad::verify {
 
-/// Why a variant cannot be run ("model.heads must be divisible by parallel.tp"), or nothing when it can.
+/// Returns the reason why a variant is illegal ("model.heads must be divisible by parallel.tp"), or an empty text if it
+/// is legal.
 using Illegal = std::function<std::string(const Variant&)>;
 
 struct Covering {
-  std::vector<Variant> runs;               // legal meshes in the order given, then those that more pairs needed
-  int64_t meshes = 0;                      // legal ones
+  std::vector<Variant> runs;               // legal meshes in the given order, then runs for the remaining pairs
+  int64_t meshes = 0;                      // number of legal meshes
   std::map<std::string, int64_t> refused;  // illegal meshes by reason
-  int64_t pairs = 0;                       // that some run can show, all of which `runs` show
-  std::vector<std::string> impossible;     // "pipeline=zb_v with cp>1": pairs that no legal variant shows
+  int64_t pairs = 0;                       // number of pairs that some run can show; `runs` show all of them
+  std::vector<std::string> impossible;     // pairs that no legal variant shows: "pipeline=zb_v with cp>1"
 };
 
-/// A pair is two values of two options, or a value of an option and an axis longer than one, on a mesh where the
-/// options matter. Greedy: each mesh gets the options that show most new pairs; pairs still missing get runs of their
-/// own. A pure function of its arguments; `seed` decides between equally good choices.
+/// Chooses runs. A pair is two values of two options, or a value of an option and an axis longer than one, on a mesh
+/// where the options matter. The choice is greedy: each mesh gets the options that show most new pairs. Pairs still
+/// missing get additional runs. A pure function of its arguments; `seed` decides between equally good choices.
 Covering cover(const std::vector<MeshSizes>& meshes, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

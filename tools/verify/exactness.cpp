@@ -15,28 +15,30 @@ using train::Recipe;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.global * r.model.context; }
 
-// A row's scale is a float: where exact values lie between two of them, rounding alone decides which it is.
+// Returns the tolerance for rows with float scales. If an exact scale is between two floats, rounding alone decides
+// which float is used.
 double with_float_scales(const Recipe& r) {
   return base::step_tolerance(base::Dtype::f64, tokens_of(r), r.model.layers) + base::tolerance(base::Dtype::f32, 1);
 }
 
-// Every MoE layer rounds four times: rows, results, and the gradients of both. Each error is at most that of a code,
-// and of each tensor's elements they differ as a random walk does.
+// Returns the tolerance for rows that the oracle does not round. Every MoE layer rounds four times: rows, results, and
+// the gradients of both. Each error is at most that of a code. Over each tensor's elements, the errors add up like a
+// random walk.
 double of_other_rows(const Recipe& r) {
   const double roundings = 4 * static_cast<double>(std::max<int64_t>(1, r.model.moe_layers()));
   return std::min(0.75, 2 * std::sqrt(roundings) * double{base::e4m3::relative_error});
 }
 
-// Same factor as in base::rounded_share().
+// The factor is the same as in base::rounded_share().
 constexpr double share_of_codes = 16 * double{base::e4m3::relative_error};
 
 }  // namespace
 
 bool sends_fp8(const Recipe& r) { return r.model.moe.experts > 0 && r.schedule.moe.wire == kernels::WireFormat::fp8; }
 
-bool may_round(const Recipe& r) { return r.train.precision != Precision::f64 || sends_fp8(r); }
+bool may_differ_by_rounding(const Recipe& r) { return r.train.precision != Precision::f64 || sends_fp8(r); }
 
-std::string_view rounds_besides(const Recipe& r) {
+std::string_view rounds_other_rows(const Recipe& r) {
   const moe::MoeSchedule s = r.schedule.moe.settled();
   const int64_t tp = r.parallel.tp, etp = r.parallel.etp.value_or(tp);
   if (s.rows == ep::RowOf::token) return "rows";
@@ -50,7 +52,7 @@ Exactness exactness_of(const Recipe& r) {
   const base::Dtype dtype = train::dtype_of(r.train.precision);
   const bool fp8 = sends_fp8(r), exact = r.train.precision == Precision::f64;
   if (exact && !fp8) return {"f64", base::step_tolerance(dtype, tokens_of(r), r.model.layers)};
-  if (exact && rounds_besides(r).empty()) return {"scales of fp8 rows", with_float_scales(r)};
+  if (exact && rounds_other_rows(r).empty()) return {"scales of fp8 rows", with_float_scales(r)};
   const double of_precision = exact ? 0 : base::rounded_step_tolerance(dtype, tokens_of(r), r.model.layers);
   return {fp8 ? "other rows in fp8" : base::name_of(dtype), std::max(of_precision, fp8 ? of_other_rows(r) : 0.0),
           Measure::root_mean_square, fp8 ? share_of_codes : base::rounded_share(dtype)};

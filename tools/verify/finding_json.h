@@ -1,4 +1,4 @@
-// Findings as JSON: [step, what, relative, detail, place], null for an infinite difference.
+// Findings as JSON lists: [step, what, relative, detail, place]. An infinite difference is null.
 #pragma once
 
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tools/verify/comparison.h"
+#include "tools/verify/tensor_comparison.h"
 
 namespace hexad::verify {
 
@@ -15,7 +15,7 @@ inline nlohmann::json to_json(const Finding& f) {
           f.place};
 }
 
-inline Finding finding_from(const nlohmann::json& j) {
+inline Finding finding_from_json(const nlohmann::json& j) {
   return {j.at(0).get<int64_t>(), j.at(1).get<std::string>(),
           j.at(2).is_null() ? std::numeric_limits<double>::infinity() : j.at(2).get<double>(),
           j.at(3).get<std::string>(), j.at(4).get<int64_t>()};

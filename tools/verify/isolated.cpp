@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr char returned = 'R', threw = 'T';
 
-// A message is its size and its bytes. False when the other side has gone.
+// Sends a message: its size and its bytes. Returns false if the other side has ended.
 bool send_all(int socket, const std::string& bytes) {
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t n = ::send(socket, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
@@ -56,7 +56,7 @@ Received receive_bytes(int socket, Clock::time_point end, std::string& bytes, si
     const ssize_t n = ::recv(socket, buffer.data(), std::min(buffer.size(), size - bytes.size()), 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return Received::closed;
-    bytes.append(buffer.data(), static_cast<size_t>(n));
+    bytes.append(buffer.data(), n);
   }
   return Received::all;
 }
@@ -80,27 +80,27 @@ Received receive_message(int socket, Clock::time_point end, std::string& text) {
     std::fflush(nullptr);
     if (!send_message(socket, answer)) break;
   }
-  ::_exit(0);  // what the parent's destructors would do is for the parent
+  ::_exit(0);  // destructors run only in the parent
 }
 
 }  // namespace
 
 void IsolatedWorker::start() {
   std::array<int, 2> ends{};
-  std::fflush(nullptr);  // or the child would print it again
+  std::fflush(nullptr);  // otherwise the child would print it again
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    base::fail(base::ExitCode::resource, "no socket to a child process: ", std::strerror(errno));
+    base::fail(base::ExitCode::resource, "cannot open a socket to a child process: ", std::strerror(errno));
   const pid_t parent = ::getpid();
   child_ = ::fork();
   if (child_ < 0) {
     const int error = errno;
     child_ = 0;
     ::close(ends[0]), ::close(ends[1]);
-    base::fail(base::ExitCode::resource, "no child process: ", std::strerror(error));
+    base::fail(base::ExitCode::resource, "cannot start a child process: ", std::strerror(error));
   }
   if (child_ == 0) {
     ::close(ends[0]);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read its answer
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // without its parent, the child has no reader
     if (::getppid() != parent) ::_exit(1);
     be_child(ends[1], work_);
   }
@@ -109,7 +109,7 @@ void IsolatedWorker::start() {
   ++children_;
 }
 
-// Its status.
+// Closes the socket, waits for the child and returns its status.
 int IsolatedWorker::finish() {
   ::close(std::exchange(socket_, -1));
   int status = 0;
@@ -121,7 +121,7 @@ int IsolatedWorker::finish() {
 
 void IsolatedWorker::end() {
   if (child_ == 0) return;
-  ::kill(child_, SIGKILL);  // it has answered, and what it holds may take long to put away
+  ::kill(child_, SIGKILL);  // it has answered, and freeing its memory may take long
   finish();
 }
 

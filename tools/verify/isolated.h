@@ -1,4 +1,4 @@
-// Work whose crash or hang is a result, not the end of the program.
+// Runs work in child processes, so that its crash or hang is a result and does not end the program.
 #pragma once
 
 #include <sys/types.h>
@@ -9,12 +9,12 @@
 namespace hexad::verify {
 
 struct Isolated {
-  std::string text;     // what the work returned
-  std::string failure;  // instead: its exception's message, the signal that ended it, or that it took too long
+  std::string text;     // result of the work
+  std::string failure;  // message of its exception, the signal that ended it, or a timeout
 };
 
-/// A child process that does work as often as it is asked, and is made when it is asked first: it has what this process
-/// had then. After a crash or a hang, the next question is for a new child. The caller must be the process's only
+/// A child process that answers any number of questions. The first question makes the child, as a copy of this process
+/// at that time. After a crash or a hang, the next question makes a new child. The caller must be the process's only
 /// thread.
 class IsolatedWorker {
  public:
@@ -23,11 +23,11 @@ class IsolatedWorker {
   IsolatedWorker(const IsolatedWorker&) = delete;
   IsolatedWorker& operator=(const IsolatedWorker&) = delete;
 
-  /// Returns what `work` makes of the request in at most `seconds`. Throws Error(resource) if no process can be made.
+  /// Returns the result of `work` for `request` within `seconds`. Throws Error(resource) if no process can be made.
   Isolated ask(const std::string& request, double seconds);
-  /// The next question is for a new child.
+  /// Ends the child. The next question makes a new one.
   void end();
-  /// Number of children made so far.
+  /// Returns the number of children made so far.
   int children() const { return children_; }
 
  private:
@@ -36,11 +36,11 @@ class IsolatedWorker {
 
   std::function<std::string(const std::string&)> work_;
   pid_t child_ = 0;  // 0: none
-  int socket_ = -1;  // to it
+  int socket_ = -1;  // connected to the child
   int children_ = 0;
 };
 
-/// Runs `work` in a child process of its own, for at most `seconds`.
+/// Runs `work` in a new child process, for at most `seconds`.
 Isolated run_isolated(const std::function<std::string()>& work, double seconds);
 
 }  // namespace hexad::verify

@@ -14,7 +14,7 @@ std::vector<int> prime_factors(int n) {
   return primes;
 }
 
-// Options that do not matter on a mesh are plain there.
+// Returns `like` on another mesh. Options that do not matter there become plain.
 Variant on(MeshSizes mesh, const Variant& like) {
   Variant v(mesh);
   for (size_t i = 0; i < options().size(); ++i)
@@ -22,7 +22,7 @@ Variant on(MeshSizes mesh, const Variant& like) {
   return v;
 }
 
-// A factor less on a dense axis and on an expert one: fewer ranks.
+// Returns variants with fewer ranks: a dense axis and an expert axis lose the same factor.
 std::vector<Variant> smaller_worlds(const Variant& v) {
   std::vector<Variant> out;
   const auto shrunk = [&](MeshSizes mesh, Axis axis, int factor) {
@@ -37,7 +37,7 @@ std::vector<Variant> smaller_worlds(const Variant& v) {
   return out;
 }
 
-// A factor moved to the replicas of the same view.
+// Returns variants that move a factor of an axis to the replicas of the same view.
 std::vector<Variant> simpler_meshes(const Variant& v) {
   std::vector<Variant> out;
   const auto move = [&](Axis axis, Axis replicas) {

@@ -1,4 +1,4 @@
-// From a layout that fails to the smallest one that still does.
+// Reduces a layout that fails to the smallest layout that still fails.
 #pragma once
 
 #include <functional>
@@ -7,12 +7,12 @@
 
 namespace hexad::verify {
 
-/// Fixed if the ranks are processes that exist already; else moves may leave some out.
+/// fixed: the ranks are existing processes. may_leave: moves may remove ranks.
 enum class Ranks : uint8_t { fixed, may_leave };
 
-/// Moves axes to one, factor by factor, and options to their plain values, as long as `fails` says that the failure
-/// stays; each variant is asked about once. Fewer ranks come first, then axes, then options. The result still fails and
-/// no single move from it does. `fails` must be false for variants that are illegal.
+/// Reduces axes to one, factor by factor, and options to their plain values, as long as `fails` reports the failure.
+/// Calls `fails` once for each variant. Tries fewer ranks first, then axes, then options. The result still fails, but
+/// no variant one move away from it fails. `fails` must be false for illegal variants.
 Variant minimal_failure(const Variant& failing, const std::function<bool(const Variant&)>& fails,
                         Ranks ranks = Ranks::may_leave);
 

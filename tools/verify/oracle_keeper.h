@@ -1,4 +1,4 @@
-// A process for oracles: the crash or hang of an oracle is reported as such.
+// A process for oracles, so that the crash or hang of an oracle is reported as such.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,12 @@ namespace hexad::verify {
 class OracleKeeper {
  public:
   using Run = std::function<Outcome(const Variant&)>;
-  /// `run` computes the oracle of a layout, if it has not yet, and has the layout run in a child of its own. Both
-  /// happen in a child of this process, which must be alone on its thread, and take at most `seconds`: more than a run
-  /// may take by itself.
+  /// Makes the keeper. `run` computes the oracle of a layout, unless it is already computed, and runs the layout in
+  /// another child. Both steps happen in a child of this process and take at most `seconds`. That must be more than one
+  /// run may take. This process must have only this thread.
   OracleKeeper(Run run, double seconds);
 
-  /// Throws Error(numeric) when the oracle cannot be computed, crashes, or takes too long.
+  /// Runs a layout. Throws Error(numeric) if the oracle cannot be computed, crashes, or takes too long.
   Outcome run(const Variant& variant);
 
  private:

@@ -16,7 +16,7 @@ constexpr size_t most_explained = 5;
 
 constexpr std::string_view nothing_compared = "nothing was compared";
 
-// `compared`: steps, tensors and elements.
+// Returns one line of the table. `compared` is the numbers of steps, tensors and elements.
 std::string row(std::string_view mesh, std::string_view options, std::string_view compared, std::string_view worst,
                 std::string_view where) {
   return fmt::format("{:<28} {:<72} {:>23} {:>8}  {}", mesh, options, compared, worst, where);
@@ -39,11 +39,11 @@ std::string text_of(const Outcome& o) {
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Outcome outcome_from(const std::string& text, const Variant& variant) {
+Outcome outcome_from_json(const std::string& text, const Variant& variant) {
   const json j = json::parse(text);
   Outcome o{.variant = variant};
-  o.comparison.worst = finding_from(j.at("worst"));
-  for (const json& f : j.at("mismatches")) o.comparison.mismatches.push_back(finding_from(f));
+  o.comparison.worst = finding_from_json(j.at("worst"));
+  for (const json& f : j.at("mismatches")) o.comparison.mismatches.push_back(finding_from_json(f));
   o.comparison.tolerance = j.at("tolerance").get<double>();
   const json& c = j.at("compared");
   o.comparison.compared = {c.at(0).get<int64_t>(), c.at(1).get<int64_t>(), c.at(2).get<int64_t>()};

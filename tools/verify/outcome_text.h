@@ -1,4 +1,4 @@
-// Outcomes of runs as text: for the pipe from a child process, and for people.
+// Outcomes of runs as text, for the pipe from a child process and for people.
 #pragma once
 
 #include <string>
@@ -7,16 +7,17 @@
 
 namespace hexad::verify {
 
-/// One line of JSON, read by outcome_from().
+/// Returns one line of JSON, which outcome_from_json() reads.
 std::string text_of(const Outcome& outcome);
-/// Throws std::exception for anything else.
-Outcome outcome_from(const std::string& text, const Variant& variant);
+/// Reads an outcome. Throws std::exception for any other text.
+Outcome outcome_from_json(const std::string& text, const Variant& variant);
 
-/// "mesh   options   worst   where   step"
+/// Returns the table's head: "mesh   options   worst   where   step".
 std::string table_head();
-/// One line. A run that agrees shows where it was furthest off, one that does not what went wrong first.
+/// Returns one line. A run that agrees shows its largest difference. A run that does not agree shows its first
+/// mismatch.
 std::string table_row(const Outcome& outcome);
-/// Explains what went wrong, with values, in a few lines.
+/// Explains a failure with values, in a few lines.
 std::string explanation(const Outcome& outcome);
 
 }  // namespace hexad::verify

@@ -1,4 +1,4 @@
-// One layout as the text that a child process is asked with: ranks, a blank, and the layout.
+// Request for one layout, as text for a child process: ranks, a blank, and the layout.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/engine_ranks.h"
 #include "parallel/comm/thread_group.h"
-#include "tools/train/fault.h"
+#include "tools/train/model/weight_fault.h"
 #include "tools/verify/exactness.h"
 #include "tools/verify/toy_sizes.h"
 #include "tools/verify/trained_run.h"
@@ -30,7 +30,7 @@ void compare_use(Comparer& comparer, const Subject& subject, const Oracle& oracl
   comparer.evaluation(run.progress.step, oracle.heldout,
                       evaluate(run.instance, run.recipe, wrong ? *wrong : subject.heldout(),
                                subject.heldout_sequences(), subject.bytes_per_id()));
-  // Rounding may make another token the most probable.
+  // Rounding may change the most probable token.
   if (can_generate(run.recipe) && !exactness.follows_routing())
     comparer.generated(run.progress.step, oracle.continued, generated(subject, run.instance));
 }
@@ -74,7 +74,7 @@ Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Varia
     sabotage.before_step(run);
     StepResult result = run.step(source);
     sabotage.after_step(run, result);
-    const Expected& expected = oracle.steps[static_cast<size_t>(run.progress.step)];
+    const Expected& expected = oracle.steps[run.progress.step];
     comparer.result(run.progress.step, expected.result, result);
     comparer.tensors(run.progress.step, "gradient", expected.gradients, run.held_gradients());
     comparer.tensors(run.progress.step, "weight", expected.weights, run.held_weights());
@@ -107,12 +107,12 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
 
 namespace {
 
-void start_ranks(const Variant& variant, const ThreadRuns& how, double watchdog, comm::MakePlan plan,
+void start_ranks(const Variant& variant, const ThreadRuns& how, double watchdog, comm::MakeMessagePlan plan,
                  const std::function<void(const comm::ProcessGroup& world)>& body) {
   const int world = variant.mesh.world();
   if (variant["transport"] == "engine") {
     const comm::CommEngine::Options engine{
-        .limits = toy_limits, .guards = {.watchdog_seconds = watchdog}, .make_plan = plan};
+        .limits = toy_limits, .guards = {.watchdog_seconds = watchdog}, .make_message_plan = plan};
     return comm::with_engine_ranks(
         world, body, {.node_of_rank = nodes_of_threads(world), .adversary = how.jitter.value_or(1), .engine = engine});
   }

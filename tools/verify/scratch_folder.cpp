@@ -20,8 +20,8 @@ void remove(const std::string& path) {
   std::filesystem::remove_all(path, ignored);
 }
 
-// In a session of its own, where no signal for the program reaches it, and with no file of the program's open, which
-// others would wait for.
+// Removes the folder once all writers of `file` have closed it. The remover runs in its own session, so that no signal
+// for the program reaches it. It closes the program's open files, because other processes would wait for these.
 [[noreturn]] void remove_at_the_end_of_file(int file, const std::string& path) {
   ::setsid();
   ::dup2(file, STDIN_FILENO);
@@ -37,7 +37,7 @@ void remove(const std::string& path) {
 
 ScratchFolder::ScratchFolder() : path_((std::filesystem::temp_directory_path() / "hexad-verify-XXXXXX").string()) {
   if (::mkdtemp(path_.data()) == nullptr)
-    base::fail(base::ExitCode::resource, "cannot make a folder ", path_, ": ", std::strerror(errno));
+    base::fail(base::ExitCode::resource, "cannot create the folder ", path_, ": ", std::strerror(errno));
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) == 0) {
     remover_ = ::fork();
@@ -48,7 +48,7 @@ ScratchFolder::ScratchFolder() : path_((std::filesystem::temp_directory_path() /
   if (remover_ > 0) return;
   const int error = errno;
   remove(path_);
-  base::fail(base::ExitCode::resource, "no child process to remove ", path_, ": ", std::strerror(error));
+  base::fail(base::ExitCode::resource, "cannot start a child process to remove ", path_, ": ", std::strerror(error));
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -1,4 +1,4 @@
-// A folder for files that nobody needs afterwards.
+// A folder for temporary files.
 #pragma once
 
 #include <sys/types.h>
@@ -7,8 +7,8 @@
 
 namespace hexad::verify {
 
-/// Made under TMPDIR, and gone when the object is or when this process ends, however it ends: a child process waits for
-/// that, and for the end of all other children. Throws Error(resource) when it cannot be made.
+/// A folder under TMPDIR. It is removed when the object is destroyed or this process ends for any reason. A child
+/// process waits for that, and for the end of all other children. Throws Error(resource) if the folder cannot be made.
 class ScratchFolder {
  public:
   ScratchFolder();
@@ -20,7 +20,7 @@ class ScratchFolder {
 
  private:
   std::string path_;
-  int alive_ = -1;  // open as long as a process needs the folder
+  int alive_ = -1;  // open while a process uses the folder
   pid_t remover_ = -1;
 };
 

@@ -23,7 +23,7 @@ std::optional<size_t> number_in(const std::string& text) {
   return n;
 }
 
-// "a=1 with c=3", "b=2 with c=3" as one line: "a=1, b=2 with c=3".
+// Joins "a=1 with c=3" and "b=2 with c=3" to one line: "a=1, b=2 with c=3".
 std::vector<std::string> by_second(const std::vector<std::string>& pairs) {
   std::vector<std::pair<std::string, std::string>> lines;  // " with c=3", "a=1, b=2"
   for (const std::string& pair : pairs) {
@@ -51,7 +51,8 @@ std::string describe(const Covering& c, size_t all_meshes, int world) {
   return text;
 }
 
-// `count` of them, in their order: one that trains the recipe as it is, and of the rest each with the same chance.
+// Draws `count` variants and keeps their order. One of them trains the recipe as it is; the remaining ones are drawn
+// with equal chances.
 std::vector<Variant> drawn(const std::vector<Variant>& all, size_t count, uint64_t seed) {
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), 0);
@@ -87,7 +88,7 @@ Selection select(const std::string& layouts, int world, const Illegal& illegal, 
   s.runs = std::move(c.runs);
   if (s.runs.empty()) fail(ExitCode::usage, "no layout of ", world, " ranks is legal for this recipe\n", s.text);
   if (count && *count < s.runs.size()) {
-    s.text += fmt::format("\n{} of them, drawn with seed {}", *count, seed);
+    s.text += fmt::format("\n{} of these runs, drawn with seed {}", *count, seed);
     s.runs = drawn(s.runs, *count, seed);
   }
   return s;

@@ -1,4 +1,4 @@
-// The layouts that a user asks for.
+// Layouts that a user selects.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@ namespace hexad::verify {
 
 struct Selection {
   std::vector<Variant> runs;
-  std::string text;  // how they were chosen, with counts: a few lines
+  std::string text;  // description of the choice with counts, a few lines
 };
 
-/// `layouts` is "all" (every legal mesh, options pairwise), a number (that many of these, drawn by `seed`) or a list
-/// for parse_layouts(). Throws Error(usage) if a listed layout is illegal, with the reason, or if nothing is legal.
+/// Selects layouts. `layouts` is "all" (every legal mesh, options pairwise), a number (that many of these, drawn by
+/// `seed`) or a list for parse_layouts(). Throws Error(usage) if a listed layout is illegal, with the reason, or if
+/// nothing is legal.
 Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

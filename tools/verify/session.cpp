@@ -32,7 +32,7 @@ bool run_all(const Selection& selection, const Session& session) {
   session.print(selection.text + "\n\n" + table_head() + "\n");
   std::optional<Outcome> failure;
   int64_t failures = 0;
-  Comparison worst;  // by what it may be
+  Comparison worst;  // worst relative to its tolerance
   Compared compared;
   const auto share = [](const Comparison& c) { return c.tolerance > 0 ? c.worst.relative / c.tolerance : 0; };
   for (const Variant& v : selection.runs) {
@@ -53,13 +53,13 @@ bool run_all(const Selection& selection, const Session& session) {
                   runs == 1 ? "" : "s", seconds, failures, failures == 1 ? "" : "es", worst.worst.relative,
                   worst.worst.what.empty()
                       ? ""
-                      : fmt::format(", {:.0f}% of what it may be, in {}", 100 * share(worst), worst.worst.what)));
+                      : fmt::format(", {:.0f}% of its tolerance, in {}", 100 * share(worst), worst.worst.what)));
   session.print("compared: " + to_string(compared) + "\n");
   if (!failure) return true;
 
   session.print("\nlooking for the smallest layout that fails ...\n");
   const Outcome smallest = smallest_failure(*failure, session);
-  session.print(fmt::format("it has {} rank{}:\n{}repeat with: {}\n", smallest.variant.mesh.world(),
+  session.print(fmt::format("the smallest one has {} rank{}:\n{}repeat with: {}\n", smallest.variant.mesh.world(),
                             smallest.variant.mesh.world() == 1 ? "" : "s", explanation(smallest),
                             session.command(smallest.variant)));
   return false;

@@ -1,4 +1,4 @@
-// All the runs that were selected, the table of their outcomes, and what to do about a failure.
+// All selected runs, the table of their outcomes, and the search for the smallest failure.
 #pragma once
 
 #include <functional>
@@ -13,13 +13,14 @@ namespace hexad::verify {
 struct Session {
   std::function<Outcome(const Variant&)> run;
   Illegal illegal{};
-  std::function<std::string(const Variant&)> command{};  // that repeats one layout
-  Ranks ranks;                                           // in the search for the smallest failure
+  std::function<std::string(const Variant&)> command{};  // returns the command that repeats one layout
+  Ranks ranks;                                           // used in the search for the smallest failure
   std::function<void(const std::string&)> print;
 };
 
-/// True if all layouts agree with the oracle. Prints a line for each as it ends, then a summary with counts and, after
-/// a failure, the smallest layout that still fails, what goes wrong there and the command that repeats it.
+/// True if all layouts agree with the oracle. Prints a line for each layout as it ends, then a summary with counts.
+/// After a failure, it also prints the smallest layout that still fails, the mismatch there, and the command that
+/// repeats it.
 bool run_all(const Selection& selection, const Session& session);
 
 }  // namespace hexad::verify

@@ -1,11 +1,11 @@
-// A recipe too big to be verified, made small: fewer and narrower of everything, related as before.
+// Makes a recipe that is too big to verify small: fewer and narrower parts with the same relations.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "layers/feed_forward.h"
-#include "tools/train/recipe.h"
+#include "layers/registry.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::verify {
 
@@ -14,10 +14,10 @@ struct Shrunk {
   std::vector<std::string> changes;  // "model.hidden: 4096 -> 32"
 };
 
-/// Sizes are lowered, never raised, to what `world` ranks can still be cut into in every way: as many layers as stages,
-/// heads, experts and sequences for every rank, contexts of two pieces for each. What a model consists of stays: query
-/// heads a key/value head, experts a token visits, groups, shared experts, dense layers, capacity, losses. Data become
-/// synthetic. Throws Error(usage) when what comes out is no legal recipe.
+/// Lowers sizes, never raises them. `world` ranks can still divide the result in every way. There are as many layers as
+/// stages, heads, experts and sequences for every rank, and contexts of two pieces for each rank. The structure of the
+/// model is kept: query heads per key/value head, experts per token, groups, shared experts, dense layers, capacity,
+/// losses. Data become synthetic. Throws Error(usage) if the result is no legal recipe.
 Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& extensions);
 
 }  // namespace hexad::verify

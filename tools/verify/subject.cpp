@@ -10,11 +10,11 @@
 #include "framework/kernels/kernel_table.h"
 #include "layers/model_size.h"
 #include "parallel/comm/self_group.h"
-#include "tools/train/generation.h"
-#include "tools/train/schedule_check.h"
-#include "tools/verify/documents.h"
+#include "tools/train/model/generation.h"
+#include "tools/train/recipe/schedule_check.h"
 #include "tools/verify/exactness.h"
 #include "tools/verify/subject_kind.h"
+#include "tools/verify/test_documents.h"
 #include "tools/verify/training_run.h"
 
 namespace hexad::verify {
@@ -23,33 +23,33 @@ using namespace base;
 using namespace train;
 namespace {
 
-// Larger ones would take hours, and memory for every rank and the oracle beside them.
+// Largest sizes of a subject. Larger ones would take hours, and memory for every rank and the oracle at the same time.
 constexpr int64_t most_parameters = int64_t{1} << 23, most_tokens = int64_t{1} << 15;
 
 constexpr std::string_view document_name = "layout";
 
-// Lengths of a continued text: the prompt, and what follows it each time.
+// Lengths of a continued text: the prompt, and the tokens generated each time.
 constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 
-// Adam divides by the root of the second moment. Where a gradient is zero but for rounding, that would divide rounding
-// by rounding: no layout gives the same weights then.
+// Least optim.eps. Adam divides by the root of the second moment. If a gradient is zero except for rounding, that would
+// divide rounding by rounding. No layout would then give the same weights.
 constexpr double least_eps = 1e-5;
 
-// With none, the last step would change nothing.
+// Least optim.min_lr_ratio. With 0, the last step would change nothing.
 constexpr double least_lr_ratio = 0.1;
 
 void require_small(const Recipe& r, const Extensions& extensions) {
   const int64_t parameters = layers::parameter_counts(r.model, extensions).parameters,
                 tokens = r.batch.global * r.model.context;
   if (parameters <= most_parameters && tokens <= most_tokens) return;
-  fail(ExitCode::usage, "verify computes the recipe in f64 on this machine, again and again: at most ",
-       fmt::format("{:L} parameters and {:L} tokens a step; this one has {:L} and {:L}", most_parameters, most_tokens,
-                   parameters, tokens),
-       "; add --shrink, or override model.* and batch.*");
+  fail(ExitCode::usage,
+       fmt::format("the recipe has {:L} parameters and {:L} tokens a step; expected at most {:L} and {:L}", parameters,
+                   tokens, most_parameters, most_tokens),
+       ", because verify computes it many times in f64 on this machine; add --shrink, or override model.* and batch.*");
 }
 
-// Every problem is a line "POSITION: KEY (VALUE) RULE; HINT". Numbers are left out, so that meshes can be counted by
-// rule.
+// Returns the rule of a problem, which is a line "POSITION: KEY (VALUE) RULE; HINT". Drops numbers, so that meshes can
+// be counted by rule.
 std::string rule_of(std::string line) {
   line = line.substr(0, line.find('\n'));
   for (std::string_view position : {"command line: ", "layout"})
@@ -66,7 +66,7 @@ std::string rule_of(std::string line) {
   return rule;
 }
 
-// Values of `with` take the place of those in `map`.
+// Replaces values in `map` by those in `with`.
 void replace(config::Node& map, const config::Node& with) {
   for (const config::Node& child : with.children) {
     config::Node* found = map.find(child.key);
@@ -79,7 +79,7 @@ void replace(config::Node& map, const config::Node& with) {
   }
 }
 
-// Targets of held-out text and the bytes behind them, counted in the data.
+// Targets of held-out text and the bytes that they stand for, counted in the data.
 struct Predicted {
   int64_t tokens = 0, bytes = 0;
 };
@@ -88,11 +88,11 @@ Predicted predicted(const Subject& subject, int64_t sequences) {
   const std::vector<int32_t> bytes = subject.bytes_per_id();
   Predicted out;
   for (const int32_t target : batch.targets)
-    if (target >= 0) ++out.tokens, out.bytes += bytes[static_cast<size_t>(target)];
+    if (target >= 0) ++out.tokens, out.bytes += bytes[target];
   return out;
 }
 
-// Names of parameters in the order in which forward uses them.
+// Returns the names of parameters in the order in which forward uses them.
 std::vector<std::string> names_of(const TrainingRun& run) {
   std::vector<std::string> names;
   for (const auto& p : run.instance.parameters) names.push_back(p->name());
@@ -101,14 +101,15 @@ std::vector<std::string> names_of(const TrainingRun& run) {
 
 Expected state_of(const TrainingRun& run) {
   const std::vector<std::string> names = names_of(run);
-  return {{}, {}, wholes_of(run.weights(), names), wholes_of(run.states(), names)};
+  return {{}, {}, whole_tensors(run.weights(), names), whole_tensors(run.states(), names)};
 }
 
-// Refuses an oracle beside which anything would agree. `ruined`: a tensor that is meant not to be finite.
+// Refuses an oracle with which any run would agree, because its values are not finite. `ruined` is a tensor that is
+// intentionally not finite.
 void require_finite(const Expected& step, int64_t number, const std::string& ruined) {
   const auto refuse = [&](const std::string& what, double value) {
     fail(ExitCode::numeric, what, " of step ", number, " is ", value,
-         ", beside which nothing can be compared; a lower optim.lr or model.init_std may keep it finite");
+         ", so nothing can be compared with it; a lower optim.lr or model.init_std may keep it finite");
   };
   if (!std::isfinite(step.result.loss)) refuse("the loss", step.result.loss);
   for (const auto& [kind, tensors] : {std::pair("gradient", &step.gradients), {"weight", &step.weights}})
@@ -182,11 +183,11 @@ std::vector<std::string> Subject::overrides_of(std::string_view kind) const {
 
 Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides) const {
   overrides.push_back("run.dir=" + folder_ + "/" + name);
-  // A split fits the stages that it was written for.
+  // A split fits only the number of stages that it was written for.
   const auto& split = recipe_.schedule.pipeline.split;
   if (!split.empty() && variant.mesh[Axis::pp] != recipe_.parallel.pp)
     overrides.push_back("schedule.pipeline.split=[]");
-  // Thousands of layouts are looked at: what is plain has been read already.
+  // Thousands of layouts are checked: plain overrides have been read already and are skipped.
   const std::vector<std::string> plain = Variant().overrides();
   std::erase_if(overrides, [&](const std::string& o) { return std::count(plain.begin(), plain.end(), o) > 0; });
   config::Document document = plain_;
@@ -198,7 +199,7 @@ std::string Subject::illegal(const Variant& variant) const {
   if (const std::string& start = variant["start"]; start != "fresh" && steps_ == 1)
     return cat("start=", start, " begins after the first step: --steps must be at least 2");
   if (!subject_kind(variant["subject"]).differs(recipe_))
-    return cat("subject=", variant["subject"], " is what the recipe has already");
+    return cat("subject=", variant["subject"], " does not differ from the recipe");
   try {
     recipe_for(variant);
     return {};
@@ -208,7 +209,7 @@ std::string Subject::illegal(const Variant& variant) const {
 }
 
 std::vector<int32_t> Subject::bytes_per_id() const {
-  std::vector<int32_t> bytes(static_cast<size_t>(recipe_.model.vocab));
+  std::vector<int32_t> bytes(recipe_.model.vocab);
   for (size_t id = 0; id < bytes.size(); ++id) bytes[id] = static_cast<int32_t>(id % 5);
   return bytes;
 }
@@ -223,7 +224,7 @@ void ruin_gradient(const Oracle& oracle, TrainingRun& run) {
 
 namespace {
 
-// Nats of the first sequences, cut into micro-batches of `micro`.
+// Returns the nats of the first sequences, cut into micro-batches of `micro`.
 double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t micro) {
   Recipe recipe = run.recipe;
   recipe.batch.micro = micro;
@@ -231,10 +232,10 @@ double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t
          static_cast<double>(predicted(subject, sequences).tokens);
 }
 
-// The sequences of the last micro-batch, which is not full, are computed one by one: nothing fills it up.
+// Evaluates the sequences of the incomplete last micro-batch one by one, so that none is padded.
 Evaluation heldout_without_padding(const Subject& subject, TrainingRun& run) {
   const int64_t all = subject.heldout_sequences(), micro = run.recipe.batch.micro, full = all / micro * micro;
-  evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // for the log of routing
+  evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // fills the log of routing
   run.instance.routing_to = nullptr;
   double sum = nats(subject, run, full, micro);
   if (full < all) sum += nats(subject, run, all, 1) - nats(subject, run, full, 1);
@@ -250,24 +251,24 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
   TrainingRun run(recipe, self, subject.extensions());
-  // Rows that are rounded when sent are rounded by other code than that of the layouts.
+  // The oracle rounds rows before sending with other code than the layouts.
   for (const auto& [index, layer] : run.instance.model.moe_layers())
     layer->send_rows_with(&kernels::reference_table.wire);
   Variant own;
   own.choose("subject", kind);
-  if (may_round(subject.recipe_for(own))) run.instance.routing_to = &oracle.routing;
-  if (!oracle.start.empty()) oracle.ruined = names_of(run).back();  // the loss of every token depends on it
+  if (may_differ_by_rounding(subject.recipe_for(own))) run.instance.routing_to = &oracle.routing;
+  if (!oracle.start.empty()) oracle.ruined = names_of(run).back();  // the loss of every token depends on this tensor
   begin_course(oracle, run);
   run.train.on_gradients([&] { ruin_gradient(oracle, run); });
   oracle.steps.push_back(state_of(run));
-  // Sums over micro-batches; the oracle's may be smaller ones.
+  // Scales the sums over micro-batches, because the oracle's micro-batches may be smaller.
   const double share = static_cast<double>(recipe.batch.micro) / static_cast<double>(subject.recipe().batch.micro);
   for (int s = 1; s <= subject.steps(); ++s) {
     StepResult result = run.step(subject.source());
     for (auto& router : result.routers) router.aux_loss *= share, router.z_loss *= share;
     Expected step = state_of(run);
     step.result = std::move(result);
-    step.gradients = wholes_of(run.gradients(), names_of(run));
+    step.gradients = whole_tensors(run.gradients(), names_of(run));
     require_finite(step, s, s == 1 ? oracle.ruined : "");
     oracle.steps.push_back(std::move(step));
     if (s != 1) continue;

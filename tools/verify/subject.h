@@ -1,4 +1,5 @@
-// Subject of verify: a recipe and its kinds of subject_kind.h, with data, and what one rank makes of them in f64.
+// Subject of verify: a recipe and its kinds of subject_kind.h, with data, and the results that one rank computes from
+// it in f64.
 #pragma once
 
 #include <map>
@@ -7,11 +8,11 @@
 #include <vector>
 
 #include "framework/config/document.h"
-#include "layers/feed_forward.h"
 #include "layers/moe/router/routing_log.h"
-#include "tools/train/evaluation.h"
-#include "tools/train/recipe.h"
-#include "tools/verify/comparison.h"
+#include "layers/registry.h"
+#include "tools/train/model/evaluation.h"
+#include "tools/train/recipe/recipe.h"
+#include "tools/verify/tensor_comparison.h"
 #include "tools/verify/variant.h"
 
 namespace hexad::verify {
@@ -26,30 +27,35 @@ using train::Recipe;
 
 class Subject {
  public:
-  /// `recipe` is valid and completed; it is computed in f64, with an optim.eps of at least 1e-5. Checkpoints of runs go
-  /// under `folder`. Throws Error(usage) when the model is too big to be computed many times on one machine.
+  /// Makes a subject. `recipe` is valid and completed. It is computed in f64, with an optim.eps of at least 1e-5.
+  /// Checkpoints of runs are under `folder`. Throws Error(usage) if the model is too big to be computed many times on
+  /// one machine.
   Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder);
 
-  /// The recipe run this way; runs that save do so in `folder`/NAME. Throws Error(usage) as `hexad train` does.
+  /// Returns the recipe changed for `variant`. Runs that save do so in `folder`/NAME. Throws Error(usage) like `hexad
+  /// train`.
   Recipe recipe_for(const Variant& variant, const std::string& name = "run") const;
-  /// The subject `kind` on one rank in f64 on the CPU, its MoE layers doing one thing after another.
+  /// Returns the recipe of subject `kind` on one rank in f64 on the CPU. Its MoE layers run their tasks one after the
+  /// other.
   Recipe oracle_recipe(std::string_view kind = "own") const;
-  /// The rule that forbids this, without the numbers, or why it would show nothing; empty for none.
+  /// Returns the rule that forbids `variant`, without the numbers, or the reason why it would show nothing. Empty if it
+  /// is legal.
   std::string illegal(const Variant& variant) const;
 
   const Recipe& recipe() const { return recipe_; }
   const Extensions& extensions() const { return extensions_; }
   const data::Source& source() const { return *source_; }
-  /// "the recipe's data, cut further", "synthetic documents"
+  /// Returns a description of the data: "the recipe's data, cut further", "synthetic documents".
   const std::string& source_text() const { return source_text_; }
   int steps() const { return steps_; }
-  /// Data of the held-out loss: the first heldout_sequences() of these, which fill no whole number of passes.
+  /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used, which do not fill a
+  /// whole number of passes.
   const data::Source& heldout() const { return *heldout_; }
-  /// Lengths of the texts that its ids stand for, some of them empty.
+  /// Returns the lengths of the texts of the vocabulary's ids. Some of them are empty.
   std::vector<int32_t> bytes_per_id() const;
   int64_t heldout_sequences() const { return 4 * recipe_.batch.micro + 1; }
   const std::string& folder() const { return folder_; }
-  /// Trace file of the subject that has one; compute_oracle() writes it.
+  /// Returns the trace file of the subject that has one. compute_oracle() writes it.
   std::string trace_file() const { return folder_ + "/routing-trace.txt"; }
 
  private:
@@ -61,40 +67,43 @@ class Subject {
   const Extensions extensions_;
   int steps_;
   std::string folder_;
-  config::Document plain_;  // the recipe with plain options, to be overridden
+  config::Document plain_;  // the recipe with plain options, before overrides
   std::shared_ptr<const data::Source> source_, heldout_;
   std::string source_text_;
 };
 
 /// Results that one rank computes from Subject::oracle_recipe().
 struct Oracle {
-  std::vector<Expected> steps;  // [0]: before the first; without a result and gradients
+  std::vector<Expected> steps;  // [0] is the state before the first step, without a result and gradients
   std::string checkpoint;       // saved after the first step
   // After the last step:
   Evaluation heldout;              // without padding; its tokens and bytes are counted in the data
-  std::vector<int32_t> continued;  // what generated() gives; empty for an encoder
-  layers::RoutingLog routing;      // of a kind that may be rounded; else empty
-  // For an eventful kind:
-  std::string start{};   // a checkpoint, whose weights it starts at
-  std::string ruined{};  // name of the tensor whose first gradient is not finite in the first step
+  std::vector<int32_t> continued;  // result of generated(); empty for an encoder
+  layers::RoutingLog routing;      // set for a kind that may be rounded, otherwise empty
+  // Only for an eventful kind:
+  std::string start{};   // checkpoint with the initial weights
+  std::string ruined{};  // name of the tensor whose gradient is not finite in the first step
 };
-/// `yes` leaves a checkpoint: of several processes that compute the same, one does.
+/// yes: the oracle writes a checkpoint. Of several processes that compute the same oracle, only one does.
 enum class Saves : uint8_t { no, yes };
-/// `start`: a checkpoint, for an eventful kind. Throws Error(numeric), naming a tensor, if the oracle itself is not
-/// finite, and Error or what training throws, saying that it was the oracle.
+/// Computes the oracle. `start` is a checkpoint for an eventful kind. Throws Error(numeric), naming a tensor, if the
+/// oracle itself is not finite. Otherwise throws Error or the exceptions of training, and the message says that the
+/// oracle failed.
 Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own",
                       const std::string& start = {});
-/// Takes an eventful run to the weights that the oracle started at; other runs stay as they are. Before the first step.
+/// Sets an eventful run to the weights at which the oracle started. Other runs do not change. Called before the first
+/// step.
 void begin_course(const Oracle& oracle, TrainingRun& run);
-/// Ruins the gradient that the oracle says, in the first step of an eventful run. Gradients are reduced.
+/// Ruins the gradient chosen by the oracle, in the first step of an eventful run. Called when gradients are reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
-/// True if a run of this recipe can continue a text: no rank has only a part of the model or of a sequence.
+/// True if a run of this recipe can continue a text, because every rank has the whole model and whole sequences.
 bool can_generate(const Recipe& recipe);
-/// Some tokens, always the most probable ones and then drawn ones, after the first of the held-out text. Collective.
+/// Generates some tokens after the first tokens of the held-out text: first the most probable ones, then drawn ones.
+/// Collective.
 std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance);
 
-/// The oracle of every subject that is asked for, computed the first time.
+/// Oracles of all requested subjects. Each one is computed on first use.
 class Oracles {
  public:
   explicit Oracles(const Subject& subject, Saves saves = Saves::yes) : subject_(subject), saves_(saves) {}

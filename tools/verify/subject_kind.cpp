@@ -20,12 +20,13 @@ using Overrides = std::vector<std::string>;
 
 bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 
-// Rounding must decide nothing.
+// Returns overrides with which rounding decides nothing.
 Overrides for_rounding(const OwnSubject& own) {
-  // Adam's update is the gradient's sign where eps is small beside it: rounding would decide about elements near zero.
-  const double typical = 1 / std::sqrt(static_cast<double>(own.parameters));  // of a norm of one
+  // If eps is small relative to the gradient, Adam's update is the gradient's sign, and rounding would decide it for
+  // elements near zero.
+  const double typical = 1 / std::sqrt(static_cast<double>(own.parameters));  // of a gradient of norm one
   Overrides out{base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
-  if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // and not by score
+  if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // instead of by score
   return out;
 }
 
@@ -34,8 +35,8 @@ Overrides joined(Overrides all, const Overrides& more) {
   return all;
 }
 
-// A softmax does not see what all its keys have more: the gradient of their bias is what large terms leave over. Rows
-// in fp8 would round as much once more, and hide what is missing.
+// Returns the overrides of a subject in bf16. A softmax ignores a term that all its keys share, so the gradient of a
+// key bias is only a small remainder of large terms. Rows in fp8 would round once more and hide missing parts.
 Overrides in_bf16(const OwnSubject& own) {
   return joined(for_rounding(own), {"train.precision=bf16", "model.bias=false", "schedule.moe.wire=model"});
 }

@@ -1,5 +1,5 @@
-// Subjects besides the recipe as it is: the same model with something in it that layouts get wrong, which the recipe
-// may not have. Each has an oracle of its own.
+// Subjects in addition to the recipe itself: the same model with a feature that layouts may get wrong and that the
+// recipe may not have. Each subject has its own oracle.
 #pragma once
 
 #include <span>
@@ -7,50 +7,57 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::verify {
 
-/// Recipe that is made into another subject.
+/// Recipe from which another subject is made.
 struct OwnSubject {
   const train::Recipe& recipe;
-  int64_t parameters;  // of its model
-  std::string trace;   // a file that write_routing_trace() wrote
+  int64_t parameters;  // of the recipe's model
+  std::string trace;   // file written by write_routing_trace()
 };
 
 /// Events in a subject's runs.
 enum class Course : uint8_t {
   plain,
-  eventful  // they start at the weights of another run, and the first step is not finite: it is skipped
+  eventful  // runs start at the weights of another run; their first step is not finite and is skipped
 };
 
 struct SubjectKind {
   std::string_view name;  // in lists of layouts
-  /// True if it differs from the recipe itself.
+  /// True if the subject differs from the recipe itself.
   bool (*differs)(const train::Recipe&);
-  /// Changes to the recipe.
+  /// Returns the changes to the recipe.
   std::vector<std::string> (*overrides)(const OwnSubject&);
-  /// Further changes for the oracle alone.
+  /// Further changes, only for the oracle.
   std::vector<std::string> of_oracle{};
   Course course = Course::plain;
 };
 
-/// own (the recipe), tied (embeddings), aux_global_batch (scope of the auxiliary loss), sequences (scopes of the
-/// auxiliary loss and of capacity, so that the cut into micro-batches must not matter: the oracle's are of one
-/// sequence, and it never pads), zipf (skewed routing), idle_ranks (routing from a file that leaves ranks without
-/// rows), eventful (see Course; its learning rate differs from step to step), f32 and bf16 (weights and activations;
-/// the oracle stays in f64), bf16_gradients (and gradients), fp8 (rows between ranks).
+/// Returns all kinds of subject:
+/// - own: the recipe
+/// - tied: tied embeddings
+/// - aux_global_batch: scope of the auxiliary loss
+/// - sequences: scopes of the auxiliary loss and of capacity, so that the cut into micro-batches must not matter; the
+///   oracle has micro-batches of one sequence and never pads
+/// - zipf: skewed routing
+/// - idle_ranks: routing from a file that leaves some ranks without rows
+/// - eventful: see Course; its learning rate differs from step to step
+/// - f32, bf16: weights and activations; the oracle stays in f64
+/// - bf16_gradients: like bf16, also for gradients
+/// - fp8: rows between ranks
 std::span<const SubjectKind> subject_kinds();
-/// The one of that name.
+/// Returns the kind called `name`.
 const SubjectKind& subject_kind(std::string_view name);
-/// Changes by `kind` to its runs and its oracle; if the recipe has rows in fp8, also those that keep rounding from
-/// deciding anything.
+/// Returns the changes of `kind` to its runs and its oracle. If the recipe has rows in fp8, this includes the changes
+/// that prevent rounding from deciding anything.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
-/// For model.moe.trace: the tokens of the first half of a global batch visit a quarter of the experts, those of the
-/// second half another one. So with experts over ranks some of these get no rows, while replicas of the same experts,
-/// which see other tokens, do. The file is there at once as a whole: several processes may write it. Throws
-/// Error(resource) when it cannot be written.
+/// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts,
+/// those of the second half another quarter. So if experts are distributed over ranks, some ranks get no rows, while
+/// replicas of the same experts, which see other tokens, do. The file appears atomically, because several processes may
+/// write it. Throws Error(resource) if it cannot be written.
 void write_routing_trace(const train::Recipe& recipe, const std::string& file);
 
 }  // namespace hexad::verify

@@ -20,18 +20,18 @@ using namespace tensor;
 using namespace train;
 namespace {
 
-// Name and kind under which a checkpoint holds what verify calls NAME/STATE.
+// Returns the name and kind under which a checkpoint stores the tensor that verify calls NAME/STATE.
 std::pair<std::string, io::Kind> stored_as(const std::string& name) {
   const size_t slash = name.rfind('/');
   for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2, io::Kind::state})
     if (io::name_of(kind) == name.substr(slash + 1)) return {name.substr(0, slash), kind};
-  return {name, io::Kind::state};  // of an optimizer of the user's
+  return {name, io::Kind::state};  // a state of a user's optimizer
 }
 
-// The same sequences, of which the oracle's owner keeps the memory.
+// Returns the same source without ownership: the oracle's owner keeps it alive.
 std::shared_ptr<const data::Source> borrowed(const data::Source& source) { return {std::shared_ptr<void>(), &source}; }
 
-// Looks at the loop from where a schedule's adviser sits.
+// Observes the training loop through the interface of a schedule adviser.
 class Observer final : public ScheduleAdviser {
  public:
   Observer(const AdvisedRun& run, const Oracle& oracle, const Exactness& exactness,
@@ -40,7 +40,7 @@ class Observer final : public ScheduleAdviser {
     if (exactness.follows_routing()) instance_.routing_from = &oracle.routing;
   }
 
-  // A weight that is not finite makes the gradient so.
+  // A weight that is not finite makes the gradient not finite.
   void begin_step(int64_t step) override {
     if (ruined_.empty() || step != 1) return;
     for_first([&](const Tensor& weight) {
@@ -69,17 +69,17 @@ class Observer final : public ScheduleAdviser {
   ModelInstance& instance_;
   const std::string& ruined_;
   std::vector<telemetry::StepMetrics>& seen_;
-  Tensor sound_;  // the weight that was ruined
+  Tensor sound_;  // value of the ruined weight before
 };
 
-// The loop's recipe: verify's data, nothing beside the steps and the checkpoint at their end.
+// Returns the recipe of the loop: verify's data, and only the steps and the checkpoint at their end.
 Recipe recipe_of_loop(const Subject& subject, const Oracle& oracle, const Variant& variant) {
   Recipe r = subject.recipe_for(variant);
   r.data = {};
   r.data.source = "verify";
   r.train.init_from = oracle.start;
   r.train.eval_every = 0;
-  r.train.peak_flops = 1;  // not measured
+  r.train.peak_flops = 1;  // avoids the measurement
   r.checkpoint = {};
   r.checkpoint.every = 0;
   r.run.prompts.clear();
@@ -97,7 +97,7 @@ std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expec
   std::vector<Piece> out;
   for (const auto& [name, whole] : expected) {
     const auto& [stored, kind] = stored_as(name);
-    if (!checkpoint.contains(stored, kind)) continue;  // reported as not held
+    if (!checkpoint.contains(stored, kind)) continue;  // reported later as not held
     const Tensor t = checkpoint.read(stored, kind, device);
     Shape zero = t.shape();
     for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;
@@ -119,8 +119,8 @@ Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Var
   world.group().barrier(host.compute()).wait();
 
   Extensions extensions = subject.extensions();
-  extensions.sources.add("verify",
-                         [&](const data::SourceSpec&) { return data::NamedData{borrowed(subject.source())}; });
+  extensions.sources.add(
+      "verify", {.make = [&](const data::SourceSpec&) { return data::NamedData{borrowed(subject.source())}; }});
   std::vector<telemetry::StepMetrics> seen;
   Trainer trainer(recipe, extensions, world,
                   [&](const AdvisedRun& run) { return std::make_unique<Observer>(run, oracle, exactness, seen); });
@@ -128,7 +128,7 @@ Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Var
 
   Comparer comparer(exactness.tolerance, exactness.measure, exactness.least_unit);
   for (const telemetry::StepMetrics& m : seen)
-    comparer.reported(oracle.steps[static_cast<size_t>(m.step)].result, m, !oracle.ruined.empty() && m.step == 1);
+    comparer.reported(oracle.steps[m.step].result, m, !oracle.ruined.empty() && m.step == 1);
   const WholeMap& expected = oracle.steps.back().states;
   std::vector<Piece> saved;
   if (world.rank() == 0) saved = saved_states(checkpoint_folder(recipe, subject.steps()), expected, host);

@@ -1,4 +1,4 @@
-// A run of `hexad train` itself, by its loop, beside the oracle.
+// A run of the loop of `hexad train`, compared with the oracle.
 #pragma once
 
 #include "tools/verify/subject.h"
@@ -6,18 +6,19 @@
 
 namespace hexad::verify {
 
-/// Trains the variant with train::Trainer: from the oracle's checkpoint of the first step or, if the oracle is
-/// eventful, from its start, with a first step that is not finite. Compares what the loop reports of every step and the
-/// checkpoint that it saves in the end. Collective over the variant's ranks; the comparison is the same on all.
+/// Trains the variant with train::Trainer. The run starts from the oracle's checkpoint of the first step. If the oracle
+/// is eventful, it starts from the oracle's start, and its first step is not finite. Compares the reports of all steps
+/// and the last checkpoint. Collective over the variant's ranks; the comparison is the same on all of them.
 Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
                          const comm::ProcessGroup& world);
 
-/// Folder in which a run of this recipe saves a step.
+/// Returns the folder in which a run of this recipe saves a step.
 std::string checkpoint_folder(const Recipe& recipe, int64_t step);
-/// The tensors of a checkpoint as pieces that rank 0 speaks for: what this layout saved, another one will load.
+/// Returns the tensors of a checkpoint as pieces that rank 0 owns. Another layout will load the tensors that this
+/// layout saved.
 std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expected, Device device);
 
-/// Keeps what the loop prints from the terminal, if the variant is trained by it.
+/// Hides the loop's output from the terminal, if the loop trains the variant.
 class Quiet {
  public:
   explicit Quiet(const Variant& variant);
@@ -26,7 +27,7 @@ class Quiet {
   Quiet& operator=(const Quiet&) = delete;
 
  private:
-  int out_ = -1, error_ = -1;  // the terminal's; -1: it is not kept from anything
+  int out_ = -1, error_ = -1;  // the terminal's descriptors; -1: the output is not hidden
 };
 
 }  // namespace hexad::verify

@@ -30,7 +30,7 @@ Piece TrainingRun::whole_piece(const std::string& name, const Parameter& p, cons
 }
 
 Piece TrainingRun::owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const {
-  return {name, p.global_shape(), p.region(), p.owned().begin, on_host(owned), dp::speaks_for_owned(p, instance.mesh)};
+  return {name, p.global_shape(), p.region(), p.owned().begin, on_host(owned), dp::is_first_holder(p, instance.mesh)};
 }
 
 TensorMap TrainingRun::whole(const std::vector<Piece>& pieces) const {
@@ -103,7 +103,7 @@ Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps) {
   return t;
 }
 
-Trajectory trajectory_alone(const Recipe& recipe, const data::Source& source, int steps) {
+Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps) {
   const comm::SelfGroup self;
   TrainingRun run(recipe, self);
   return trajectory(run, source, steps);

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "framework/data/source.h"
-#include "tools/train/checkpointing.h"
+#include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/train_step.h"
-#include "tools/verify/pieces.h"
+#include "tools/verify/tensor_pieces.h"
 
 namespace hexad::verify {
 
@@ -21,32 +21,32 @@ using train::Recipe;
 using train::StepResult;
 using train::TrainStep;
 
-/// One rank's side of it.
+/// One rank's part of a training run.
 class TrainingRun {
  public:
-  /// Collective. `world` outlives the run. Throws as `hexad train` does.
+  /// Makes the run. `world` outlives it. Throws like `hexad train`. Collective.
   TrainingRun(const Recipe& recipe, const comm::ProcessGroup& world, const Extensions& extensions = {});
 
-  /// The next step, at the learning rate of the recipe's schedule. Collective.
+  /// Runs the next step, at the learning rate of the recipe's schedule. Collective.
   StepResult step(const data::Source& source);
 
-  /// Pieces that this rank holds. Gradients are those of the last step, summed over ranks, before clipping.
+  /// Return the pieces that this rank holds. Gradients are those of the last step, summed over ranks, before clipping.
   std::vector<Piece> held_weights() const;
   std::vector<Piece> held_gradients() const;
-  /// Main weights, moments and router states: "NAME/moment1", "NAME/state".
+  /// Returns main weights, moments and router states: "NAME/moment1", "NAME/state".
   std::vector<Piece> held_states() const;
 
-  /// Collective: the whole tensors, copied; equal on all ranks, in the memory of this run.
+  /// Return copies of the whole tensors, the same on all ranks, in the memory of this run. Collective.
   TensorMap weights() const { return whole(held_weights()); }
   TensorMap gradients() const { return whole(held_gradients()); }
   TensorMap states() const { return whole(held_states()); }
 
-  /// Through the recipe's run.dir. Collective.
+  /// Save and load through the recipe's run.dir. Collective.
   void save();
   void load(const std::string& checkpoint_folder);
-  /// Weights and router states of a checkpoint, as train.init_from takes them.
+  /// Reads weights and router states of a checkpoint, as train.init_from does.
   void init_from(const std::string& checkpoint_folder);
-  /// Makes the first gradient of a parameter not finite on the ranks that own it.
+  /// Makes the first element of a parameter's gradient not finite on the ranks that own it.
   void ruin_gradient(const std::string& name);
 
   Recipe recipe;
@@ -57,7 +57,7 @@ class TrainingRun {
 
  private:
   Tensor on_host(const Tensor& t) const;
-  /// Piece with the shape of the local weights, and piece of what this rank owns of it.
+  /// Return a piece with the shape of the local weights, and the piece that this rank owns of it.
   Piece whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const;
   Piece owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const;
   Stream& stream() const;
@@ -68,7 +68,7 @@ class TrainingRun {
 /// True if this rank owns the first element of the global tensor.
 bool owns_first(const Parameter& parameter);
 
-/// Results of some steps.
+/// Results of several steps.
 struct Trajectory {
   struct Step {
     StepResult result;
@@ -78,7 +78,7 @@ struct Trajectory {
   TensorMap weights, states;
 };
 Trajectory trajectory(TrainingRun& run, const data::Source& source, int steps);
-/// The same on one rank, alone.
-Trajectory trajectory_alone(const Recipe& recipe, const data::Source& source, int steps);
+/// Returns the results of `steps` steps on one rank.
+Trajectory one_rank_trajectory(const Recipe& recipe, const data::Source& source, int steps);
 
 }  // namespace hexad::verify

@@ -28,10 +28,10 @@ std::vector<std::string> names_of(E) {
   return names;
 }
 
-constexpr std::string_view own = "own";  // what the recipe says
+constexpr std::string_view own = "own";  // value of the recipe
 constexpr std::string_view limited = "_limited";
 
-// Kinds, and those that have pairs a second time, with pairs.
+// Returns the option of all pipeline kinds. Kinds with pairs occur twice, without and with pairs.
 Option pipeline_option() {
   Option pipeline{"pipeline", "", {}, [](const MeshSizes& m) { return m[Axis::pp] > 1; }, {}};
   const auto add = [&](std::string name, std::string_view kind, std::string_view overlap) {
@@ -44,7 +44,7 @@ Option pipeline_option() {
   return pipeline;
 }
 
-// Ways to cut, overlap and order an MoE layer's work: as the recipe says, and every other way.
+// Returns the ways to cut, overlap and order an MoE layer's work: the recipe's way, and every other way.
 Option moe_option() {
   Option moe{"moe", "", {std::string(own)}, [](const MeshSizes&) { return true; }, {}};
   moe.sets.emplace_back();
@@ -65,7 +65,7 @@ Option moe_option() {
   return moe;
 }
 
-// Ways to restore experts' inputs and activations for backward, then the same under a memory limit.
+// Returns the ways to restore experts' inputs and activations for backward, then two of them with a memory limit.
 Option memory_reuse_option() {
   Option reuse{"memory_reuse", "", {}, [](const MeshSizes&) { return true; }, {}};
   const auto add = [&](std::string_view name, std::string_view ending) {
@@ -73,7 +73,7 @@ Option memory_reuse_option() {
     reuse.sets.push_back({cat("schedule.moe.memory_reuse=", name), "schedule.moe.memory_limit=none"});
   };
   for (const auto& [value, name] : enum_names(moe::ReuseStrategy{})) add(name, "");
-  // Everything is offloaded, or nothing is.
+  // Offloads everything (s1), or nothing (s4).
   for (const std::string_view name : {"s1", "s4"}) add(name, limited);
   return reuse;
 }
@@ -84,12 +84,12 @@ Option subject_option() {
   return subject;
 }
 
-// True if an ep group lies on both of the nodes of nodes_of_threads(), with several ranks on each.
+// True if an ep group is on both nodes of nodes_of_threads(), with several ranks on each.
 bool has_two_levels(const MeshSizes& m) {
   return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
 }
 
-// A choice of schedule.moe by itself. Values that go with another key set both.
+// Returns the option of one choice of schedule.moe. Values that require another key set both.
 Option schedule_option(const moe::VariedChoice& choice) {
   const auto in_section = [](std::string_view key) { return cat("schedule.moe.", key); };
   Option option{std::string(choice.key), in_section(choice.key), {}, {}, {}};
@@ -119,7 +119,7 @@ std::vector<Option> make_options() {
        {"0", "1", "2", "3"},
        [](const MeshSizes& m) { return m[Axis::dp] * m[Axis::cp] * m[Axis::edp] > 1; }},
       pipeline_option(),
-      {"overlap",  // after the pipeline's, which says so where there are stages
+      {"overlap",  // only without pipeline stages, because the pipeline option includes overlap
        "",
        {"none", "micro_batches"},
        [](const MeshSizes& m) { return m[Axis::pp] == 1; },
@@ -132,7 +132,7 @@ std::vector<Option> make_options() {
       moe_option(),
       memory_reuse_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
-      // Buckets of one tensor or of all: reductions during backward, or after it.
+      // One tensor per bucket, or all tensors in one: reductions run during backward, or after it.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"activations",
@@ -155,7 +155,7 @@ std::vector<int> divisors(int n) {
   return all;
 }
 
-// f(a, b, c) for a b c = n.
+// Calls f(a, b, c) for all a b c = n.
 template <class F>
 void for_each_product(int n, F f) {
   for (int a : divisors(n))
@@ -185,7 +185,7 @@ int whole_number(std::string_view layout, std::string_view name, std::string_vie
   return value;
 }
 
-// Reads name=value; remembers which axes were named.
+// Reads name=value pairs, and records the axes that were named.
 class LayoutReader {
  public:
   LayoutReader(std::string_view text, int world) : text_(text), world_(world) {}
@@ -195,7 +195,7 @@ class LayoutReader {
       const size_t equals = word.find('=');
       if (equals == std::string_view::npos)
         fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': '", config::shown(word),
-             "' is no name=value, such as tp=2");
+             "' is not of the form name=value, such as tp=2");
       set(word.substr(0, equals), word.substr(equals + 1));
     }
     complete();
@@ -224,13 +224,13 @@ class LayoutReader {
       return;
     }
     const std::string_view likely = config::closest(name, known);
-    fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': nothing is called '", config::shown(name), "'",
-         likely.empty() ? "." : cat("; did you mean '", likely, "'?"), " There are ", config::join(known));
+    fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': unknown name '", config::shown(name), "'",
+         likely.empty() ? "." : cat("; did you mean '", likely, "'?"), " Known names: ", config::join(known));
   }
 
   bool named(Axis axis) const { return std::find(named_.begin(), named_.end(), axis) != named_.end(); }
 
-  // The replicas' axis of a view takes what the others leave of `ranks`.
+  // Sets the replicas' axis of a view to the share of `ranks` that the other axes leave.
   void fill(Axis replicas, int others, int ranks, std::string_view what) {
     int& size = variant_.mesh[replicas];
     if (ranks % others != 0 || (named(replicas) && size != ranks / others))
@@ -270,7 +270,7 @@ std::vector<MeshSizes> meshes_of(int world) {
 }
 
 std::vector<int> nodes_of_threads(int world) {
-  std::vector<int> nodes(static_cast<size_t>(world), 0);
+  std::vector<int> nodes(world, 0);
   if (std::has_single_bit(static_cast<unsigned>(world))) std::fill(nodes.begin() + (world + 1) / 2, nodes.end(), 1);
   return nodes;
 }
@@ -282,7 +282,7 @@ std::span<const Option> options() {
 
 const std::string& Variant::operator[](std::string_view option) const {
   for (size_t i = 0; i < choice.size(); ++i)
-    if (options()[i].name == option) return options()[i].values[static_cast<size_t>(choice[i])];
+    if (options()[i].name == option) return options()[i].values[choice[i]];
   base::fail_invariant(cat("[verify] no option ", option));
 }
 
@@ -304,7 +304,7 @@ std::vector<std::string> Variant::overrides() const {
     out.push_back(cat("parallel.", mesh::name_of(axis), "=", mesh[axis]));
   for (size_t i = 0; i < choice.size(); ++i) {
     const Option& option = options()[i];
-    const auto v = static_cast<size_t>(choice[i]);
+    const size_t v = choice[i];
     if (!option.sets.empty()) out.insert(out.end(), option.sets[v].begin(), option.sets[v].end());
     if (!option.key.empty() && option.values[v] != own) out.push_back(option.key + "=" + option.values[v]);
   }
@@ -323,8 +323,7 @@ std::string Variant::mesh_text() const {
 std::string Variant::options_text() const {
   std::string text;
   for (size_t i = 0; i < choice.size(); ++i)
-    if (choice[i] != 0)
-      text += cat(text.empty() ? "" : ",", options()[i].name, "=", options()[i].values[static_cast<size_t>(choice[i])]);
+    if (choice[i] != 0) text += cat(text.empty() ? "" : ",", options()[i].name, "=", options()[i].values[choice[i]]);
   return text;
 }
 

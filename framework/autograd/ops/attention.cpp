@@ -20,7 +20,7 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
                      [&kernel, first, last, shape](Backward& b, const Tensor& dout, const Saved& s) {
                        auto [q_, k_, v_, out_, lse_] = s.get<5>();
                        Tensor dq = Tensor::like(q_), dk = Tensor::like(k_), dv = Tensor::like(v_);
-                       kernel.backward(b.stream, dq, dk, dv, dout, out_, lse_, q_, k_, v_, first, last, shape);
+                       kernel.backward(b.stream, {dq, dk, dv}, dout, {out_, lse_, q_, k_, v_, first, last}, shape);
                        b.accumulate(0, dq), b.accumulate(1, dk), b.accumulate(2, dv);
                      });
 }

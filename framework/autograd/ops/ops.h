@@ -1,4 +1,5 @@
-// Every differentiable op; each is implemented in the file of its name. Shapes follow the legend of kernel_table.h.
+// Declares every differentiable op. Each op is implemented in the file of its name. Shapes follow the legend of
+// kernel_table.h.
 #pragma once
 
 #include <optional>
@@ -11,60 +12,61 @@ using kernels::AttentionShape;
 using kernels::GeluKind;
 using kernels::RouterRule;
 
-/// Returns how a kernel that can add to its result `out` makes it include `so_far` (Backward::accumulate). Copies
-/// `so_far` to `out` first if it lies elsewhere.
+/// Returns the mode in which a kernel that can add to `out` makes `out` include `so_far` (Backward::accumulate). Copies
+/// `so_far` to `out` first if `so_far` has other memory.
 Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far);
 
 // --- products (linear.cpp)
 
-/// y[T, N] = x[T, D] w[N, D]^T + bias[N]; `bias` may be null. Weight gradients are a separate task. Of stacked weights
-/// [n, N, D] and biases [n, N] y is [T, n N].
+/// Returns y[T, N] = x[T, D] w[N, D]^T + bias[N]. `bias` may be null. Weight gradients are a separate task. With
+/// stacked weights [n, N, D] and biases [n, N], y is [T, n N].
 Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias = nullptr);
 
 // --- norms (rms_norm.cpp, layer_norm.cpp)
 
 Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps);
-/// `bias` may be null.
+/// Returns the layer norm of x. `bias` may be null.
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);
 
 // --- attention (rotary.cpp, attention.cpp)
 
-/// x[T, H, C] rotated; see RotaryKernels.
+/// Returns x[T, H, C] rotated; see RotaryKernels.
 Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine);
-/// q[T, H, C], k and v[T, G, C]; `first` and `last` may be undefined.
+/// Returns the attention of q[T, H, C] to k and v[T, G, C]. `first` and `last` may be undefined.
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
                 const AttentionShape& shape);
 
 // --- activations (swiglu.cpp, gelu.cpp)
 
-/// SwiGLU of gate and up side by side, [T, 2 F].
+/// Returns the SwiGLU of gate and up, which are side by side: [T, 2 F].
 Value swiglu(Tape& tape, const Value& gate_up);
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
 
 // --- pointwise (pointwise.cpp)
 
 Value add(Tape& tape, const Value& a, const Value& b);
-/// alpha x.
+/// Returns alpha x.
 Value scale(Tape& tape, const Value& x, double alpha);
 Value clamp(Tape& tape, const Value& x, double limit);
-/// The same elements in another shape.
+/// Returns the elements of x in another shape.
 Value reshape(Tape& tape, const Value& x, const Shape& shape);
 
 // --- tables and losses (embedding.cpp, cross_entropy.cpp)
 
-/// Rows of table[V, D] for ids[T] (i32, in range).
+/// Returns the rows of table[V, D] that ids[T] name (i32, in range).
 Value embedding(Tape& tape, Parameter& table, const Tensor& ids);
 
 struct CrossEntropyOptions {
-  /// The gradient that the loss will be given in backward, known beforehand (1 / global count of valid tokens).
+  /// Gradient of the loss that backward will get, known beforehand (1 / global count of valid tokens).
   double gradient_scale = 1;
-  /// Rows of logits that exist at a time: logits of a micro-batch are never kept whole. Default: as the device likes.
+  /// Number of rows of logits in memory: logits of a micro-batch are never kept whole. Default: the device's preferred
+  /// number.
   std::optional<int64_t> chunk_rows{};
 };
-/// Sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in acc. x[T, D], w[V, D], targets[T] i32, -1 is
-/// ignored. The head's product, softmax and both gradients are computed chunk by chunk in the forward pass (as in Liger
-/// Kernel, Hsu et al. 2024), which is why the gradient must be known; backward throws when given another.
-/// `row_losses` (may be null) receives the losses [T].
+/// Returns the sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in acc. x[T, D], w[V, D], targets[T]
+/// i32; target -1 is ignored. The forward pass computes the head's product, the softmax and both gradients chunk by
+/// chunk (as in Liger Kernel, Hsu et al. 2024). Therefore the gradient must be known beforehand; backward throws if it
+/// gets another. `row_losses` (may be null) receives the losses [T].
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
@@ -75,20 +77,20 @@ struct RouterChoice {
   Value weights;  // [T, K] acc
   Tensor ids;     // [T, K] i32
 };
-/// Chooses experts from logits[T, E] (acc). `bias` [E] (acc, may be undefined) takes part in the selection only.
-/// `forced_ids` (may be undefined) replaces the choice; weights and their gradients then belong to the forced experts.
+/// Chooses experts from logits[T, E] (acc). `bias` [E] (acc, may be undefined) affects the selection only. `forced_ids`
+/// (may be undefined) replaces the choice; weights and their gradients then belong to the forced experts.
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
-/// Load-balancing loss of one scope (Shazeer 2017; Fedus 2021, eq. 4): E sum_e f_e P_e, with f_e the given fraction of
-/// assignments (constant) and P_e the mean over valid tokens of the scores, normalised to sum to one per token.
-/// segment[T] (i32) assigns tokens to scopes, -1: excluded; undefined: all are of scope 0. fractions[S, E] in acc.
-/// Result: mean over scopes, [1] in acc. Where ranks hold other tokens of the same scopes, `tokens_in_scope` [S] says
-/// how many there are in all, and the ranks' results add up to the loss; empty: those of `segment`, which the host then
-/// reads.
+/// Returns the load-balancing loss (Shazeer 2017; Fedus 2021, eq. 4), the mean over scopes, [1] in acc. The loss of one
+/// scope is E sum_e f_e P_e. f_e is the given fraction of assignments (constant). P_e is the mean over valid tokens of
+/// the scores, normalised to sum to one per token. segment[T] (i32) assigns tokens to scopes. -1 excludes a token; an
+/// undefined `segment` assigns all tokens to scope 0. fractions[S, E] is in acc. `tokens_in_scope` [S] is needed if
+/// several ranks hold tokens of the same scopes: it counts the tokens of all ranks, and the sum of the ranks' results
+/// is the loss. If it is empty, the host reads `segment` and counts its tokens.
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope = {});
-/// Mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5). segment as above. [1] in acc.
-/// `valid_tokens` is their number over all ranks that share the mean (default: those of `segment`).
+/// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), [1] in acc. `segment` is as
+/// above. `valid_tokens` is their number over all ranks that share the mean (default: the number in `segment`).
 Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens = {});
 
 }  // namespace hexad::autograd

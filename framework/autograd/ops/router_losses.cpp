@@ -5,9 +5,9 @@
 namespace hexad::autograd {
 namespace {
 
-// Tokens of each scope; `segment` is read by the host.
+// Returns the number of tokens of each scope. The host reads `segment`.
 std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t scopes) {
-  std::vector<int64_t> counts(static_cast<size_t>(scopes), 0);
+  std::vector<int64_t> counts(scopes, 0);
   if (!segment.defined()) {
     counts[0] = tokens;
     return counts;
@@ -15,8 +15,8 @@ std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t
   const int32_t* s = segment.data<int32_t>();
   for (int64_t t = 0; t < tokens; ++t) {
     if (s[t] < 0) continue;
-    require(s[t] < scopes, "[load_balancing_loss] token ", t, " is of scope ", s[t], " of ", scopes);
-    ++counts[static_cast<size_t>(s[t])];
+    require(s[t] < scopes, "[load_balancing_loss] token ", t, " has scope ", s[t], "; expected 0 .. ", scopes - 1);
+    ++counts[s[t]];
   }
   return counts;
 }
@@ -36,9 +36,9 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
           "[load_balancing_loss] scores ", scores.shape(), ", segment ", segment.shape(), ", fractions ",
           fractions.shape());
   const std::vector<int64_t> counts = tokens_in_scope.empty() ? count_tokens(segment, tokens, scopes) : tokens_in_scope;
-  require(static_cast<int64_t>(counts.size()) == scopes, "[load_balancing_loss] counts of ", counts.size(),
-          " scopes of ", scopes);
-  // E / (scopes tokens_in_scope): turns sums over tokens into means over tokens and scopes.
+  require(static_cast<int64_t>(counts.size()) == scopes, "[load_balancing_loss] there are counts of ", counts.size(),
+          " scopes; expected ", scopes);
+  // E / (scopes tokens_in_scope) turns sums over tokens into means over tokens and scopes.
   std::vector<double> values;
   for (const int64_t n : counts)
     values.push_back(n > 0 ? static_cast<double>(experts) / (static_cast<double>(scopes) * static_cast<double>(n)) : 0);

@@ -17,7 +17,7 @@ Value swiglu(Tape& tape, const Value& gate_up) {
                        const Tensor dboth = Tensor::like(both);
                        const auto [g, u] = gate_and_up(both);
                        const auto [dg, du] = gate_and_up(dboth);
-                       k.backward(b.stream, dg, du, {}, {}, dout, g, u, {});
+                       k.backward(b.stream, {dg, du}, dout, {g, u});
                        b.accumulate(0, dboth);
                      });
 }

@@ -3,15 +3,15 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 namespace {
 
 constexpr int64_t alignment = 512;
 constexpr int64_t large = int64_t{1} << 20;        // bytes of a block
-constexpr int64_t least_whole = int64_t{4} << 20;  // at most a third of it is pages' rest
-constexpr int64_t large_page = int64_t{8} << 20;   // less is asked of the driver too often
+constexpr int64_t least_whole = int64_t{4} << 20;  // the unused rest of its pages is at most a third
+constexpr int64_t large_page = int64_t{8} << 20;   // smaller pages would need too many driver calls
 
 int64_t round_up(int64_t bytes, int64_t step) { return (bytes + step - 1) / step * step; }
 
@@ -75,10 +75,10 @@ void* CardAllocator::allocate(int64_t bytes, Category category) {
   return taken->begin;
 }
 
-// All ones is a NaN in every float type.
+// Sets all bits of a block. A float with all bits set is NaN.
 Marks CardAllocator::poison(void* block, int64_t size, const Marks& former) {
   for (const auto& mark : former) cleaner_->wait(*mark);
-  check(cudaMemsetAsync(block, 0xff, static_cast<size_t>(size), cleaner_->handle()), "poisoning memory");
+  check(cudaMemsetAsync(block, 0xff, size, cleaner_->handle()), "poisoning memory");
   return {cleaner_->record()};
 }
 
@@ -95,7 +95,7 @@ void CardAllocator::deallocate(void* block, int64_t bytes, Category category) {
     for (Segment* s : segments_)
       if (s->contains(block)) s->give(block, round_up(bytes, alignment), std::move(last));
   } catch (const base::Error&) {
-    // The card has failed, as its next user will report; one block less no longer matters.
+    // The card has failed, and its next use will report that. The lost block no longer matters.
   }
 }
 

@@ -1,4 +1,4 @@
-// Memory of the card, handed out again without asking the driver.
+// Allocator of the card's memory that reuses it without calling the driver.
 #pragma once
 
 #include <array>
@@ -9,18 +9,18 @@
 
 namespace hexad::device::cuda {
 
-/// Blocks on multiples of 512 bytes, as the driver gives them, in three segments: small ones, those that last
-/// (parameters, gradients, optimizer state), and those that come and go. Where somebody asks for whole blocks
-/// (Blocks::make_whole), large parameters and gradients are made so.
+/// Blocks at multiples of 512 bytes, like the driver's, in three segments: small blocks, long-lived blocks (parameters,
+/// gradients, optimizer state), and short-lived blocks. After Blocks::make_whole(), large parameters and gradients are
+/// whole blocks.
 class CardAllocator final : public Allocator {
  public:
   struct Options {
     int ordinal = 0;
-    int64_t addresses = 0;  // bytes of a segment, whole pages; beyond it nothing fits
+    int64_t addresses = 0;  // bytes of addresses of a segment, in whole pages; a segment cannot grow beyond it
     int64_t limit = 0;      // bytes of pages; 0: none
-    bool poison = false;    // new blocks are NaN
+    bool poison = false;    // fills new blocks with NaN
   };
-  /// The host never touches the blocks; `blocks` knows who does.
+  /// The host never accesses the blocks. `blocks` records the queues that use them.
   CardAllocator(std::shared_ptr<Blocks> blocks, const Options& options);
 
   void* allocate(int64_t bytes, Category category) override;

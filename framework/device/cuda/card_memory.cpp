@@ -2,8 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "framework/device/cuda/check.h"
 #include "framework/device/cuda/choose_card.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 namespace {
@@ -15,11 +15,11 @@ namespace {
   base::fail(base::ExitCode::resource, "device: cuda was asked for, but ", reason, "; use device: cpu");
 }
 
-// CUDA's 13000 is 13.0.
+// Returns CUDA's version number as text: 13000 is "13.0".
 std::string version(int number) { return base::cat(number / 1000, ".", number % 1000 / 10); }
 
-// Streams that share one of the card's connections wait for each other, and by default it has 8: fewer than lanes and
-// classes of traffic are. Read by CUDA at its first call.
+// Requests more connections to the card. Streams that share a connection wait for each other, and the default of 8 is
+// less than the number of lanes and traffic classes. CUDA reads the variable at its first call.
 void ask_for_connections() {
   static const int done = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   static_cast<void>(done);
@@ -33,7 +33,7 @@ int count_devices() {
   check(cudaRuntimeGetVersion(&runtime), "asking for CUDA's version");
   int devices = 0;
   const cudaError_t result = cudaGetDeviceCount(&devices);
-  static_cast<void>(cudaGetLastError());  // answered here
+  static_cast<void>(cudaGetLastError());  // clears the error, which is handled here
   if (result == cudaErrorInsufficientDriver)
     refuse(base::cat("the NVIDIA driver knows CUDA ", version(driver), " and this program needs ", version(runtime)));
   if (result == cudaErrorNoDevice || (result == cudaSuccess && devices == 0)) {
@@ -44,7 +44,7 @@ int count_devices() {
   return devices;
 }
 
-// Ranks of one node get its cards in turn.
+// Assigns the cards of one node to its ranks in turn.
 int choose_device(int devices, int place) {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
   if (!text) return place % devices;
@@ -55,7 +55,7 @@ int choose_device(int devices, int place) {
   return static_cast<int>(rank % devices);
 }
 
-// HEXAD_CUDA_ARCH is "90a": kernels that use what only this generation has; or "90": that one and later ones.
+// HEXAD_CUDA_ARCH is "90a" for kernels of this generation only, or "90" for this and later generations.
 void require_generation(const cudaDeviceProp& card) {
   const std::string built = HEXAD_CUDA_ARCH;
   const int needed = std::atoi(built.c_str()), has = 10 * card.major + card.minor;

@@ -1,4 +1,4 @@
-// Chooses the card of a rank.
+// Choice of the card of a rank.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace hexad::device::cuda {
 
-/// Opens the card of the `place`-th rank of its node: ranks get the node's cards in turn, or the one that
-/// HEXAD_LOCAL_RANK numbers. Throws Error(resource) where there is no driver, no card, or one of another generation
+/// Opens a card of the node. Ranks get the cards in turn: by HEXAD_LOCAL_RANK if it is set, otherwise by `place`, the
+/// rank's index on its node. Throws Error(resource) if there is no driver, no card, or a card of another generation
 /// than this program was built for.
 std::shared_ptr<Card> choose_card(int place);
 

@@ -7,8 +7,8 @@
 #include "framework/base/error.h"
 #include "framework/device/backend.h"
 #include "framework/device/cuda/card_allocator.h"
-#include "framework/device/cuda/check.h"
 #include "framework/device/cuda/choose_card.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/pinned_allocator.h"
 #include "framework/device/cuda/reused_buffers.h"
@@ -18,13 +18,14 @@ namespace {
 
 using cuda::check;
 
-// A segment grows where there is room in a row, so it has more addresses than the card has memory.
+// A segment grows only where contiguous addresses are free, so it needs more addresses than the card has memory.
 int64_t addresses_of(const cudaDeviceProp& card) {
   constexpr int64_t step = int64_t{1} << 30;
   return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;
 }
 
-// Traffic goes before copies and computation if the card has room for only one of them: other ranks wait for it.
+// Traffic has priority over copies and computation if the card has room for only one of them, because other ranks wait
+// for it.
 int priority_of(Lane lane) { return lane == Lane::inter || lane == Lane::intra ? -2 : 0; }
 
 constexpr int64_t most_staged = int64_t{64} << 20;
@@ -56,34 +57,33 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Allocator> make_offload_allocator() override {
     return std::make_shared<cuda::PinnedAllocator>(blocks_, pinned_);
   }
-  // Every lane is a queue of its own, whether or not lanes are to run by themselves.
+  // Every lane is a separate queue for either value of the argument.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<cuda::CudaStream>(card_, blocks_, priority_of(lane));
   }
 
-  // From memory that the program got elsewhere than here, everything has been read when the call returns, and into such
-  // memory everything has been copied. For pages that may move, CUDA waits until the queue is empty; so smaller ones
-  // go through a buffer of ours, and the host runs ahead. From host_buffer(), which the card reads by
-  // itself, it reads when the stream comes to it: write there again only after that, or let the buffer go and take
-  // another one.
+  // A copy from or to ordinary host memory is complete when the call returns. For pageable memory CUDA waits until the
+  // queue is empty. Smaller copies therefore go through a staging buffer, so that the host runs ahead.
+  // The card reads memory from host_buffer() when the stream reaches the copy. Write to this memory again only after
+  // that, or release the buffer and take another.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     cuda::CudaStream& queue = cuda::cuda_stream(stream);
-    std::shared_ptr<std::byte> staged;  // let go below: used again once the queue has come past the copy
+    std::shared_ptr<std::byte> staged;  // released below; reused once the queue has passed the copy
     if (bytes <= most_staged && is_pageable(from)) {
       staged = buffers_->take(bytes);
-      std::memcpy(staged.get(), from, static_cast<size_t>(bytes));
+      std::memcpy(staged.get(), from, bytes);
       from = staged.get();
     }
     queue.touch(to);
     queue.touch(from);
-    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, queue.handle()), "copying");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue.handle()), "copying");
   }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
     if (bytes <= 0) return;
     cuda::CudaStream& queue = cuda::cuda_stream(stream);
     queue.touch(to);
-    check(cudaMemsetAsync(to, byte, static_cast<size_t>(bytes), queue.handle()), "filling memory");
+    check(cudaMemsetAsync(to, byte, bytes, queue.handle()), "filling memory");
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return buffers_->take(bytes); }
 

@@ -1,7 +1,7 @@
 #include "framework/device/cuda/cuda_stream.h"
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 
@@ -17,7 +17,7 @@ std::unique_ptr<CudaStream> CudaStream::beside(int priority) const {
 }
 
 void CudaStream::run(std::function<void()>) {
-  base::fail_invariant("[cuda] a stream of the card takes kernels and copies, no work of the host");
+  base::fail_invariant("[cuda] a stream of the card takes kernels and copies, not host work");
 }
 
 CudaStream& cuda_stream(Stream& stream) {

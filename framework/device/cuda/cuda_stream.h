@@ -1,4 +1,4 @@
-// A queue of the card as a Stream, and what the kernels of one context share.
+// A queue of the card as a Stream, and data that the kernels of one context share.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,14 +8,15 @@
 #include <typeindex>
 #include <unordered_map>
 
-#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/device_blocks.h"
 #include "framework/device/cuda/queue.h"
 #include "framework/device/stream.h"
 
 namespace hexad::device::cuda {
 
-/// The card of a context and what kernel families keep there between calls: library handles, plans, workspaces. One
-/// object a type, made at first use and destroyed with the context. Used by the context's issuing thread alone.
+/// The card of a context, and data that kernel families keep between calls: library handles, plans, workspaces. It
+/// holds one object per type, made at first use and destroyed with the context. Only the context's issuing thread may
+/// use it.
 class Card {
  public:
   explicit Card(int ordinal);
@@ -23,7 +24,7 @@ class Card {
   const cudaDeviceProp& properties() const { return properties_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
 
-  /// T is default-constructible.
+  /// Returns the shared object of type T, which must be default-constructible.
   template <class T>
   T& shared() {
     auto& slot = shared_[std::type_index(typeid(T))];
@@ -47,15 +48,15 @@ class CudaStream final : public Stream {
   Event record_timed() override { return Event::at(queue_->record_timed()); }
   bool on_device() const override { return true; }
 
-  /// For a launch, after touch() of the memory that it reads and writes.
+  /// Returns the handle for a launch. Call it after touch() of the memory that the launch reads and writes.
   cudaStream_t handle() const { return queue_->handle(); }
-  /// Work on the block around `place` is about to be launched here. Null, and what is no block's: nothing.
+  /// Announces a launch in this stream that uses the block around `place`. Ignores null and memory outside all blocks.
   void touch(const void* place) { blocks_->touch(place, queue_); }
   Card& card() const { return *card_; }
   const std::shared_ptr<Queue>& queue() const { return queue_; }
   const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
-  /// Another queue of the same context. `priority`: CUDA's, lower numbers first, and what the card does not have is the
-  /// nearest that it has.
+  /// Returns another queue of the same context. `priority` is CUDA's: lower numbers first. If the card lacks this
+  /// priority, the nearest existing one is used.
   std::unique_ptr<CudaStream> beside(int priority) const;
 
  private:
@@ -64,7 +65,7 @@ class CudaStream final : public Stream {
   std::shared_ptr<Queue> queue_;
 };
 
-/// Throws std::logic_error for a stream of another device.
+/// Casts to a CUDA stream. Throws std::logic_error for a stream of another device.
 CudaStream& cuda_stream(Stream& stream);
 
 }  // namespace hexad::device::cuda

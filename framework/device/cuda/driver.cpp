@@ -3,14 +3,14 @@
 #include <cuda_runtime_api.h>
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 namespace {
 
 template <class F>
 void load(F& function, const char* name) {
-  constexpr unsigned version = 12000;  // of the driver's interface: any driver that runs this program has it
+  constexpr unsigned version = 12000;  // the driver's interface; every driver that runs this program has this version
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   check(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result),
@@ -44,7 +44,7 @@ Driver::Driver(int ordinal) {
 
   memory_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
-  // Lets other processes be given the pages, as registering buffers with NCCL requires.
+  // Allows sharing of the pages with other processes, as registration of buffers with NCCL requires.
   memory_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   access_.location = memory_.location;
   access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -62,16 +62,16 @@ Driver::Driver(int ordinal) {
 
 CUdeviceptr Driver::reserve(int64_t bytes) const {
   CUdeviceptr begin = 0;
-  require_success(address_reserve_(&begin, static_cast<size_t>(bytes), 0, 0, 0), "reserving addresses");
+  require_success(address_reserve_(&begin, bytes, 0, 0, 0), "reserving addresses");
   return begin;
 }
 
 void Driver::give_back_addresses(CUdeviceptr begin, int64_t bytes) const noexcept {
-  static_cast<void>(address_free_(begin, static_cast<size_t>(bytes)));
+  static_cast<void>(address_free_(begin, bytes));
 }
 
 bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
-  const auto size = static_cast<size_t>(bytes);
+  const size_t size = bytes;
   const CUresult created = create_(&page, size, &memory_, 0);
   if (created == CUDA_ERROR_OUT_OF_MEMORY) return false;
   require_success(created, "making pages");
@@ -81,12 +81,12 @@ bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
 }
 
 void Driver::unmap(CUdeviceptr where, int64_t bytes, Page page) const {
-  require_success(unmap_(where, static_cast<size_t>(bytes)), "unmapping pages");
+  require_success(unmap_(where, bytes), "unmapping pages");
   require_success(release_(page), "giving pages back");
 }
 
 void Driver::drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept {
-  static_cast<void>(unmap_(where, static_cast<size_t>(bytes)));
+  static_cast<void>(unmap_(where, bytes));
   static_cast<void>(release_(page));
 }
 

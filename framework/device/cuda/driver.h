@@ -1,4 +1,5 @@
-// The driver's virtual memory, without a link to the driver: a program built with CUDA also starts where there is none.
+// The driver's virtual memory, without linking the driver: a program built with CUDA also starts on machines without
+// one.
 #pragma once
 
 #include <cuda.h>
@@ -7,23 +8,24 @@
 
 namespace hexad::device::cuda {
 
-/// Functions of libcuda, asked from the runtime. Throws Error(resource) naming the function that the driver lacks.
+/// Functions of libcuda, obtained through the runtime. Throws Error(resource) naming the function that the driver
+/// lacks.
 class Driver {
  public:
   explicit Driver(int ordinal);
 
-  /// Pages are this large, or a multiple of it.
+  /// Returns the granularity of pages: sizes are multiples of it.
   int64_t page() const { return page_; }
-  /// A range of addresses without memory.
+  /// Reserves a range of addresses without memory.
   CUdeviceptr reserve(int64_t bytes) const;
   void give_back_addresses(CUdeviceptr begin, int64_t bytes) const noexcept;
 
   using Page = CUmemGenericAllocationHandle;
-  /// Memory of the card at `where`, for kernels and copies. False: the card has no more.
+  /// Maps memory of the card at `where`, for kernels and copies. Returns false if the card has no more memory.
   bool map(CUdeviceptr where, int64_t bytes, Page& page) const;
-  /// Unmaps memory that nothing uses any more.
+  /// Unmaps memory that is no longer in use.
   void unmap(CUdeviceptr where, int64_t bytes, Page page) const;
-  /// The same when a program ends: ignores errors.
+  /// Like unmap(), for the end of a program: ignores errors.
   void drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept;
 
  private:

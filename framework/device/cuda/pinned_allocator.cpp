@@ -1,7 +1,7 @@
 #include "framework/device/cuda/pinned_allocator.h"
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 namespace {
@@ -16,7 +16,7 @@ PinnedAllocator::~PinnedAllocator() {
   try {
     trim();
   } catch (const base::Error&) {
-    // The card has failed; the process's end frees the rest.
+    // The card has failed. The end of the process frees the rest.
   }
 }
 
@@ -57,7 +57,7 @@ void* PinnedAllocator::allocate(int64_t bytes, Category category) {
   }
   if (!block)
     base::fail(base::ExitCode::resource, "out of page-locked host memory: ", name_of(category), " block of ", bytes,
-               " bytes, and ", memory_->why_not(), "; in use:\n", stats().table(), "largest blocks:\n",
+               " bytes, and ", memory_->unavailable_reason(), "; in use:\n", stats().table(), "largest blocks:\n",
                largest_blocks());
   blocks_->add(block->begin, size, std::move(block->last));
   count(bytes, category);
@@ -74,7 +74,7 @@ void PinnedAllocator::deallocate(void* block, int64_t bytes, Category category) 
     cached_[it->second].push_back({static_cast<std::byte*>(block), std::move(last)});
     size_of_.erase(it);
   } catch (const base::Error&) {
-    // The card has failed, as its next user will report; one block less no longer matters.
+    // The card has failed, and its next use will report that. The lost block no longer matters.
   }
 }
 

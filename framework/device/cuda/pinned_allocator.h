@@ -1,16 +1,16 @@
-// Page-locked host memory for what is offloaded.
+// Page-locked host memory for offloaded data.
 #pragma once
 
 #include <optional>
 
 #include "framework/device/allocator.h"
-#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/device_blocks.h"
 #include "framework/device/cuda/pinned_memory.h"
 
 namespace hexad::device::cuda {
 
-/// Keeps freed blocks and reuses those that are at most an eighth too large. The memory is the host's, but what lies in
-/// it may be on its way, so that only copies of the card touch it.
+/// Keeps freed blocks and reuses blocks that are at most an eighth too large. The memory is host memory, but copies of
+/// its contents may be in flight. Therefore only copies of the card access it.
 class PinnedAllocator final : public Allocator {
  public:
   PinnedAllocator(std::shared_ptr<Blocks> blocks, std::shared_ptr<PinnedMemory> memory)
@@ -32,7 +32,7 @@ class PinnedAllocator final : public Allocator {
   const std::shared_ptr<Blocks> blocks_;
   const std::shared_ptr<PinnedMemory> memory_;
   std::map<int64_t, std::vector<Free>> cached_;  // by size
-  std::unordered_map<void*, int64_t> size_of_;   // of the blocks in use
+  std::unordered_map<void*, int64_t> size_of_;   // sizes of the blocks in use
 };
 
 }  // namespace hexad::device::cuda

@@ -3,7 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 
@@ -13,20 +13,20 @@ std::byte* PinnedMemory::allocate(int64_t bytes) {
     if (limit_ && held_ + bytes > limit_) return nullptr;
     held_ += bytes;
   }
-  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may be one that never did
+  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may not have chosen the card yet
   void* block = nullptr;
-  const cudaError_t result = cudaHostAlloc(&block, static_cast<size_t>(bytes), cudaHostAllocDefault);
+  const cudaError_t result = cudaHostAlloc(&block, bytes, cudaHostAllocDefault);
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
   {
     std::lock_guard lock(mutex_);
     held_ -= bytes;
   }
-  static_cast<void>(cudaGetLastError());  // answered by the caller, or below
+  static_cast<void>(cudaGetLastError());  // clears the error, which the caller or the next line handles
   if (result != cudaErrorMemoryAllocation) check(result, "page-locking host memory");
   return nullptr;
 }
 
-// Without a check: the process may be ending, and CUDA may be gone already.
+// Ignores errors: the process may be ending, and CUDA may be gone already.
 void PinnedMemory::free(std::byte* block, int64_t bytes) noexcept {
   static_cast<void>(cudaFreeHost(block));
   std::lock_guard lock(mutex_);
@@ -38,7 +38,7 @@ int64_t PinnedMemory::held() const {
   return held_;
 }
 
-std::string PinnedMemory::why_not() const {
+std::string PinnedMemory::unavailable_reason() const {
   if (limit_ == 0) return base::cat("the system gives no more than ", held(), " bytes");
   return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held(), " are taken");
 }

@@ -1,4 +1,4 @@
-// Host memory that the card reads and writes by itself.
+// Host memory that the card reads and writes without the host's help.
 #pragma once
 
 #include <mutex>
@@ -7,7 +7,7 @@
 
 namespace hexad::device::cuda {
 
-/// Page-locked memory of one rank, up to a limit: the rest of the machine cannot use it. Thread-safe.
+/// Page-locked memory of one rank, up to a limit, because other programs cannot use this memory. Thread-safe.
 class PinnedMemory final : public RawMemory {
  public:
   /// `limit` in bytes; 0: none.
@@ -17,7 +17,7 @@ class PinnedMemory final : public RawMemory {
   void free(std::byte* block, int64_t bytes) noexcept override;
   int64_t held() const;
   std::string_view name() const override { return "page-locked host memory"; }
-  std::string why_not() const override;
+  std::string unavailable_reason() const override;
 
  private:
   const int ordinal_;

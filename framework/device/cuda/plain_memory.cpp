@@ -2,25 +2,25 @@
 
 #include <cuda_runtime_api.h>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 
 std::byte* PlainMemory::allocate(int64_t bytes) {
-  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may be one that never did
+  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may not have chosen the card yet
   void* block = nullptr;
-  const cudaError_t result = cudaMalloc(&block, static_cast<size_t>(bytes));
+  const cudaError_t result = cudaMalloc(&block, bytes);
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
-  static_cast<void>(cudaGetLastError());  // answered by the caller, or below
+  static_cast<void>(cudaGetLastError());  // clears the error, which the caller or the next line handles
   if (result != cudaErrorMemoryAllocation) check(result, "taking memory of the card");
   return nullptr;
 }
 
-// Without a check: the process may be ending, and CUDA may be gone already.
+// Ignores errors: the process may be ending, and CUDA may be gone already.
 void PlainMemory::free(std::byte* block, int64_t) noexcept { static_cast<void>(cudaFree(block)); }
 
-std::string PlainMemory::why_not() const {
-  return "the card has no more: memory.limit_bytes leaves room for the buffers of collectives";
+std::string PlainMemory::unavailable_reason() const {
+  return "the card has no more; set memory.limit_bytes so that room is left for the buffers of collectives";
 }
 
 }  // namespace hexad::device::cuda

@@ -1,18 +1,18 @@
-// The card's memory as cudaMalloc gives it.
+// Memory of the card from cudaMalloc.
 #pragma once
 
 #include "framework/device/cuda/raw_memory.h"
 
 namespace hexad::device::cuda {
 
-/// What libraries share with other processes that do not know mapped pages.
+/// Memory for libraries that share it with other processes and cannot share mapped pages.
 class PlainMemory final : public RawMemory {
  public:
   explicit PlainMemory(int ordinal) : ordinal_(ordinal) {}
   std::byte* allocate(int64_t bytes) override;
   void free(std::byte* block, int64_t bytes) noexcept override;
   std::string_view name() const override { return "memory of the card"; }
-  std::string why_not() const override;
+  std::string unavailable_reason() const override;
 
  private:
   const int ordinal_;

@@ -2,11 +2,11 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 
-/// An event of which it is known when it was passed, from which the card measures the time to others.
+/// A reference event with a known host time. The card measures the times of other events relative to it.
 class Queue::Clock {
  public:
   explicit Clock(cudaStream_t queue) {
@@ -24,7 +24,7 @@ class Queue::Clock {
     check(cudaEventElapsedTime(&milliseconds, event_, event), "reading an event's time");
     return passed_at_ + 1e-3 * static_cast<double>(milliseconds);
   }
-  /// CUDA's times are floats: of 16 s they know the microsecond.
+  /// True if the clock needs renewal: CUDA's times are floats, whose resolution is a microsecond up to 16 s.
   bool is_old() const { return now() - passed_at_ > 16; }
 
  private:
@@ -33,10 +33,10 @@ class Queue::Clock {
   double passed_at_ = 0;
 };
 
-/// Owns its event while somebody holds it; then the queue may use the event again.
+/// A mark that owns its event. When the mark is destroyed, the queue reuses the event.
 class Queue::Mark final : public DeviceMark {
  public:
-  /// `clock`: null where nobody asks for the time.
+  /// `clock` is null for marks without time.
   Mark(std::shared_ptr<Queue> queue, cudaEvent_t event, Unused& unused, std::shared_ptr<const Clock> clock)
       : queue_(std::move(queue)), event_(event), unused_(unused), clock_(std::move(clock)) {}
   ~Mark() override {
@@ -49,7 +49,7 @@ class Queue::Mark final : public DeviceMark {
   bool passed() const override {
     const cudaError_t state = cudaEventQuery(event_);
     if (state == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // an answer, not an error
+      static_cast<void>(cudaGetLastError());  // not an error, only "not passed yet"
       return false;
     }
     check(state, "asking for an event");
@@ -58,7 +58,7 @@ class Queue::Mark final : public DeviceMark {
   void wait() const override { check(cudaEventSynchronize(event_), "waiting for an event"); }
 
   double passed_at() const override {
-    base::require(clock_ != nullptr, "[cuda] a mark without a time was asked for it");
+    base::require(clock_ != nullptr, "[cuda] a mark that records no time was asked for its time");
     return clock_->passed_at(event_);
   }
 
@@ -68,7 +68,7 @@ class Queue::Mark final : public DeviceMark {
  private:
   std::shared_ptr<Queue> queue_;
   cudaEvent_t event_;
-  Unused& unused_;  // of the queue
+  Unused& unused_;  // pool of the queue
   std::shared_ptr<const Clock> clock_;
 };
 
@@ -77,7 +77,7 @@ Queue::Queue(int ordinal, int priority) : ordinal_(ordinal) {
   check(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking, priority), "making a stream");
 }
 
-// Errors are of no use here: the process may be ending, and CUDA may be gone already.
+// Ignores errors: the process may be ending, and CUDA may be gone already.
 Queue::~Queue() {
   for (const Unused* unused : {&plain_, &timed_})
     for (cudaEvent_t event : *unused) static_cast<void>(cudaEventDestroy(event));
@@ -99,7 +99,7 @@ std::shared_ptr<const DeviceMark> Queue::record() {
   }
   const auto mark = record(plain_, cudaEventDisableTiming, nullptr);
   std::lock_guard lock(mutex_);
-  // Another thread may have the handle and be about to append.
+  // If another thread used the handle, it may be about to append work, so this mark may not stay the end.
   if (!several_users_ && user_ == std::this_thread::get_id()) end_ = mark;
   return mark;
 }
@@ -124,7 +124,7 @@ std::shared_ptr<const Queue::Mark> Queue::record(Unused& unused, unsigned flags,
     }
   }
   if (!event) {
-    check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may be one that never did
+    check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may not have chosen the card yet
     check(cudaEventCreateWithFlags(&event, flags), "making an event");
   }
   const auto mark = std::make_shared<Mark>(shared_from_this(), event, unused, std::move(clock));

@@ -12,25 +12,26 @@
 
 namespace hexad::device::cuda {
 
-/// A CUDA stream that does not wait for the default one, with the events recorded in it. Lives in a shared_ptr:
-/// streams, allocators and marks hold it. Safe to use from several threads.
+/// A CUDA stream that does not wait for the default stream, with the events recorded in it. Owned by shared_ptr:
+/// streams, allocators and marks hold it. Thread-safe.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
-  /// `priority`: CUDA's, lower numbers first; what the card does not have is the nearest that it has. Makes the card
-  /// the calling thread's.
+  /// `priority` is CUDA's: lower numbers first. If the card lacks this priority, the nearest existing one is used.
+  /// Makes the card current in the calling thread.
   Queue(int ordinal, int priority);
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  /// For a launch, a copy, a collective: the end of the queue is another one afterwards.
+  /// Returns the handle for a launch, a copy or a collective. The recorded end of the queue becomes invalid.
   cudaStream_t handle();
   int ordinal() const { return ordinal_; }
-  /// The present end of the queue; the same mark while nothing is appended.
+  /// Returns a mark at the current end of the queue; the same mark while nothing is appended.
   std::shared_ptr<const DeviceMark> record();
-  /// The same, and it will be known when it was passed.
+  /// Like record(), but the mark also records the time at which the queue passed it.
   std::shared_ptr<const DeviceMark> record_timed();
-  /// A mark of another queue is waited for by this queue, of this queue it needs nothing; for others the host blocks.
+  /// Makes this queue wait for a mark of another queue; a mark of this queue needs no wait. For any other event, blocks
+  /// the host.
   void wait(const Event& event);
   void wait(const DeviceMark& mark);
   /// Blocks the host until the queue is empty.
@@ -39,17 +40,17 @@ class Queue : public std::enable_shared_from_this<Queue> {
  private:
   class Mark;
   class Clock;
-  /// Events of one kind that nobody holds: making one costs several times what recording it does.
+  /// Pool of unused events of one kind: creating an event costs several times as much as recording it.
   using Unused = std::vector<cudaEvent_t>;
   std::shared_ptr<const Mark> record(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock);
 
   int ordinal_;
   cudaStream_t handle_ = nullptr;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   Unused plain_, timed_;
   std::shared_ptr<const Clock> clock_;
-  std::weak_ptr<const Mark> end_;  // the last plain mark, unless something came after it
-  std::thread::id user_;           // the last who asked for the handle
+  std::weak_ptr<const Mark> end_;  // the last plain mark; empty if work was appended after it
+  std::thread::id user_;           // the last thread that called handle()
   bool several_users_ = false;
 };
 

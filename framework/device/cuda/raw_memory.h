@@ -1,4 +1,4 @@
-// Memory that takes long to make, for those who use it again and again.
+// Source of memory that is slow to allocate, for allocators that keep and reuse it.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,17 @@
 
 namespace hexad::device::cuda {
 
-/// Thread-safe.
+/// Memory that is allocated and freed directly. Thread-safe.
 class RawMemory {
  public:
   virtual ~RawMemory() = default;
-  /// Null: there is no more.
+  /// Returns null if no memory is left.
   virtual std::byte* allocate(int64_t bytes) = 0;
   virtual void free(std::byte* block, int64_t bytes) noexcept = 0;
-  /// For messages: "page-locked host memory", and "memory.pinned_bytes allows 1024 bytes, of which 512 are taken".
+  /// Texts for messages: "page-locked host memory", and "memory.pinned_bytes allows 1024 bytes, of which 512 are
+  /// taken".
   virtual std::string_view name() const = 0;
-  virtual std::string why_not() const = 0;
+  virtual std::string unavailable_reason() const = 0;
 };
 
 }  // namespace hexad::device::cuda

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "framework/base/error.h"
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 namespace {
@@ -24,7 +24,7 @@ ReusedBuffers::~ReusedBuffers() {
     for (const auto& [size, buffers] : free_)
       for (const Free& buffer : buffers) wait(buffer.last), memory_->free(buffer.block, size);
   } catch (const base::Error&) {
-    // The card has failed; the process's end frees the rest.
+    // The card has failed. The end of the process frees the rest.
   }
 }
 
@@ -37,7 +37,7 @@ std::byte* ReusedBuffers::from_cache(int64_t size) {
   return block;
 }
 
-// The limit is reached: buffers that are not in use wait for their copies, and make room.
+// Makes room when the limit is reached: waits for the copies of released buffers, and frees these buffers.
 std::byte* ReusedBuffers::after_others(int64_t size) {
   for (auto& [its_size, buffers] : free_)
     while (!buffers.empty()) {
@@ -63,7 +63,7 @@ std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   }
   if (!block)
     base::fail(base::ExitCode::resource, "out of ", memory_->name(), ": a buffer of ", size,
-               " bytes is wanted for copies, and ", memory_->why_not());
+               " bytes is needed for copies, and ", memory_->unavailable_reason());
   blocks_->add(block, size, {});
   return {block, [self = shared_from_this(), size](std::byte* b) { self->give_back(b, size); }};
 }
@@ -74,7 +74,7 @@ void ReusedBuffers::give_back(std::byte* block, int64_t size) noexcept {
     std::lock_guard lock(mutex_);
     free_[size].push_back({block, std::move(last)});
   } catch (const base::Error&) {
-    // The card has failed, as its next user will report; one block less no longer matters.
+    // The card has failed, and its next use will report that. The lost block no longer matters.
   }
 }
 

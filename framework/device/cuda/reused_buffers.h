@@ -1,4 +1,4 @@
-// Buffers for copies that the host does not take part in.
+// Buffers for copies that run without the host.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 #include <mutex>
 #include <vector>
 
-#include "framework/device/cuda/blocks.h"
+#include "framework/device/cuda/device_blocks.h"
 #include "framework/device/cuda/raw_memory.h"
 
 namespace hexad::device::cuda {
 
-/// Lives in a shared_ptr: the buffers hold it. Thread-safe.
+/// Pool of reused buffers. Owned by shared_ptr, because its buffers hold it. Thread-safe.
 class ReusedBuffers : public std::enable_shared_from_this<ReusedBuffers> {
  public:
   ReusedBuffers(std::shared_ptr<Blocks> blocks, std::shared_ptr<RawMemory> memory)
@@ -21,8 +21,8 @@ class ReusedBuffers : public std::enable_shared_from_this<ReusedBuffers> {
   ReusedBuffers(const ReusedBuffers&) = delete;
   ReusedBuffers& operator=(const ReusedBuffers&) = delete;
 
-  /// At least `bytes` bytes. Once let go, a buffer is used again when the copies that touched it are done. Throws
-  /// Error(resource) when there is no more.
+  /// Returns at least `bytes` bytes. A released buffer is reused when the copies that use it are done. Throws
+  /// Error(resource) if no memory is left.
   std::shared_ptr<std::byte> take(int64_t bytes);
 
  private:

@@ -8,18 +8,14 @@
 namespace hexad::device::cuda {
 
 Segment::Segment(const Driver& driver, int64_t addresses, int64_t page)
-    : driver_(driver),
-      addresses_(addresses),
-      page_(page),
-      base_(driver.reserve(addresses)),
-      pages_(static_cast<size_t>(addresses / page)) {}
+    : driver_(driver), addresses_(addresses), page_(page), base_(driver.reserve(addresses)), pages_(addresses / page) {}
 
 Segment::~Segment() {
   try {
     for (const auto& [begin, piece] : pieces_)
       for (const auto& mark : piece.last) mark->wait();
   } catch (const base::Error&) {
-    // The card has failed, and uses nothing any more.
+    // The card has failed and no longer uses any memory.
   }
   for (size_t p = 0; p < pages_.size(); ++p)
     if (pages_[p]) driver_.drop(base_ + p * static_cast<size_t>(page_), page_, *pages_[p]);
@@ -33,7 +29,8 @@ std::optional<Segment::Taken> Segment::take(int64_t bytes) {
   return Taken{reinterpret_cast<void*>(base_ + static_cast<CUdeviceptr>(*begin)), cut_pieces(*begin, bytes)};
 }
 
-// Removes [begin, begin + bytes) from the free pieces and keeps what reaches out of it. Returns the pieces' marks.
+// Removes [begin, begin + bytes) from the free pieces and keeps their parts outside this range. Returns the marks of
+// the removed pieces.
 Marks Segment::cut_pieces(int64_t begin, int64_t bytes) {
   const int64_t end = begin + bytes;
   Marks marks;
@@ -54,11 +51,11 @@ Marks Segment::cut_pieces(int64_t begin, int64_t bytes) {
 int64_t Segment::missing_in(int64_t begin, int64_t bytes) const {
   int64_t missing = 0;
   for (int64_t p = begin / page_; p * page_ < begin + bytes; ++p)
-    if (!pages_[static_cast<size_t>(p)]) missing += page_;
+    if (!pages_[p]) missing += page_;
   return missing;
 }
 
-// Between two blocks, or behind the last one: where the fewest pages are missing.
+// Returns the gap, between two blocks or after the last one, that needs the fewest new pages.
 Segment::Gap Segment::best_gap(int64_t bytes) const {
   Gap best{-1, 0};
   int64_t begin = 0;
@@ -82,7 +79,7 @@ int64_t Segment::missing(int64_t bytes) const { return best_gap(bytes).missing; 
 bool Segment::grow(int64_t bytes) {
   const int64_t begin = best_gap(bytes).begin;
   for (int64_t p = begin / page_; p * page_ < begin + bytes; ++p) {
-    auto& page = pages_[static_cast<size_t>(p)];
+    auto& page = pages_[p];
     if (page) continue;
     Driver::Page fresh{};
     if (!driver_.map(base_ + static_cast<CUdeviceptr>(p * page_), page_, fresh)) return false;
@@ -113,7 +110,7 @@ void Segment::give_back_pages() {
     for (const auto& mark : cut_pieces(first * page_, (last - first) * page_)) mark->wait();
     free_.take(first * page_, (last - first) * page_);
     for (int64_t p = first; p < last; ++p) {
-      auto& page = pages_[static_cast<size_t>(p)];
+      auto& page = pages_[p];
       driver_.unmap(base_ + static_cast<CUdeviceptr>(p * page_), page_, *page);
       page.reset();
       held_ -= page_;

@@ -1,22 +1,21 @@
-// Libraries of NVIDIA's that are loaded when they are needed first, so that a program built with CUDA starts without
-// them.
+// NVIDIA libraries that are loaded at first use, so that a program built with CUDA starts without them.
 #pragma once
 
 #include <string>
 
 namespace hexad::device::cuda {
 
-/// Loaded once and never closed.
+/// A shared library that is loaded once and never closed.
 class SharedLibrary {
  public:
-  /// `name` is the file's, such as "libcublasLt.so.13". It is looked for in the folders HEXAD_CUDA_LIBRARIES (A:B),
-  /// where that is given, else by the loader and then in the folders of the build. Throws Error(resource) naming the
+  /// Loads the library file `name`, such as "libcublasLt.so.13". If HEXAD_CUDA_LIBRARIES (A:B) is set, searches its
+  /// folders; otherwise asks the loader, then searches the folders of the build. Throws Error(resource) naming the
   /// library and the reason.
   explicit SharedLibrary(const std::string& name);
   SharedLibrary(const SharedLibrary&) = delete;
   SharedLibrary& operator=(const SharedLibrary&) = delete;
 
-  /// The function of this name, of type F. Throws Error(resource) where the library has none.
+  /// Returns the function of this name, of type F. Throws Error(resource) if the library does not have it.
   template <class F>
   F* function(const char* name) const {
     return reinterpret_cast<F*>(address(name));

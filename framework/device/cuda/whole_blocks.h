@@ -1,4 +1,4 @@
-// Blocks that are each one piece of the card's memory, at addresses of their own.
+// Blocks that are each one separate allocation of the card's memory.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace hexad::device::cuda {
 
-/// Memory that can be registered with libraries that hand memory to other cards: they take neither a part of a piece
-/// nor several. Every block is made and given back by the driver, and takes whole pages. Not thread-safe.
+/// Memory for libraries that register blocks and share them with other cards. These libraries accept neither a part of
+/// an allocation nor several allocations. The driver makes and frees every block, in whole pages. Not thread-safe.
 class WholeBlocks {
  public:
   explicit WholeBlocks(const Driver& driver) : driver_(driver) {}
@@ -17,13 +17,13 @@ class WholeBlocks {
   WholeBlocks(const WholeBlocks&) = delete;
   WholeBlocks& operator=(const WholeBlocks&) = delete;
 
-  /// Bytes that a block of `bytes` takes.
+  /// Returns the bytes that a block of `bytes` takes.
   int64_t size_of(int64_t bytes) const { return (bytes + driver_.page() - 1) / driver_.page() * driver_.page(); }
-  /// Null: the card has no more.
+  /// Returns null if the card has no more memory.
   void* take(int64_t bytes);
-  /// Gives back a block that nobody uses any more.
+  /// Frees a block that is no longer in use.
   void give(void* block);
-  /// Bytes of all blocks.
+  /// Returns the bytes of all blocks.
   int64_t held() const { return held_; }
 
  private:

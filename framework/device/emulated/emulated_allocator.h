@@ -1,4 +1,4 @@
-// Accounts of the emulated device's memory.
+// Allocator of the emulated device's memory, with accounting.
 #pragma once
 
 #include "framework/device/allocator.h"
@@ -6,10 +6,10 @@
 
 namespace hexad::device::emulated {
 
-/// Blocks of a heap, which may have other allocators, too: one for what was offloaded.
+/// Allocates blocks from a heap, which several allocators may share, such as one for offloaded data.
 class EmulatedAllocator final : public Allocator {
  public:
-  /// `limit` in bytes, of the blocks in use; 0: none.
+  /// `limit` is the maximum bytes of the blocks in use; 0: none.
   explicit EmulatedAllocator(std::shared_ptr<Heap> heap, int64_t limit = 0) : heap_(std::move(heap)), limit_(limit) {}
 
   void* allocate(int64_t bytes, Category category) override;

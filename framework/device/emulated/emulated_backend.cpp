@@ -1,4 +1,4 @@
-// A device without a card: kernels of the CPU, on threads that behave as a card's queues do.
+// A device without a card: CPU kernels on threads that behave like a card's queues.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -7,14 +7,14 @@
 #include "framework/base/error.h"
 #include "framework/device/backend.h"
 #include "framework/device/emulated/emulated_allocator.h"
-#include "framework/device/emulated/pinned_memory.h"
+#include "framework/device/emulated/emulated_pinned_memory.h"
 
 namespace hexad::device {
 namespace {
 
 using namespace emulated;
 
-// Addresses, not memory: pages come when they are used.
+// Reserves addresses, not memory: pages are allocated at first use.
 constexpr int64_t range = int64_t{1} << 38;
 
 std::optional<uint64_t> jitter_from_environment() {
@@ -24,7 +24,7 @@ std::optional<uint64_t> jitter_from_environment() {
   const uint64_t seed = std::strtoull(text, &end, 10);
   if (end == text || *end != '\0')
     base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a seed, a number from 0");
-  // Ranks that are threads are delayed differently.
+  // Ranks that are threads of one process get different delays.
   static std::atomic<uint64_t> contexts{0};
   return seed + (contexts++ << 32);
 }
@@ -43,33 +43,30 @@ class EmulatedBackend final : public Backend {
     return std::make_shared<EmulatedAllocator>(heap_, options_.memory_limit);
   }
   std::shared_ptr<Allocator> make_offload_allocator() override { return std::make_shared<EmulatedAllocator>(heap_); }
-  // Every lane is a queue of its own, whether or not lanes are to run by themselves.
+  // Every lane is a separate queue for either value of the second argument.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }
 
-  // From pages that may move, CUDA copies before it returns; to such pages it waits until it has. Only with
-  // host_buffer() does the copy happen later.
+  // Emulates CUDA's copies of pageable host memory. A copy from it reads the memory before the call returns. A copy to
+  // it is complete when the call returns. Only copies from or to host_buffer() happen later.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     EmulatedStream& queue = emulated_stream(stream);
     std::shared_ptr<std::byte> held = pinned_->holder_of(from);
     if (!held && !heap_->memory().contains(from)) {
       held = pinned_->take(bytes);
-      std::memcpy(held.get(), from, static_cast<size_t>(bytes));
+      std::memcpy(held.get(), from, bytes);
       from = held.get();
     }
     const std::shared_ptr<std::byte> target = pinned_->holder_of(to);
     void* const blocks[] = {to, const_cast<void*>(from)};
-    queue.launch(blocks, [to = there(to), from = there(from), bytes, held, target] {
-      std::memcpy(to, from, static_cast<size_t>(bytes));
-    });
+    queue.launch(blocks, [to = there(to), from = there(from), bytes, held, target] { std::memcpy(to, from, bytes); });
     if (!target && !heap_->memory().contains(to)) queue.synchronize();
   }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
     if (bytes <= 0) return;
-    emulated_stream(stream).launch(
-        {&to, 1}, [to = there(to), byte, bytes] { std::memset(to, byte, static_cast<size_t>(bytes)); });
+    emulated_stream(stream).launch({&to, 1}, [to = there(to), byte, bytes] { std::memset(to, byte, bytes); });
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return pinned_->take(bytes); }
 

@@ -1,4 +1,4 @@
-// A queue of the emulated device: a thread that does what was launched, some time later.
+// A queue of the emulated device: a thread that runs launched work with a delay.
 #pragma once
 
 #include <condition_variable>
@@ -18,22 +18,23 @@ namespace hexad::device::emulated {
 
 class Heap;
 
-/// Lives in a shared_ptr. Launches come from any thread; the first failure of any ends the rest, and reaches who waits.
+/// A queue of launched work, owned by shared_ptr. Any thread may launch. After work has failed, later launches throw
+/// its error, and waiters for later marks receive it.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
-  /// With a seed, starts are delayed at random.
+  /// Delays the start of launched work at random if a seed is given.
   Queue(const std::string& name, std::optional<uint64_t> jitter_seed);
-  /// Does what is still in it first. Not on its own thread.
+  /// Runs the remaining work first. Must not be called on the queue's own thread.
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  /// Returns at once. What `work` refers to stays until the queue has come there; the memory it touches is told to the
-  /// heap (Heap::touch). Throws what an earlier launch failed with.
+  /// Appends work and returns without waiting. Everything that `work` refers to must stay alive until the queue has run
+  /// it. Announce the memory that it uses with Heap::touch(). Throws the error of an earlier launch.
   void launch(std::function<void()> work);
-  /// The present end of the queue.
+  /// Returns a mark at the current end of the queue.
   std::shared_ptr<const DeviceMark> record();
-  /// A mark of another queue is waited for by this queue; a host event by the caller.
+  /// Makes this queue wait for a mark of another queue. For a host event, blocks the caller.
   void wait(const Event& event);
 
  private:
@@ -41,7 +42,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
 
   struct Work {
     std::function<void()> run;
-    std::optional<uint64_t> launch;  // number of a launch, which may be delayed; marks and waits are not
+    std::optional<uint64_t> launch;  // number of a launch, which may be delayed; empty for marks and waits
   };
   void push(std::function<void()> work, bool launch = false);
   void loop();
@@ -52,7 +53,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::condition_variable changed_;
   std::deque<Work> work_;
   bool stopping_ = false, running_ = false;
-  std::exception_ptr error_;  // of the first that failed; guarded by the mutex
+  std::exception_ptr error_;  // error of the first failed work; guarded by the mutex
   uint64_t launched_ = 0;
   std::thread thread_;
 };
@@ -67,7 +68,7 @@ class EmulatedStream final : public Stream {
   Event record() override { return Event::at(queue_->record()); }
   bool on_device() const override { return true; }
 
-  /// `work` runs on the device; `blocks` are the heap's blocks that it touches (null: none).
+  /// Runs `work` on the device. `blocks` are the heap's blocks that it uses; null entries are ignored.
   void launch(std::span<void* const> blocks, std::function<void()> work);
   const Heap& heap() const { return *heap_; }
 
@@ -76,7 +77,7 @@ class EmulatedStream final : public Stream {
   std::shared_ptr<Queue> queue_;
 };
 
-/// Throws std::logic_error for a stream of another device.
+/// Casts to an emulated stream. Throws std::logic_error for a stream of another device.
 EmulatedStream& emulated_stream(Stream& stream);
 
 }  // namespace hexad::device::emulated

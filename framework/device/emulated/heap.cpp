@@ -9,9 +9,9 @@
 namespace hexad::device::emulated {
 namespace {
 
-constexpr int64_t alignment = 512;  // as a card's
+constexpr int64_t alignment = 512;  // the alignment on a card
 
-// Eighths of a power of two, as the CPU's allocator has them.
+// Returns the size rounded up to eighths of a power of two, as in the CPU's allocator.
 int64_t rounded(int64_t bytes) {
   if (bytes <= alignment) return alignment;
   const int64_t eighth = (int64_t{1} << (std::bit_width(static_cast<uint64_t>(bytes - 1)) - 1)) >> 3;
@@ -19,7 +19,7 @@ int64_t rounded(int64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// Waits for the mark and ignores errors of the work, which concern others.
+// Waits for the mark and ignores errors of the work; its waiters receive these.
 void wait_quietly(const DeviceMark& mark) {
   try {
     mark.wait();
@@ -27,7 +27,7 @@ void wait_quietly(const DeviceMark& mark) {
   }
 }
 
-constexpr int nan_byte = 0xff;  // all ones is a NaN in every float type
+constexpr int nan_byte = 0xff;  // a float with all bits set is NaN
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void* Heap::allocate(int64_t bytes) {
   if (end_ + size > memory_.bytes()) return nullptr;
   const int64_t offset = end_;
   end_ += size;
-  std::memset(memory_.device(memory_.host(offset)), nan_byte, static_cast<size_t>(size));
+  std::memset(memory_.device(memory_.host(offset)), nan_byte, size);
   live_[offset] = {size, {}, {}};
   return memory_.host(offset);
 }
@@ -51,7 +51,7 @@ void* Heap::allocate(int64_t bytes) {
 void Heap::free(void* block) {
   std::unique_lock lock(mutex_);
   const auto it = live_.find(memory_.offset(block));
-  base::require(it != live_.end(), "[emulated device] freed what is not a block");
+  base::require(it != live_.end(), "[emulated device] freed memory that is not a block");
   const auto [offset, freed] = *it;
   live_.erase(it);
   if (freed.queues.empty()) return cached_[freed.size].emplace_back(offset, freed.clean), void();
@@ -59,14 +59,14 @@ void Heap::free(void* block) {
   for (const auto& queue : freed.queues)
     if (auto use = queue->record(); !use->passed()) uses.push_back(std::move(use));
   if (uses.empty()) {
-    lock.unlock();  // nobody can reach the block
-    std::memset(memory_.device(block), nan_byte, static_cast<size_t>(freed.size));
+    lock.unlock();  // no other thread can reach the block
+    std::memset(memory_.device(block), nan_byte, freed.size);
     lock.lock();
     return cached_[freed.size].emplace_back(offset, freed.clean), void();
   }
   cleaner_->launch([uses, begin = memory_.device(block), size = freed.size] {
     for (const auto& use : uses) wait_quietly(*use);
-    std::memset(begin, nan_byte, static_cast<size_t>(size));
+    std::memset(begin, nan_byte, size);
   });
   cached_[freed.size].emplace_back(offset, Event::at(cleaner_->record()));
 }
@@ -75,7 +75,7 @@ void Heap::touch(void* place, const std::shared_ptr<Queue>& queue) {
   if (!place || !memory_.contains(place)) return;
   std::lock_guard lock(mutex_);
   auto it = live_.upper_bound(memory_.offset(place));
-  base::require(it != live_.begin(), "[emulated device] work on memory that is not a block's");
+  base::require(it != live_.begin(), "[emulated device] work on memory outside every block");
   Block& block = (--it)->second;
   base::require(memory_.offset(place) < it->first + block.size, "[emulated device] work on memory that was freed");
   if (std::find(block.queues.begin(), block.queues.end(), queue) != block.queues.end()) return;

@@ -17,7 +17,7 @@ namespace {
 }
 
 std::byte* map(int file, int64_t bytes, int rights) {
-  void* begin = mmap(nullptr, static_cast<size_t>(bytes), rights, MAP_SHARED | MAP_NORESERVE, file, 0);
+  void* begin = mmap(nullptr, bytes, rights, MAP_SHARED | MAP_NORESERVE, file, 0);
   if (begin == MAP_FAILED) refuse("mapping its memory");
   return static_cast<std::byte*>(begin);
 }
@@ -33,7 +33,7 @@ MirroredMemory::MirroredMemory(int64_t bytes) : bytes_(bytes), file_(memfd_creat
 
 MirroredMemory::~MirroredMemory() {
   for (std::byte* begin : {host_, device_})
-    if (begin) munmap(begin, static_cast<size_t>(bytes_));
+    if (begin) munmap(begin, bytes_);
   if (file_ >= 0) close(file_);
 }
 

@@ -1,4 +1,4 @@
-// Memory that is mapped twice: for the host, which may not touch it, and for the device.
+// Memory that is mapped twice: for the host, which may not access it, and for the device.
 #pragma once
 
 #include <cstddef>
@@ -6,25 +6,26 @@
 
 namespace hexad::device::emulated {
 
-/// A range of addresses whose pages come at first use. What the host is given are addresses of a mapping without
-/// rights, at which it dies as it would at a card's; the device adds a constant distance. (Changing rights around each
-/// kernel would change them for all ranks that are threads of the process.)
+/// A range of addresses whose pages are allocated at first use. The host gets addresses of a mapping without access
+/// rights, so an access by the host crashes as it would at a card's address. The device adds a constant offset to reach
+/// the second mapping. (Changing access rights around each kernel would affect all ranks that are threads of the
+/// process.)
 class MirroredMemory {
  public:
-  /// Throws Error(resource) when the system has no such range.
+  /// Throws Error(resource) if the system cannot provide such a range.
   explicit MirroredMemory(int64_t bytes);
   ~MirroredMemory();
   MirroredMemory(const MirroredMemory&) = delete;
   MirroredMemory& operator=(const MirroredMemory&) = delete;
 
   int64_t bytes() const { return bytes_; }
-  /// The host's address of a place in the range.
+  /// Returns the host's address of an offset in the range.
   std::byte* host(int64_t offset) const { return host_ + offset; }
   int64_t offset(const void* host) const { return static_cast<const std::byte*>(host) - host_; }
   bool contains(const void* host) const {
     return host_ <= static_cast<const std::byte*>(host) && static_cast<const std::byte*>(host) < host_ + bytes_;
   }
-  /// The device's address of what the host knows under `host`.
+  /// Returns the device's address for the host's address `host`.
   std::byte* device(const void* host) const { return device_ + offset(host); }
 
  private:

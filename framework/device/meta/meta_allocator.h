@@ -1,4 +1,4 @@
-// Counts what an allocator would hand out.
+// Allocator that only counts bytes.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace hexad::device {
 
-/// The account of a real allocator, by category. MemoryStats::held is what blocks in use take of memory.limit_bytes:
-/// each rounded up as the caching allocator rounds it (block_size), which gives back all that is not in use before it
-/// refuses a block.
+/// Counts bytes by category like a real allocator. MemoryStats::held is the share of memory.limit_bytes that the blocks
+/// in use need, each rounded up like a block of the caching allocator (block_size()). Unused blocks do not count,
+/// because the caching allocator frees them all before it refuses a block.
 class MetaAllocator final : public Allocator {
  public:
   explicit MetaAllocator(std::shared_ptr<MetaMemory> memory) : memory_(std::move(memory)) {}
@@ -19,7 +19,7 @@ class MetaAllocator final : public Allocator {
   bool on_host() const override { return false; }
 
  private:
-  void take(int64_t bytes);  // negative: gives back
+  void take(int64_t bytes);  // negative: frees bytes
   const std::shared_ptr<MetaMemory> memory_;
   int64_t blocks_ = 0;
 };

@@ -1,4 +1,4 @@
-// A device without memory: streams do nothing but call, copies carry what is known.
+// A device without memory: streams run host work directly, and copies carry only known values.
 #include <cstring>
 
 #include "framework/base/error.h"
@@ -26,7 +26,7 @@ class MetaBackend final : public Backend {
   void copy(Stream&, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     const std::byte* values = memory_.contains(from) ? memory_.known(from, bytes) : static_cast<const std::byte*>(from);
-    const auto size = static_cast<size_t>(bytes);
+    const size_t size = bytes;
     if (!memory_.contains(to)) {
       if (values)
         std::memcpy(to, values, size);
@@ -42,7 +42,7 @@ class MetaBackend final : public Backend {
     if (bytes > 0) memory_.forget(to, bytes);
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override {
-    return {new std::byte[static_cast<size_t>(bytes)], std::default_delete<std::byte[]>()};
+    return {new std::byte[bytes], std::default_delete<std::byte[]>()};
   }
 
  private:
@@ -53,7 +53,7 @@ class MetaBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options) {
-  base::require(options.meta != nullptr, "[meta device] nobody said what it stands for");
+  base::require(options.meta != nullptr, "[meta device] the options do not say which device it stands for");
   return std::make_unique<MetaBackend>(options.meta);
 }
 

@@ -1,4 +1,4 @@
-// Addresses of a meta device: memory that is not there, and the few values that are known all the same.
+// Addresses of a meta device, which have no memory, and the few values that are known nevertheless.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace hexad::device {
 
-/// Every block has addresses of its own, used once, which tell blocks apart as real addresses do; nothing may be read
-/// or written there. Some bytes are known: those that the host gave, that were copied from there, and that the kernels
-/// that decide about routing made of them. For one thread.
+/// Gives every block unique addresses that are never reused, so that addresses identify blocks. Nothing may be read or
+/// written there. Some bytes have known values: bytes from the host, copies of these, and results that the kernels of
+/// routing compute from them. For one thread.
 class MetaMemory {
  public:
   /// Returns the address of a new block of `bytes` > 0.
@@ -19,28 +19,28 @@ class MetaMemory {
   void release(void* block);
   bool contains(const void* address) const;
 
-  /// Values of the `bytes` bytes from `address` on; null: not all of them are known.
+  /// Returns the values of the `bytes` bytes at `address`; null unless all are known.
   std::byte* known(const void* address, int64_t bytes);
-  /// The same, but marks them all as known: the caller writes those that were not.
+  /// Like known(), but marks all bytes as known: the caller writes the bytes that were unknown.
   std::byte* remember(const void* address, int64_t bytes);
   void forget(const void* address, int64_t bytes);
 
  private:
   using Bytes = std::unique_ptr<std::byte[]>;
-  using Ranges = std::map<int64_t, int64_t>;  // begin to end, none touching another
+  using Ranges = std::map<int64_t, int64_t>;  // begin -> end; ranges do not touch each other
   struct Block {
     int64_t bytes;
-    Bytes values;  // of the ranges that are known
+    Bytes values;  // valid in the known ranges
     Ranges known;
   };
   using Blocks = std::map<std::uintptr_t, Block>;
   Blocks::iterator around(const void* address, int64_t bytes);
   void drop_values(Block& block);
 
-  static constexpr std::uintptr_t first = std::uintptr_t{1} << 56;  // above all that a process can have
+  static constexpr std::uintptr_t first = std::uintptr_t{1} << 56;  // above all addresses of a process
   std::uintptr_t next_ = first;
   Blocks blocks_;
-  std::map<int64_t, std::vector<Bytes>> spare_;  // by size: values of blocks, for others of the same size
+  std::map<int64_t, std::vector<Bytes>> spare_;  // by size: value buffers of released blocks, for reuse
 };
 
 }  // namespace hexad::device

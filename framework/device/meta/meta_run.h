@@ -11,28 +11,29 @@
 
 namespace hexad::device {
 
-/// Shared by the code that starts the run and the rank's context. Everything runs on one thread.
+/// State shared by the code that starts the run and the rank's context. For one thread.
 class MetaRun {
  public:
-  /// Choice that each token has: top_k different ones of `experts`, which lie in `groups` equal groups, from at most
-  /// top_groups of these.
+  /// Constraints on the experts of each token: top_k different ones of `experts`. The experts form `groups` equal
+  /// groups, and a token may use at most top_groups of these.
   struct Choice {
     int64_t top_k, experts, groups = 1, top_groups = 1;
-    bool given = false;  // the recipe says what tokens choose, and `ids` has that already
+    bool given = false;  // the recipe fixes the choices, and `ids` contains them already
     bool operator==(const Choice&) const = default;
   };
   /// Writes the experts that `ids.size() / top_k` tokens choose, token after token.
   using Choose = std::function<void(std::span<int32_t> ids, const Choice& choice)>;
 
-  /// Code that asks how a device likes its work (rows at a time, whether the host waits) is answered for `stands_for`.
+  /// `stands_for` is the device to imitate: queries about a device's preferences (rows at a time, asynchronous
+  /// launches) get the answers of this device.
   explicit MetaRun(DeviceKind stands_for, Choose routing = {}) : choose(std::move(routing)), stands_for_(stands_for) {}
 
   DeviceKind stands_for() const { return stands_for_; }
   const std::shared_ptr<MetaMemory>& memory() const { return memory_; }
 
-  /// The routing model: what takes the place of what routers choose. Empty: nobody may ask what that is.
+  /// The routing model, which replaces the choices of routers. Empty if the run must not depend on routing.
   const Choose choose;
-  /// Floating-point operations of products, and of attention: forward and backward.
+  /// Floating-point operations of products and of attention, forward and backward.
   double product_flops = 0, attention_flops = 0;
 
  private:

@@ -58,13 +58,15 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
   return p;
 }
 
-/// Multiply-adds of a forward pass without documents; if causal, half of the pairs of query and key see each other.
+/// Returns the multiply-adds of a forward pass without documents. If causal, half of the pairs of query and key see
+/// each other.
 double multiply_adds(const AttentionProblem& p, int64_t sequences) {
   return static_cast<double>(sequences * p.heads * p.queries) * static_cast<double>(p.keys * p.size) *
          (p.causal ? 1 : 2);
 }
 
-/// Work of every sequence and key head, queries in pieces of at most `piece`; the threads take tasks in turn.
+/// Runs the work of every sequence and key head, with queries in pieces of at most `piece`. The threads take tasks in
+/// turn.
 template <class Run>
 void for_each_task(const AttentionProblem& p, int64_t sequences, int64_t piece, int64_t scratch_bytes, const Run& run) {
   std::vector<AttentionTask> tasks;
@@ -81,7 +83,7 @@ void for_each_task(const AttentionProblem& p, int64_t sequences, int64_t piece, 
 }  // namespace
 
 int64_t attention_scratch(const AttentionProblem& p, bool backward) {
-  constexpr int64_t panel = 32, strip = 14, span = attention_keys + panel;  // the widest of both instruction sets
+  constexpr int64_t panel = 32, strip = 14, span = attention_keys + panel;  // the larger of both instruction sets
   const int64_t padded = round_up(p.size, panel), keys = round_up(p.keys, panel) * padded;
   const int64_t left = round_up(p.size, attention_keys) / attention_keys * strip * span;
   const int64_t block = attention_queries * (3 * padded + 2 * span);
@@ -93,7 +95,7 @@ int64_t attention_scratch(const AttentionProblem& p, bool backward) {
 void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
                        const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape) {
   const AttentionProblem p = problem_of(out, log_sum_exp, q, k, v, first, last, shape);
-  // Every piece copies the keys that it sees: pieces are as long as there is work for all threads.
+  // Every piece copies the keys that it sees, so pieces are as long as possible while all threads have work.
   const int64_t heads = shape.sequences * p.key_heads, wanted = 4 * threads_for(multiply_adds(p, shape.sequences));
   const int64_t pieces = heads > 0 ? std::clamp<int64_t>((wanted + heads - 1) / heads, 1, 1 + p.queries / 256) : 1;
   const int64_t piece = std::max<int64_t>(round_up(p.queries, pieces) / pieces, 1);
@@ -103,16 +105,17 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
   });
 }
 
-void attention_backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-                        const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor& dout,
+                        const AttentionSaved& saved, const AttentionShape& shape) {
+  const auto& [dq, dk, dv] = gradients;
+  const auto& [out, log_sum_exp, q, k, v, first, last] = saved;
   AttentionProblem p = problem_of(out, log_sum_exp, q, k, v, first, last, shape);
   const int64_t tokens = shape.sequences * shape.queries, key_tokens = shape.sequences * shape.keys;
   p.dout = head_rows("dout", dout, p.dtype, tokens, p.heads, p.size);
   p.dq = head_rows("dq", dq, p.dtype, tokens, p.heads, p.size);
   p.dk = head_rows("dk", dk, p.dtype, key_tokens, p.key_heads, p.size);
   p.dv = head_rows("dv", dv, p.dtype, key_tokens, p.key_heads, p.size);
-  stream.run([=, keep = std::array{dq, dk, dv, dout, out, log_sum_exp, q, k, v, first, last}] {
+  stream.run([=, keep = std::tuple{gradients, dout, saved}] {
     for_each_task(p, shape.sequences, std::max<int64_t>(p.queries, 1), attention_scratch(p, true),
                   machine_isa() == Isa::v4 ? v4::attention_backward : v3::attention_backward);
   });

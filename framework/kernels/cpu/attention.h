@@ -7,11 +7,10 @@ namespace hexad::kernels::cpu {
 
 void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
                        const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape);
-void attention_backward(Stream&, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-                        const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const Tensor& first, const Tensor& last, const AttentionShape& shape);
+void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
+                        const AttentionShape& shape);
 
-/// In attention_merge.cpp: elementwise, no tiles.
+/// Implements AttentionKernels::merge in attention_merge.cpp: elementwise, without tiles.
 void attention_merge(Stream&, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
                      const Tensor& block_log_sum_exp);
 

@@ -9,19 +9,19 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Distance of rows of a strip: a key block, and room for the last panel to pass its end.
+/// Distance between rows of a strip: a key block, plus room because the last panel may extend beyond its end.
 constexpr int64_t span = attention_keys + 32;
 static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
 
 int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/// Keys [begin, end) that somebody sees.
+/// Range [begin, end) of keys that at least one query sees.
 struct Range {
   int64_t begin, end;
 };
 
-/// Sixty-four bytes of running sums or maxima, whatever the instruction set: the order of a reduction is then the same.
+/// Sixty-four bytes of running sums or maxima on every instruction set, so that the order of a reduction is the same.
 template <class T>
 struct Lanes {
   static constexpr int parts = 64 / vector_bytes, count = parts * lanes<T>;
@@ -82,7 +82,7 @@ T dot(const In* a, const In* b, int64_t n) {
 float log_of(float x) { return __builtin_logf(x); }
 double log_of(double x) { return __builtin_log(x); }
 
-/// to = from * factor, rounded to the stored type.
+/// Computes to = from * factor, rounded to the stored type.
 template <class In, class T = Wide<In>>
 void store_scaled(In* to, const T* from, T factor, int64_t n) {
   int64_t i = 0;
@@ -90,7 +90,7 @@ void store_scaled(In* to, const T* from, T factor, int64_t n) {
   for (; i < n; ++i) narrow_one(to + i, from[i] * factor);
 }
 
-/// Bump allocation in the task's scratch memory; every block is aligned to 64.
+/// Allocates blocks from the task's scratch memory, one after the other. Every block is aligned to 64.
 class Arena {
  public:
   explicit Arena(void* memory) : next_(static_cast<char*>(memory)) {}
@@ -112,7 +112,7 @@ struct Attention {
 
   const AttentionProblem& p;
   const AttentionTask& task;
-  int64_t size = p.size, padded = round_up(size, width);  // of a head; whole panels
+  int64_t size = p.size, padded = round_up(size, width);  // of a head; padded: in whole panels
   int64_t depths = (size + attention_keys - 1) / attention_keys;
 
   In* row(const HeadRows& h, int64_t token, int64_t head) const {
@@ -124,13 +124,13 @@ struct Attention {
     return static_cast<T*>(p.log_sum_exp)[query_token(i) * p.heads + head];
   }
 
-  /// Range of keys that query i sees.
+  /// Returns the range of keys that query i sees.
   Range seen(int64_t i) const {
     Range r{p.first ? max(p.first[query_token(i)], 0) : 0, p.last ? min(p.last[query_token(i)], p.keys) : p.keys};
     if (p.causal) r.end = min(r.end, i + p.query_offset + 1);
     return r.begin < r.end ? r : Range{0, 0};
   }
-  /// Range of keys that queries [begin, end) see together.
+  /// Returns the range of keys that queries [begin, end) see together.
   Range seen(int64_t begin, int64_t end) const {
     Range all{p.keys, 0};
     for (int64_t i = begin; i < end; ++i) {
@@ -141,17 +141,17 @@ struct Attention {
     return all.begin < all.end ? all : Range{0, 0};
   }
 
-  /// Rows [begin, end) of one head as panels of their transpose: [keys / nr][C][nr]. The last panel is filled with
-  /// zeros.
+  /// Packs rows [begin, end) of one head as panels of their transpose: [keys / nr][C][nr]. The last panel is filled
+  /// with zeros.
   void pack_transposed_rows(T* to, const HeadRows& h, int64_t begin, int64_t end, int64_t head) const {
     for (int64_t j = begin; j < end; j += width, to += padded * width)
       pack_transposed<T>(to, row(h, key_token(j), head), h.token, min(width, end - j), size);
   }
-  /// Rows of `count` tokens as panels [C / nr][count][nr].
+  /// Packs rows of `count` tokens as panels [C / nr][count][nr].
   void pack_plain_rows(T* to, const HeadRows& h, int64_t token, int64_t count, int64_t head) const {
     pack_panels<width, lanes<T>>(to, count * width, row(h, token, head), h.token, size, count);
   }
-  /// Queries [i, i + rows) as a strip for the left side of a product: [C / 256][mr][span], times factor.
+  /// Packs queries [i, i + rows), times factor, as a strip for the left side of a product: [C / 256][mr][span].
   void pack_strip(T* to, const HeadRows& h, int64_t i, int64_t rows, int64_t head, T factor) const {
     for (int64_t c = 0; c < size; c += attention_keys, to += mr * span) {
       pack_along<span, T>(to, row(h, query_token(i), head) + c, h.token, rows, min(attention_keys, size - c));
@@ -161,8 +161,8 @@ struct Attention {
     }
   }
 
-  /// strip[mr, keys of the block] = left times rows of a transposed pack, for keys [block, end) from `begin` on.
-  /// `origin` is the first key of the pack. Panels reach up to nr - 1 keys beyond both ends.
+  /// Computes strip[mr, keys of the block] = left times rows of a transposed pack, for keys [block, end) from `begin`
+  /// on. `origin` is the first key of the pack. Panels extend up to nr - 1 keys beyond both ends.
   void scores(T* strip, const T* left, int64_t rows, const T* panels, int64_t origin, int64_t block, Range keys) const {
     for (int64_t j = origin + (keys.begin - origin) / width * width; j < keys.end; j += width) {
       const T* panel = panels + (j - origin) * padded;
@@ -176,7 +176,7 @@ struct Attention {
 
   void forward(Arena arena) const {
     const Range all = seen(task.first_query, task.end_query);
-    // Panels start at a multiple of 256 keys, so that none crosses the end of a block.
+    // Panels start at a multiple of 256 keys, so that no panel crosses the end of a block.
     const int64_t origin = all.begin / attention_keys * attention_keys, count = all.end - origin;
     T* keys = arena.take<T>(round_up(count, width) * padded);
     T* values = arena.take<T>(count * padded);
@@ -193,7 +193,7 @@ struct Attention {
         forward_strip(i, min(mr, task.end_query - i), head, keys, values, origin, count, strip, left, sums);
   }
 
-  /// Softmax over key blocks with a running maximum (Milakov & Gimelshein 2018).
+  /// Computes the softmax over key blocks with a running maximum (Milakov & Gimelshein 2018).
   void forward_strip(int64_t i, int64_t rows, int64_t head, const T* keys, const T* values, int64_t origin,
                      int64_t count, T* strip, T* left, T* sums) const {
     constexpr T lowest = -__builtin_huge_valf();
@@ -237,13 +237,13 @@ struct Attention {
     }
   }
 
-  /// Blocks of memory that backward fills once for a key head, and those it reuses.
+  /// Memory of backward: blocks filled once per key head, and blocks that are reused.
   struct Backward {
     Range all;
     int64_t origin, count;  // first key of the packs, and number of keys
     T *keys, *values;       // transposed panels
     T* plain_keys;          // [C / nr][count][nr]
-    T *dk, *dv;             // [count, padded] and a strip more
+    T *dk, *dv;             // [count, padded] and one more strip
     T *queries, *douts;     // [C / nr][queries of a block][nr], of one head; queries times scale
     T *p, *ds;              // [queries of a block][span]
     T *left, *dout_left;    // strips
@@ -279,7 +279,7 @@ struct Attention {
         backward_block(b, i, min(attention_queries, p.queries - i), head);
     for (int64_t j = 0; j < p.keys; ++j) {
       const bool packed = b.origin <= j && j < b.all.end;
-      const int64_t from = packed ? (j - b.origin) * padded : 0;  // nobody saw the other keys
+      const int64_t from = packed ? (j - b.origin) * padded : 0;  // no query sees the other keys
       store_scaled<In>(row(p.dk, key_token(j), task.key_head), b.dk + from, T(packed), size);
       store_scaled<In>(row(p.dv, key_token(j), task.key_head), b.dv + from, T(packed), size);
     }
@@ -296,7 +296,7 @@ struct Attention {
     for (int64_t block = all.begin / attention_keys * attention_keys; block < all.end; block += attention_keys) {
       const Range here{max(all.begin, block), min(all.end, block + attention_keys)};
       for (int64_t r = 0; r < rows; r += mr) backward_strip(b, i + r, r, min(mr, rows - r), head, block, here);
-      // Keys beyond the range meet zeros in p and ds, up to the end of the last strip.
+      // Keys beyond the range are multiplied by zeros in p and ds, up to the end of the last strip.
       for (int64_t j = here.begin; j < here.end; j += mr) {
         for (int64_t c = 0; c < size; c += width) {
           const int64_t at = (j - b.origin) * padded + c;
@@ -310,7 +310,8 @@ struct Attention {
       store_scaled<In>(row(p.dq, query_token(i + r), head), b.dq + r * padded, static_cast<T>(p.scale), size);
   }
 
-  /// p, ds and dq of queries [i, i + rows), which are rows `at` and on of their block, for the keys of one block.
+  /// Computes p, ds and dq of queries [i, i + rows) for the keys of one block. The queries are rows `at` and following
+  /// of their block.
   void backward_strip(const Backward& b, int64_t i, int64_t at, int64_t rows, int64_t head, int64_t block,
                       Range here) const {
     pack_strip(b.left, p.q, i, rows, head, static_cast<T>(p.scale));

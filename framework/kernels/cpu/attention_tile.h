@@ -1,7 +1,7 @@
 // Attention of one sequence's queries to one key/value head, on one thread; compiled for each instruction set.
 //
 // Keys are taken in blocks of 256 counted from the sequence's start, queries (in backward) in blocks of 42. A query's
-// output and gradient depend on nothing but the keys it sees; all results are the same for both instruction sets.
+// output and gradient depend only on the keys that it sees. All results are the same for both instruction sets.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace hexad::kernels::cpu {
 
-/// [tokens, heads, C]: element (t, h, c) lies at data + t * token + h * head + c (in elements).
+/// Rows of heads [tokens, heads, C]: element (t, h, c) is at data + t * token + h * head + c (in elements).
 struct HeadRows {
   void* data;
   int64_t token, head;
@@ -22,19 +22,19 @@ struct AttentionProblem {
   double scale;
   bool causal;
   int64_t query_offset;
-  HeadRows q, k, v, out, dout, dq, dk, dv;  // the last four for backward only
+  HeadRows q, k, v, out, dout, dq, dk, dv;  // the last four only for backward
   void* log_sum_exp;                        // [B S, H]
   const int32_t *first, *last;              // [B, S] or null
 };
 
-/// A piece of the work. Backward takes all queries, since the gradients of keys and values sum over them.
+/// A piece of the work. A backward task takes all queries, because the gradients of keys and values sum over them.
 struct AttentionTask {
   int64_t sequence, key_head, first_query, end_query;
 };
 
-/// Queries of a block and keys of a block.
+/// Number of queries per block and of keys per block.
 inline constexpr int64_t attention_queries = 42, attention_keys = 256;
-/// Bytes of scratch memory of one task, aligned to 64.
+/// Returns the bytes of scratch memory of one task, aligned to 64.
 int64_t attention_scratch(const AttentionProblem& problem, bool backward);
 
 namespace v3 {

@@ -1,7 +1,7 @@
-#include "framework/kernels/cpu/families.h"
-#include "framework/kernels/cpu/groups.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/cpu/row_groups.h"
 #include "framework/kernels/cpu/simd/norm_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -58,8 +58,13 @@ void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, con
 }
 
 }  // namespace
-
-const BiasKernels bias{
-    .forward = forward, .backward = backward, .grouped_forward = grouped_forward, .grouped_backward = grouped_backward};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const BiasKernels BiasKernels::of_cpu{.forward = cpu::forward,
+                                      .backward = cpu::backward,
+                                      .grouped_forward = cpu::grouped_forward,
+                                      .grouped_backward = cpu::grouped_backward};
+
+}  // namespace hexad::kernels

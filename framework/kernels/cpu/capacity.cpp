@@ -3,8 +3,8 @@
 #include <limits>
 #include <vector>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -19,26 +19,25 @@ void drop_in(const std::vector<int64_t>& rows, const Tensor& ids, const Tensor& 
   const int64_t top_k = ids.dim(1), experts = scores.dim(1);
   auto* id = ids.data<int32_t>();
   const auto* score = scores.data<T>();
-  std::vector<std::vector<Slot>> queues(static_cast<size_t>(experts));
+  std::vector<std::vector<Slot>> queues(experts);
   int64_t valid = 0;
   for (const int64_t row : rows) {
     bool any = false;
     for (int32_t* slot = id + row * top_k; slot < id + (row + 1) * top_k; ++slot) {
       if (*slot < 0 || *slot >= experts) continue;
       any = true;
-      // A NaN would make the order meaningless; it goes last.
+      // A NaN has no place in the order, so it is sorted last.
       const auto s = static_cast<double>(score[row * experts + *slot]);
-      queues[static_cast<size_t>(*slot)].push_back(
-          {slot, std::isnan(s) ? -std::numeric_limits<double>::infinity() : s});
+      queues[*slot].push_back({slot, std::isnan(s) ? -std::numeric_limits<double>::infinity() : s});
     }
     valid += any;
   }
   const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
-  // Compared before the cast: a huge factor fits no integer.
+  // Compared before the cast, because a huge factor fits no integer.
   const auto most = static_cast<size_t>(std::min(static_cast<double>(valid), std::ceil(c.factor * mean)));
   for (auto& q : queues) {
     if (q.size() <= most) continue;
-    // The queue is in token order, so a stable sort leaves earlier tokens first among equals.
+    // The queue is in token order, so a stable sort keeps earlier tokens first among equal scores.
     if (c.rule == DropRule::probability)
       std::stable_sort(q.begin(), q.end(), [](const Slot& a, const Slot& b) { return a.score > b.score; });
     for (size_t i = most; i < q.size(); ++i) *q[i].id = -1;
@@ -66,7 +65,10 @@ void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor&
 }
 
 }  // namespace
-
-const CapacityKernels capacity{.drop = drop};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const CapacityKernels CapacityKernels::of_cpu{.drop = cpu::drop};
+
+}  // namespace hexad::kernels

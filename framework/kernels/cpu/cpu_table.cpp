@@ -1,9 +1,7 @@
-#include "framework/kernels/cpu/attention.h"
-#include "framework/kernels/cpu/families.h"
+#include "framework/kernels/entries.h"
 
 namespace hexad::kernels {
 
-const KernelTable cpu_table = cpu::make_table(
-    {.forward = cpu::attention_forward, .backward = cpu::attention_backward, .merge = cpu::attention_merge});
+const KernelTable cpu_table = table_of([]<class Family>() { return Family::of_cpu; });
 
 }  // namespace hexad::kernels

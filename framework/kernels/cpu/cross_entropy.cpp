@@ -1,11 +1,12 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
 
-// The gradient's row is computed in the accumulator type, in place where it is of that type, else beside it.
+// Computes a row of the gradient in the accumulator type: in place if the gradient has that type, else in separate
+// memory.
 template <class A, class D>
 void rows(const Rows<A>& X, const Tensor& dlogits, const int32_t* target, A* loss, A scale) {
   const auto& loops = choose<A>(v3::activation_loops, v4::activation_loops);
@@ -53,11 +54,14 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
   });
 }
 
-// The logits of this many rows stay in the last-level cache between their product and its gradients.
+// Logits of this number of rows stay in the last-level cache between their product and its gradients.
 int64_t chunk_rows(int64_t, int64_t) { return base::block_sizes().logit_rows; }
 
 }  // namespace
-
-const CrossEntropyKernels cross_entropy{.forward = forward, .chunk_rows = chunk_rows};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const CrossEntropyKernels CrossEntropyKernels::of_cpu{.forward = cpu::forward, .chunk_rows = cpu::chunk_rows};
+
+}  // namespace hexad::kernels

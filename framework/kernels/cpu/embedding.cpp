@@ -1,5 +1,5 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -20,7 +20,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& table, const Tenso
   });
 }
 
-// Every table row belongs to one thread, which meets its tokens in order.
+// Every table row belongs to one thread, which adds its tokens in order.
 void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids) {
   stream.run([=] {
     with_dtype<float, bf16, double>("embedding", dout.dtype(), [&]<class T>() {
@@ -41,7 +41,10 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
 }
 
 }  // namespace
-
-const EmbeddingKernels embedding{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const EmbeddingKernels EmbeddingKernels::of_cpu{.forward = cpu::forward, .backward = cpu::backward};
+
+}  // namespace hexad::kernels

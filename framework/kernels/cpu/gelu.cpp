@@ -1,6 +1,6 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -36,7 +36,10 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dout, const Tensor
 }
 
 }  // namespace
-
-const GeluKernels gelu{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const GeluKernels GeluKernels::of_cpu{.forward = cpu::forward, .backward = cpu::backward};
+
+}  // namespace hexad::kernels

@@ -11,7 +11,8 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// About what sleeping and waking take: who spins for so long before it sleeps loses at most half of its time.
+// About the time that sleeping and waking take. A thread that spins this long before it sleeps loses at most half of
+// its time.
 constexpr std::chrono::microseconds spin_limit{50};
 
 }  // namespace
@@ -25,7 +26,7 @@ Helpers::~Helpers() {
 }
 
 void Helpers::run(const Work& work) {
-  const auto count = static_cast<size_t>(work.pieces - 1);
+  const size_t count = work.pieces - 1;
   while (helpers_.size() < count) add();
   work_ = work;
   for (size_t i = 0; i < count; ++i) helpers_[i]->given.give();
@@ -45,7 +46,7 @@ void Helpers::add() {
   try {
     helper->thread = std::thread([this, &self = *helper, piece] { help(self, piece); });
   } catch (const std::system_error& e) {
-    base::fail(base::ExitCode::resource, "no thread for kernels beyond ", piece, ": ", e.what());
+    base::fail(base::ExitCode::resource, "cannot start thread ", piece + 1, " for kernels: ", e.what());
   }
   helpers_.push_back(std::move(helper));
 }

@@ -1,4 +1,4 @@
-// The threads that compute for one thread.
+// Helper threads that compute for one thread.
 #pragma once
 
 #include <semaphore.h>
@@ -12,8 +12,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// A count that one thread raises and others take from. Not std::counting_semaphore, which gives the core away before
-/// it sleeps, to any thread that wants it and for as long as that thread wants it.
+/// A count that one thread raises and other threads take from. std::counting_semaphore is not used: before it sleeps,
+/// it yields the core to any other runnable thread for as long as that thread runs.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, 0, 0); }
@@ -23,7 +23,7 @@ class Semaphore {
 
   void give() { sem_post(&semaphore_); }
   bool try_take() { return sem_trywait(&semaphore_) == 0; }
-  /// Looks for as long as `spin` allows, then sleeps.
+  /// Spins for as long as `spin` allows, then sleeps.
   void take(base::BriefSpin& spin) {
     if (spin.until([this] { return try_take(); })) return;
     while (sem_wait(&semaphore_) != 0) {  // a signal's handler has run
@@ -34,7 +34,7 @@ class Semaphore {
   sem_t semaphore_;
 };
 
-/// Threads that take pieces of work from the one that owns this, and sleep otherwise. They are made when first needed.
+/// Threads that take pieces of work from their owner thread, and sleep otherwise. They are created on first use.
 class Helpers {
  public:
   struct Work {
@@ -48,14 +48,14 @@ class Helpers {
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
 
-  /// Calls work for each piece: the first, and those that no helper has begun by then, on this thread; so a helper that
-  /// gets no core holds up nobody. Returns when all have been computed.
+  /// Calls `work` for each piece. This thread takes the first piece and all pieces that no helper has begun by then, so
+  /// a helper without a core delays no other thread. Returns when all pieces have been computed.
   void run(const Work& work);
 
  private:
   struct Helper {
     Semaphore given, done;
-    bool begun = false;  // of the owner alone
+    bool begun = false;  // used only by the owner
     std::thread thread;
   };
 
@@ -63,7 +63,7 @@ class Helpers {
   void help(Helper& self, int64_t piece);
 
   std::vector<std::unique_ptr<Helper>> helpers_;
-  Work work_{};  // call is null: go home
+  Work work_{};  // call is null: exit
   base::BriefSpin spin_;
 };
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -71,8 +71,14 @@ void inverse(Stream& stream, const Tensor& out, const Tensor& x) {
 }
 
 }  // namespace
-
-const IndexKernels indices{
-    .shift = shift, .within = within, .shift_parts = shift_parts, .take = take, .inverse = inverse};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const IndexKernels IndexKernels::of_cpu{.shift = cpu::shift,
+                                        .within = cpu::within,
+                                        .shift_parts = cpu::shift_parts,
+                                        .take = cpu::take,
+                                        .inverse = cpu::inverse};
+
+}  // namespace hexad::kernels

@@ -1,6 +1,6 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/norm_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -77,8 +77,11 @@ void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, c
 }
 
 }  // namespace
-
-const LayerNormKernels layer_norm{
-    .forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const LayerNormKernels LayerNormKernels::of_cpu{
+    .forward = cpu::forward, .input_gradient = cpu::input_gradient, .weight_gradient = cpu::weight_gradient};
+
+}  // namespace hexad::kernels

@@ -1,4 +1,4 @@
-// Small helpers that several families need on their operands.
+// Small helpers for operands, used by several families.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "framework/base/block_sizes.h"
+#include "framework/kernels/cpu/flat_rows.h"
 #include "framework/kernels/cpu/parallel.h"
-#include "framework/kernels/cpu/rows.h"
 #include "framework/kernels/cpu/simd/norm_loops.h"
 #include "framework/kernels/cpu/simd/pointwise_loops.h"
 
@@ -16,14 +16,14 @@ namespace hexad::kernels::cpu {
 using base::bf16;
 using base::with_dtype;
 
-/// A gain or bias of any floating dtype in the accumulator type: converted once, read by every row. Empty when
+/// Returns a gain or bias of any floating dtype in the accumulator type, converted once for all rows. Empty if
 /// undefined.
 template <class A>
 std::vector<A> accumulators(const Tensor& t) {
   std::vector<A> values;
   if (!t.defined()) return values;
   require(t.contiguous(), "[kernels] a gain or bias of shape ", t.shape(), " is not contiguous");
-  values.resize(static_cast<size_t>(t.numel()));
+  values.resize(t.numel());
   with_dtype<float, bf16, double>("kernels", t.dtype(), [&]<class X>() {
     const auto& loops = choose<A>(v3::pointwise_loops, v4::pointwise_loops);
     loops.convert.template from<X>()(values.data(), t.data<X>(), t.numel());
@@ -31,7 +31,8 @@ std::vector<A> accumulators(const Tensor& t) {
   return values;
 }
 
-/// Indices of a contiguous tensor, each checked to lie in [lowest, limit); lowest is -1 where "none" is allowed.
+/// Returns the indices of a contiguous tensor, each checked to be in [lowest, limit). lowest is -1 if "none" is
+/// allowed.
 template <class I>
 const I* checked_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest, int64_t limit) {
   require_flat(op, name, t, t.numel());
@@ -42,37 +43,38 @@ const I* checked_indices(std::string_view op, std::string_view name, const Tenso
   return p;
 }
 
-/// Rows that threads write at once: the same in [lowest, limit), none but -1 twice.
+/// Returns the indices of rows that threads write concurrently, each checked to be in [lowest, limit). Only -1 may
+/// occur twice.
 inline const int64_t* distinct_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest,
                                        int64_t limit) {
   const int64_t* p = checked_indices<int64_t>(op, name, t, lowest, limit);
-  std::vector<uint8_t> taken(static_cast<size_t>(limit));
+  std::vector<uint8_t> taken(limit);
   for (int64_t i = 0; i < t.numel(); ++i)
-    require(p[i] < 0 || !std::exchange(taken[static_cast<size_t>(p[i])], uint8_t{1}), "[", op, "] ", name, "[", i,
-            "] is ", p[i], " for the second time; expected distinct rows");
+    require(p[i] < 0 || !std::exchange(taken[p[i]], uint8_t{1}), "[", op, "] ", name, "[", i, "] is ", p[i],
+            " for the second time; expected distinct rows");
   return p;
 }
 
-/// Calls f(begin, end) on pieces of [0, n): for elementwise loops.
+/// Calls f(begin, end) on pieces of [0, n), for elementwise loops.
 template <class F>
 void parallel_elements(int64_t n, const F& f) {
   parallel_for(n, 16384, f);
 }
 
-/// The sum of f(begin, end) over blocks of [0, n), in order: it depends on n alone.
+/// Returns the sum of f(begin, end) over blocks of [0, n), in order. The result depends only on n.
 template <class F>
 double sum_of_blocks(int64_t n, const F& f) {
   const int64_t block = base::block_sizes().total_elements;
-  std::vector<double> sums(static_cast<size_t>((n + block - 1) / block));
+  std::vector<double> sums((n + block - 1) / block);
   parallel_for(static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) sums[static_cast<size_t>(b)] = f(b * block, std::min(n, (b + 1) * block));
+    for (int64_t b = begin; b < end; ++b) sums[b] = f(b * block, std::min(n, (b + 1) * block));
   });
   double total = 0;
   for (double s : sums) total += s;
   return total;
 }
 
-/// Calls f(column, count) on chunks of [0, width) for sums over `rows` rows: a column's sum never depends on the
+/// Calls f(column, count) on chunks of [0, width), for sums over `rows` rows. A column's sum never depends on the
 /// threads.
 template <class F>
 void parallel_columns(int64_t rows, int64_t width, const F& f) {

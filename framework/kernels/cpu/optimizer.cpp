@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/optimizer_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -21,14 +21,14 @@ AdamwConstants<A> constants_of(const AdamwStep& s, double weight_decay, double f
           .eps = static_cast<A>(s.eps)};
 }
 
-/// Factor that multiplies gradients; negative: the step is skipped.
+/// Returns the factor that multiplies gradients. If it is negative, the step is skipped.
 double value_of(std::string_view op, const Tensor& factor) {
   if (!factor.defined()) return 1;
   require_flat(op, "factor", factor, 1);
   return *factor.data<double>();
 }
 
-/// Calls f(main, weights, gradient), weights null where they are main itself.
+/// Calls f(main, weights, gradient). weights is null if the weights are main itself.
 template <class F>
 void with_operands(std::string_view op, const Tensor& main, const Tensor& weights, const Tensor& gradient, const F& f) {
   require_flat(op, "main", main, main.numel());
@@ -107,7 +107,11 @@ void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit
 }
 
 }  // namespace
-
-const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm, .clip = clip};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const OptimizerKernels OptimizerKernels::of_cpu{
+    .adamw = cpu::adamw, .sgd = cpu::sgd, .squared_norm = cpu::squared_norm, .clip = cpu::clip};
+
+}  // namespace hexad::kernels

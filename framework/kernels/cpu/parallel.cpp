@@ -9,10 +9,10 @@ namespace hexad::kernels::cpu {
 
 namespace {
 
-// Not all cores: a rank has several threads, those of lanes among them, and only one of them may use its cores.
+// Not all cores: a rank has several threads, including threads of lanes, and only one of them may use its cores.
 thread_local int threads_of_kernels = 1;
 
-// Loops that this thread meets inside a loop.
+// Makes loops inside a loop run on this thread only.
 class Alone {
  public:
   ~Alone() { threads_of_kernels = before_; }

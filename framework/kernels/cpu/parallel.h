@@ -1,13 +1,13 @@
-// Threads inside kernels. Everything else in this folder is ignorant of them.
+// Threads inside kernels. No other file of this folder handles threads.
 #pragma once
 
 #include <cstdint>
 
 namespace hexad::kernels::cpu {
 
-/// Number of threads that a kernel called from this thread may use; 1 until set_thread_count().
+/// Returns the number of threads that a kernel called from this thread may use; 1 until set_thread_count().
 int thread_count();
-/// Changes that for kernels called from this thread, and for no other.
+/// Sets that number for kernels called from this thread only.
 void set_thread_count(int threads);
 
 namespace detail {
@@ -15,10 +15,10 @@ void parallel_for(int64_t count, int64_t grain, void (*call)(const void* body, i
                   const void* body);
 }
 
-/// Calls body(begin, end) for pieces of at least `grain` items that cover [0, count), as many as there are threads at
-/// most; pieces depend on the three numbers, and who computes one on who has a core. A result must depend on neither:
-/// no sums across items. A loop inside a body computes alone. `body` must not throw. Throws Error(resource) when there
-/// can be no more threads.
+/// Calls body(begin, end) for pieces of at least `grain` items that cover [0, count), at most as many as there are
+/// threads. Pieces depend only on the three numbers; the assignment of pieces to threads depends on free cores. A
+/// result must depend on neither pieces nor threads: no sums across items. A loop inside a body runs on one thread.
+/// `body` must not throw. Throws Error(resource) if no more threads can be created.
 template <class Body>
 void parallel_for(int64_t count, int64_t grain, const Body& body) {
   detail::parallel_for(
@@ -26,10 +26,11 @@ void parallel_for(int64_t count, int64_t grain, const Body& body) {
       &body);
 }
 
-/// Rows a thread should get at least, so that starting it pays: about 16,000 elements.
+/// Returns the minimum number of rows per thread that justifies the thread's start: about 16,000 elements.
 inline int64_t row_grain(int64_t width) { return 1 + 16384 / (width > 0 ? width : 1); }
 
-/// Threads for products: half a million multiply-adds, ten to twenty microseconds, for each at least.
+/// Returns the number of threads for a product. Each gets at least half a million multiply-adds, ten to twenty
+/// microseconds.
 int threads_for(double multiply_adds);
 
 }  // namespace hexad::kernels::cpu

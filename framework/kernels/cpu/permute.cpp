@@ -1,12 +1,12 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
 using namespace base;
 namespace {
 
-// out[r, :] = x[index[r], :], nothing where index[r] is -1, which `lowest` allows.
+// Copies out[r, :] = x[index[r], :], except where index[r] is -1, which `lowest` allows.
 void copy_rows(std::string_view op, std::string_view name, const Tensor& out, const Tensor& x, const Tensor& index,
                int64_t lowest) {
   with_dtype<float, bf16, double>(op, x.dtype(), [&]<class T>() {
@@ -23,7 +23,7 @@ void copy_rows(std::string_view op, std::string_view name, const Tensor& out, co
   });
 }
 
-// By the rows of out: x is small beside it, and read from the cache.
+// Iterates over the rows of out: x is small in comparison and read from the cache.
 void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens, const Tensor&) {
   stream.run([=] { copy_rows("gather", "tokens", out, x, tokens, -1); });
 }
@@ -79,13 +79,13 @@ void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, 
       const A* w = weights.data<A>();
       A* dw = dweights.data<A>();
       std::fill_n(dw, rows.numel(), A(0));
-      std::vector<int64_t> slot_of(static_cast<size_t>(Y.count()), -1);
+      std::vector<int64_t> slot_of(Y.count(), -1);
       for (int64_t slot = 0; slot < rows.numel(); ++slot)
-        if (row[slot] >= 0) slot_of[static_cast<size_t>(row[slot])] = slot;
+        if (row[slot] >= 0) slot_of[row[slot]] = slot;
       const auto scale_and_dot = choose<T>(v3::pointwise_loops, v4::pointwise_loops).scale_and_dot;
       parallel_for(Y.count(), row_grain(Y.width()), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
-          const int64_t slot = slot_of[static_cast<size_t>(r)];
+          const int64_t slot = slot_of[r];
           if (slot < 0)
             std::fill_n(DY[r], DY.width(), T(0.0f));
           else
@@ -143,12 +143,15 @@ void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& 
 }
 
 }  // namespace
-
-const PermuteKernels permute{.gather = gather,
-                             .combine = combine,
-                             .combine_backward = combine_backward,
-                             .scatter = scatter,
-                             .gather_weighted = gather_weighted,
-                             .row_dots = row_dots};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const PermuteKernels PermuteKernels::of_cpu{.gather = cpu::gather,
+                                            .combine = cpu::combine,
+                                            .combine_backward = cpu::combine_backward,
+                                            .scatter = cpu::scatter,
+                                            .gather_weighted = cpu::gather_weighted,
+                                            .row_dots = cpu::row_dots};
+
+}  // namespace hexad::kernels

@@ -1,5 +1,5 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -22,7 +22,7 @@ void fill(Stream& stream, const Tensor& out, double value) {
   });
 }
 
-// The same call on whole tensors where both are contiguous, else row by row.
+// Calls `loop` on whole tensors if both are contiguous, else row by row.
 template <class T, class X, class Loop>
 void by_rows(const Tensor& out, const Tensor& x, const Loop& loop) {
   if (out.contiguous() && x.contiguous())
@@ -126,7 +126,7 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
     require_flat("sum", "x", x, x.numel());
     double total = 0;
     with_dtype<float, bf16, double>("sum", x.dtype(), [&]<class T>() {
-      // A plain loop: what is summed here (losses, statistics) is short.
+      // Uses a plain loop, because the tensors summed here (losses, statistics) are short.
       total = sum_of_blocks(x.numel(), [in = x.data<T>()](int64_t begin, int64_t end) {
         double part = 0;
         for (int64_t i = begin; i < end; ++i) part += static_cast<double>(in[i]);
@@ -140,7 +140,8 @@ void sum(Stream& stream, const Tensor& out, const Tensor& x, Write write) {
   });
 }
 
-// By blocks whose sums stay in the first-level cache, so that every addend is read once and the result is written once.
+// Works on blocks whose sums stay in the first-level cache, so that every addend is read once and the result is written
+// once.
 template <class T>
 void sum_blocks(T* out, const std::vector<const T*>& addends, int64_t first, int64_t end) {
   using A = accumulator_t<T>;
@@ -174,15 +175,18 @@ void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) 
 }
 
 }  // namespace
-
-const PointwiseKernels pointwise{.fill = fill,
-                                 .copy = copy,
-                                 .add = add,
-                                 .axpy = axpy,
-                                 .scale = scale,
-                                 .clamp = clamp,
-                                 .clamp_backward = clamp_backward,
-                                 .sum = sum,
-                                 .sum_of = sum_of};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const PointwiseKernels PointwiseKernels::of_cpu{.fill = cpu::fill,
+                                                .copy = cpu::copy,
+                                                .add = cpu::add,
+                                                .axpy = cpu::axpy,
+                                                .scale = cpu::scale,
+                                                .clamp = cpu::clamp,
+                                                .clamp_backward = cpu::clamp_backward,
+                                                .sum = cpu::sum,
+                                                .sum_of = cpu::sum_of};
+
+}  // namespace hexad::kernels

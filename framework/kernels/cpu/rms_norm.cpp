@@ -1,6 +1,6 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/norm_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -76,11 +76,15 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, co
   });
 }
 
-// Columns are shared out to threads, and each takes its sums over all rows.
+// Threads share the columns, and each sums its columns over all rows.
 int64_t partials(int64_t) { return 1; }
 
 }  // namespace
-
-const RmsNormKernels rms_norm{.forward = forward, .backward = backward, .partials = partials};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const RmsNormKernels RmsNormKernels::of_cpu{
+    .forward = cpu::forward, .backward = cpu::backward, .partials = cpu::partials};
+
+}  // namespace hexad::kernels

@@ -1,6 +1,6 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -34,7 +34,10 @@ void apply(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& pos
 }
 
 }  // namespace
-
-const RotaryKernels rotary{.apply = apply};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const RotaryKernels RotaryKernels::of_cpu{.apply = cpu::apply};
+
+}  // namespace hexad::kernels

@@ -1,14 +1,14 @@
 #include <limits>
 #include <numeric>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
 
-constexpr double tiny = 1e-20;  // keeps 0/0 away when every chosen score has underflowed (as DeepSeek-V3 does)
+constexpr double tiny = 1e-20;  // avoids 0/0 if every chosen score has underflowed (as DeepSeek-V3 does)
 
 void check(const RouterRule& rule, int64_t experts) {
   require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
@@ -17,12 +17,12 @@ void check(const RouterRule& rule, int64_t experts) {
           rule.groups, " groups");
 }
 
-/// The best of the candidates offered so far, best first. Offered in rising index, ties keep the lower one; NaN is
-/// last.
+/// The best of the candidates offered so far, best first. Candidates are offered in rising index, so ties keep the
+/// lower index; NaN is last.
 template <class A>
 class Best {
  public:
-  explicit Best(int64_t capacity) : keys_(static_cast<size_t>(capacity)), ids_(static_cast<size_t>(capacity)) {}
+  explicit Best(int64_t capacity) : keys_(capacity), ids_(capacity) {}
 
   void clear() { size_ = 0; }
   void offer(A key, int32_t id) {
@@ -49,7 +49,7 @@ class Chooser {
   Chooser(const RouterRule& rule, int64_t experts)
       : rule_(rule), group_size_(experts / rule.groups), experts_(rule.top_k), groups_(rule.top_groups) {}
 
-  /// ids[0, K) from the selection scores of E experts.
+  /// Writes ids[0, K) from the selection scores of E experts.
   void choose(int32_t* ids, const A* selection) {
     experts_.clear();
     if (rule_.groups == rule_.top_groups) {
@@ -65,7 +65,8 @@ class Chooser {
     for (int64_t e = begin; e < end; ++e) experts_.offer(selection[e], static_cast<int32_t>(e));
   }
 
-  // The best groups, by the sum of their two best selection scores, in rising order (so that ties stay in order).
+  // Returns the best groups, by the sum of their two best selection scores, in rising order (so that ties stay in
+  // order).
   std::vector<int32_t> open_groups(const A* selection) {
     constexpr A lowest = -std::numeric_limits<A>::infinity();
     groups_.clear();
@@ -89,7 +90,7 @@ class Chooser {
   Best<A> experts_, groups_;
 };
 
-// scores[rows, E] from logits, in place of a copy.
+// Computes scores[rows, E] from logits, which are copied first.
 template <class A>
 void score(A* scores, const A* logits, int64_t rows, int64_t experts, RouterScore kind) {
   const auto& loops = cpu::choose<A>(v3::activation_loops, v4::activation_loops);
@@ -132,7 +133,7 @@ void forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tens
       parallel_for(tokens, row_grain(8 * experts), [&](int64_t begin, int64_t end) {
         score(s + begin * experts, x + begin * experts, end - begin, experts, rule.score);
         Chooser<A> chooser(rule, experts);
-        std::vector<A> selection(static_cast<size_t>(experts));
+        std::vector<A> selection(experts);
         for (int64_t t = begin; t < end; ++t) {
           const A* row = s + t * experts;
           std::copy_n(row, experts, selection.data());
@@ -159,8 +160,9 @@ void weigh(Stream& stream, const Tensor& weights, const Tensor& ids, const Tenso
   });
 }
 
-// ds = dscores, plus at the chosen experts scale (dw - <dw, s> / sum) / sum (normalised) or scale dw; then through the
-// scores: softmax dx = s (ds - <s, ds>), sigmoid dx = s (1 - s) ds. dx[E] holds ds on the way.
+// Computes the gradient of the logits in two steps. First ds = dscores, plus at the chosen experts scale (dw - <dw, s>
+// / sum) / sum (normalised) or scale dw. Then through the scores: softmax dx = s (ds - <s, ds>), sigmoid dx = s (1 - s)
+// ds. dx[E] holds ds in between.
 template <class A>
 void backward_token(A* dx, const A* dw, const A* dscores, const A* s, const int32_t* ids, int64_t experts,
                     const RouterRule& rule) {
@@ -204,7 +206,10 @@ void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, con
 }
 
 }  // namespace
-
-const RouterKernels router{.forward = forward, .weigh = weigh, .backward = backward};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const RouterKernels RouterKernels::of_cpu{.forward = cpu::forward, .weigh = cpu::weigh, .backward = cpu::backward};
+
+}  // namespace hexad::kernels

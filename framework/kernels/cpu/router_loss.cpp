@@ -1,16 +1,16 @@
-// [T, E] is little beside the products: plain loops in double. Addends are computed by all threads and summed by one,
-// in the order of the tokens.
+// [T, E] is small compared with the products, so these are plain loops in double. All threads compute addends; one
+// thread sums them in the order of the tokens.
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
 
-/// The scope of each token of [0, tokens): all are in scope 0 where `segment` is undefined.
+/// Scope of each token of [0, tokens). All tokens are in scope 0 if `segment` is undefined.
 class Scopes {
  public:
   Scopes(std::string_view op, const Tensor& segment, int64_t tokens, int64_t scopes) {
@@ -24,12 +24,12 @@ class Scopes {
   const int32_t* scope_ = nullptr;
 };
 
-/// The sum of f(token) over [0, tokens), in order.
+/// Returns the sum of f(token) over [0, tokens), in order.
 template <class F>
 double sum_over_tokens(int64_t tokens, int64_t experts, const F& f) {
-  std::vector<double> addends(static_cast<size_t>(tokens));
+  std::vector<double> addends(tokens);
   parallel_for(tokens, row_grain(4 * experts), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) addends[static_cast<size_t>(t)] = f(t);
+    for (int64_t t = begin; t < end; ++t) addends[t] = f(t);
   });
   return std::accumulate(addends.begin(), addends.end(), 0.0);
 }
@@ -66,7 +66,7 @@ void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
   });
 }
 
-/// The operands that `balance` and its gradient share, checked.
+/// Checked operands of `balance` and its gradient.
 template <class A>
 struct Balance {
   int64_t tokens, experts;
@@ -138,7 +138,7 @@ void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dloss
   });
 }
 
-// Any number of scopes: only which tokens are in none matters.
+// Any number of scopes is allowed, because only tokens without a scope are treated differently.
 constexpr int64_t any = std::numeric_limits<int32_t>::max();
 
 void z(Stream& stream, const Tensor& loss, const Tensor& log_sum_exp, const Tensor& logits, const Tensor& segment,
@@ -197,12 +197,15 @@ void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, cons
 }
 
 }  // namespace
-
-const RouterLossKernels router_loss{.count = count,
-                                    .fractions = fractions,
-                                    .balance = balance,
-                                    .balance_backward = balance_backward,
-                                    .z = z,
-                                    .z_backward = z_backward};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const RouterLossKernels RouterLossKernels::of_cpu{.count = cpu::count,
+                                                  .fractions = cpu::fractions,
+                                                  .balance = cpu::balance,
+                                                  .balance_backward = cpu::balance_backward,
+                                                  .z = cpu::z,
+                                                  .z_backward = cpu::z_backward};
+
+}  // namespace hexad::kernels

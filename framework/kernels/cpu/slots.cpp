@@ -1,7 +1,7 @@
 #include <numeric>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
@@ -18,7 +18,7 @@ void mask(Stream& stream, const Tensor& ids, const Tensor& valid) {
   });
 }
 
-// Counting sort: an expert's first row is known from the counts of those before it, the others follow in order.
+// Counting sort: the counts of the previous experts give an expert's first row, and its further rows follow in order.
 void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids) {
   stream.run([=] {
     const int64_t slots = ids.numel(), top_k = ids.dim(1), experts = offsets.numel() - 1;
@@ -34,7 +34,7 @@ void sort(Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor
     std::vector<int64_t> next(offset, offset + experts);
     auto *row = rows.data<int64_t>(), *token = tokens.data<int64_t>();
     for (int64_t slot = 0; slot < slots; ++slot) {
-      row[slot] = id[slot] < 0 ? -1 : next[static_cast<size_t>(id[slot])]++;
+      row[slot] = id[slot] < 0 ? -1 : next[id[slot]]++;
       if (row[slot] >= 0) token[row[slot]] = slot / top_k;
     }
     std::fill(token + offset[experts], token + slots, -1);
@@ -74,7 +74,10 @@ void iota(Stream& stream, const Tensor& out, int64_t first) {
 }
 
 }  // namespace
-
-const SlotKernels slots{.mask = mask, .sort = sort, .keys = keys, .iota = iota};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const SlotKernels SlotKernels::of_cpu{.mask = cpu::mask, .sort = cpu::sort, .keys = cpu::keys, .iota = cpu::iota};
+
+}  // namespace hexad::kernels

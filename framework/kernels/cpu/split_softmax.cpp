@@ -3,17 +3,17 @@
 #include <cmath>
 #include <limits>
 
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 namespace {
 
 using Split = SplitSoftmaxKernels;
 
-// Folds x[0 .. n) from `start`, in lanes that the compiler may put into one vector: an order of its own, but a fixed
-// one.
+// Folds x[0 .. n) from `start`, in lanes that the compiler may put into one vector. The order differs from a plain loop
+// but is fixed.
 template <class A, class F>
 A fold(const A* x, int64_t n, A start, const F& f) {
   constexpr int64_t lanes = 16;
@@ -21,7 +21,7 @@ A fold(const A* x, int64_t n, A start, const F& f) {
   lane.fill(start);
   const int64_t whole = n / lanes * lanes;
   for (int64_t i = 0; i < whole; i += lanes)
-    for (int64_t j = 0; j < lanes; ++j) lane[static_cast<size_t>(j)] = f(lane[static_cast<size_t>(j)], x[i + j]);
+    for (int64_t j = 0; j < lanes; ++j) lane[j] = f(lane[j], x[i + j]);
   A result = start;
   for (const A value : lane) result = f(result, value);
   for (int64_t i = whole; i < n; ++i) result = f(result, x[i]);
@@ -49,8 +49,8 @@ void start(Stream& stream, const Tensor& statistics, const Tensor& logits, const
         for (int64_t t = begin; t < end; ++t) {
           A* row = x + t * columns.count;
           out[Split::at_target * rows + t] = columns.hold(target[t]) ? row[target[t] - columns.first] : A(0);
-          // Finite even when every logit is -inf, so that those become 0 and not NaN. A NaN passes by here and is
-          // found in the sum.
+          // m is finite even if every logit is -inf, so that those logits become 0 and not NaN. The maximum ignores a
+          // NaN, which appears in the sum.
           const A m =
               fold(row, columns.count, std::numeric_limits<A>::lowest(), [](A a, A b) { return b > a ? b : a; });
           for (int64_t v = 0; v < columns.count; ++v) row[v] -= m;
@@ -105,7 +105,10 @@ void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Te
 }
 
 }  // namespace
-
-const SplitSoftmaxKernels split_softmax{.start = start, .finish = finish};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const SplitSoftmaxKernels SplitSoftmaxKernels::of_cpu{.start = cpu::start, .finish = cpu::finish};
+
+}  // namespace hexad::kernels

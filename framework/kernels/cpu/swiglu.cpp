@@ -1,13 +1,13 @@
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/activation_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
 using namespace base;
 namespace {
 
-/// One number for each row; null where undefined.
+/// Returns one number per row; null if undefined.
 template <class T>
 accumulator_t<T>* row_scalars(std::string_view name, const Tensor& t, int64_t rows) {
   if (!t.defined()) return nullptr;
@@ -35,17 +35,18 @@ void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor
   });
 }
 
-void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& product, const Tensor& dweights,
-              const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& weights) {
+void backward(Stream& stream, const SwigluGradients& gradients, const Tensor& dout, const SwigluSaved& saved) {
   stream.run([=] {
+    const Tensor &dgate = gradients.dgate, &dup = gradients.dup, &product = gradients.product;
+    const Tensor &gate = saved.gate, &up = saved.up;
     with_dtype<float, bf16, double>("swiglu", dout.dtype(), [&]<class T>() {
       using A = accumulator_t<T>;
       for (const auto& [name, t] : {std::pair{"dgate", dgate}, {"dup", dup}, {"gate", gate}, {"up", up}})
         require_shape("swiglu", name, t, dout.shape());
       if (product.defined()) require_shape("swiglu", "product", product, dout.shape());
       const Rows<T> DG(dgate), DU(dup), DY(dout), G(gate), U(up), P(product.defined() ? product : dout);
-      const A* w = row_scalars<T>("weights", weights, DY.count());
-      A* dw = row_scalars<T>("dweights", dweights, DY.count());
+      const A* w = row_scalars<T>("weights", saved.weights, DY.count());
+      A* dw = row_scalars<T>("dweights", gradients.dweights, DY.count());
       const auto& loops = choose<T>(v3::activation_loops, v4::activation_loops);
       const bool plain = !w && !dw && !product.defined();
       parallel_for(DY.count(), row_grain(DY.width()), [&](int64_t begin, int64_t end) {
@@ -64,7 +65,10 @@ void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tens
 }
 
 }  // namespace
-
-const SwigluKernels swiglu{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const SwigluKernels SwigluKernels::of_cpu{.forward = cpu::forward, .backward = cpu::backward};
+
+}  // namespace hexad::kernels

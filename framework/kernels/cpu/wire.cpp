@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "framework/base/fp8.h"
-#include "framework/kernels/cpu/families.h"
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/cpu/simd/wire_loops.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cpu {
 
@@ -15,7 +15,7 @@ namespace {
 
 template <class To, class From>
 void copy_bytes(To* to, const From* from, int64_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+  if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 template <class T>
@@ -23,20 +23,20 @@ const WireLoops<T>& loops() {
   return choose<T>(v3::wire_loops, v4::wire_loops);
 }
 
-/// The scale of a row whose largest magnitude has these bits. It is never a subnormal float, which could be off by so
-/// much that the quotient overflows the format.
+/// Returns the scale of a row whose largest magnitude has these bits. It is never a subnormal float: rounding of the
+/// subnormal could make the quotient overflow the format.
 float scale_of(uint32_t largest_bits) {
   const float largest = std::bit_cast<float>(largest_bits);
   if (!std::isfinite(largest)) return std::numeric_limits<float>::quiet_NaN();
   return largest > 0 ? std::max(largest / e4m3::largest, std::numeric_limits<float>::min()) : 0;
 }
 
-/// Codes and scale of one row.
+/// Computes the codes and the scale of one row.
 template <class T>
 void encode_row(uint8_t* row, const T* x, int64_t width, const WireLayout& layout) {
   const float scale = scale_of(loops<T>().largest_bits(x, width));
   if (std::isnan(scale))
-    std::memset(row, e4m3::nan, static_cast<size_t>(width));
+    std::memset(row, e4m3::nan, width);
   else
     loops<T>().encode(row, x, scale > 0 ? scale : 1, width);
   copy_bytes(row + layout.scale, &scale, sizeof(scale));
@@ -49,7 +49,7 @@ void decode_row(T* out, const uint8_t* row, int64_t width, const WireLayout& lay
   loops<T>().decode(out, row, scale, width);
 }
 
-/// Elements of an operand that may be undefined; then null.
+/// Returns the elements of an operand; null if it is undefined.
 template <class A>
 A* row_weights_of(std::string_view op, std::string_view name, const Tensor& t, int64_t rows) {
   if (!t.defined()) return nullptr;
@@ -75,7 +75,7 @@ void pack(Stream& stream, const Tensor& bytes, const Tensor& x, const Tensor& in
         for (int64_t r = begin; r < end; ++r) {
           uint8_t* row = to + r * layout.bytes;
           const T* in = X[from ? from[r] : r];
-          std::memset(row + layout.values, 0, static_cast<size_t>(layout.bytes - layout.values));
+          std::memset(row + layout.values, 0, layout.bytes - layout.values);
           if (format == WireFormat::fp8)
             encode_row(row, in, width, layout);
           else
@@ -119,7 +119,10 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, co
 }
 
 }  // namespace
-
-const WireKernels wire{.pack = pack, .unpack = unpack};
-
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const WireKernels WireKernels::of_cpu{.pack = cpu::pack, .unpack = cpu::unpack};
+
+}  // namespace hexad::kernels

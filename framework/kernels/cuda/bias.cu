@@ -1,8 +1,8 @@
 #include <bit>
 
-#include "framework/kernels/cuda/families.h"
-#include "framework/kernels/cuda/products/groups.h"
+#include "framework/kernels/cuda/products/product_groups.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -12,8 +12,8 @@ namespace {
 
 constexpr int threads = 256, at_once = 4;
 
-/// Division of rows among a block's threads: `lanes` of them side by side in a row, with one vector each, the others in
-/// the rows that follow. `across` such blocks make up a row.
+/// Division of rows among a block's threads. `lanes` threads are side by side in a row, with one vector each; further
+/// threads take the following rows. `across` such blocks cover a row.
 struct Sharing {
   int lanes;
   int64_t across;
@@ -23,20 +23,20 @@ struct Sharing {
     return {lanes, (vectors + lanes - 1) / lanes};
   }
   __host__ __device__ int rows() const { return threads / lanes; }
-  /// This thread's row among the block's, and its vector there.
+  /// Return this thread's row within the block, and its vector in that row.
   __device__ int row() const { return static_cast<int>(threadIdx.x) / lanes; }
   __device__ int64_t vector() const { return blockIdx.x % across * lanes + static_cast<int>(threadIdx.x) % lanes; }
   __device__ int64_t block() const { return blockIdx.x / across; }
 };
 
-/// Rows of groups: by offsets on the device, or all of one size (offsets nullptr).
+/// Rows of groups: given by offsets on the device, or all of one size (offsets nullptr).
 struct Ranges {
   const int64_t* offsets;
   int64_t groups, size;
 
   __device__ int64_t begin(int64_t e) const { return offsets ? offsets[e] : e * size; }
   __device__ int64_t end(int64_t e) const { return begin(e + 1); }
-  /// The group of a row that is not behind the last one's.
+  /// Returns the group of a row before the end of the last group.
   __device__ int64_t group_of(int64_t row) const {
     int64_t low = 0, high = groups - 1;
     while (low < high) {
@@ -51,7 +51,7 @@ struct Ranges {
   }
 };
 
-/// Row t of x += bias[group of t]. Rows of nobody are left alone.
+/// Adds bias[group of t] to row t of x. Rows without a group do not change.
 template <class D, class B, int N>
 __global__ void __launch_bounds__(threads)
     add_bias(Rows<D> x, const B* bias, Ranges ranges, Sharing sharing, int64_t rows_per_block) {
@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// out[group * splits + split, :] = or += the column sums of the split-th part of a group's rows. The order of a sum
-/// depends on the rows' number alone.
+/// Computes out[group * splits + split, :] = or += the column sums of the split-th part of a group's rows. The order of
+/// a sum depends only on the number of rows.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     column_sums(sum_t<D>* out, Rows<D> x, Ranges ranges, int64_t splits, Sharing sharing, bool add) {
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int u = 0; u < at_once; ++u)
 #pragma unroll
-        for (int i = 0; i < N; ++i) sums[i] += to<A>(elements(loaded[u]).at[i]);  // zeros behind the last row
+        for (int i = 0; i < N; ++i) sums[i] += to<A>(elements(loaded[u]).at[i]);  // rows past the end are zeros
     }
   }
 #pragma unroll
@@ -157,7 +157,7 @@ void add_to_rows(std::string_view op, Stream& stream, const Tensor& x, const Ten
   });
 }
 
-/// One launch of column_sums.
+/// Launches column_sums once.
 template <class D>
 void sum_columns(std::string_view op, Stream& stream, sum_t<D>* out, const Rows<D>& x, const Ranges& ranges,
                  int64_t splits, int most_lanes, bool add) {
@@ -168,10 +168,10 @@ void sum_columns(std::string_view op, Stream& stream, sum_t<D>* out, const Rows<
   });
 }
 
-/// dbias[groups, N] += the column sums of each group's rows, in two steps where a group has many.
+/// Adds the column sums of each group's rows to dbias[groups, N], in two steps if a group has many rows.
 void add_column_sums(std::string_view op, Stream& stream, const Tensor& dbias, const Tensor& dy, const Ranges& ranges) {
   constexpr int64_t rows_per_split = 256, wanted_blocks = 1024;
-  constexpr int warp = 32, few = 8;  // lanes; few where there are few rows, which then make more blocks
+  constexpr int warp = 32, few = 8;  // lanes; few if there are few rows, which makes more blocks
   require_flat(op, "dbias", dbias, ranges.groups * dy.dim(-1));
   with_dtype<float, bf16, double>(op, dy.dtype(), [&]<class T>() {
     using A = accumulator_t<T>;
@@ -211,8 +211,13 @@ void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, con
 }
 
 }  // namespace
-
-const BiasKernels bias{
-    .forward = forward, .backward = backward, .grouped_forward = grouped_forward, .grouped_backward = grouped_backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const BiasKernels BiasKernels::of_cuda{.forward = cuda::forward,
+                                       .backward = cuda::backward,
+                                       .grouped_forward = cuda::grouped_forward,
+                                       .grouped_backward = cuda::grouped_backward};
+
+}  // namespace hexad::kernels

@@ -1,17 +1,18 @@
-// Slots over capacity. A block an expert and scope finds the score of the last slot that is kept, digit by digit from
-// the highest, and drops what is below it, and of the slots that have it those of the last tokens.
+// Drops slots over capacity. One block per expert and scope finds the score of the last slot that is kept, digit by
+// digit from the highest. It drops the slots with lower scores and, among slots with exactly that score, the slots of
+// the last tokens.
 #include <limits>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/order.cuh"
 #include "framework/kernels/cuda/scan.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
 using namespace base;
 namespace {
 
-constexpr int threads = 1024;  // there may be few experts, and a block each
+constexpr int threads = 1024;  // one block each, and there may be few experts
 constexpr int digit_bits = 8, digits = 1 << digit_bits;
 static_assert(digits <= threads, "a thread clears a counter");
 
@@ -25,8 +26,8 @@ struct Operands {
 
   __device__ int64_t row(int64_t token) const { return rows ? rows[token] : token; }
   __device__ bool is_expert(int32_t id) const { return id >= 0 && id < experts; }
-  /// Index of the slot in which row `row` names `expert`; -1: none. Other blocks may be dropping other experts' slots
-  /// of the row meanwhile: before and after, these are not this expert's.
+  /// Returns the index of the slot in which row `row` names `expert`; -1: none. Other blocks may drop slots of the row
+  /// concurrently, but only slots of other experts.
   __device__ int64_t slot(int64_t row, int expert) const {
     for (int64_t i = row * top_k; i < (row + 1) * top_k; ++i)
       if (ids[i] == expert) return i;
@@ -34,7 +35,7 @@ struct Operands {
   }
 };
 
-/// valid[scope]: tokens with any slot; a block a scope.
+/// Computes valid[scope], the number of tokens with any slot, with one block per scope.
 __global__ void __launch_bounds__(threads) valid_kernel(int32_t* valid, Operands o) {
   const int64_t begin = int64_t{blockIdx.x} * o.scope_tokens, end = min(begin + o.scope_tokens, o.tokens);
   unsigned mine = 0;
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(threads) valid_kernel(int32_t* valid, Operands
   if (threadIdx.x == 0) valid[blockIdx.x] = static_cast<int32_t>(scan.all);
 }
 
-/// A slot's score as a number to compare; a NaN is as good as -infinity.
+/// Returns a slot's score as a number to compare. NaN counts as -infinity.
 template <class A>
 __device__ Order<A> rank_of(const A* scores, int64_t row, int expert, const Operands& o) {
   if (!o.by_score) return 0;
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(threads) drop_kernel(const A* scores, const in
   const auto most = static_cast<unsigned>(min(n, ceil(o.factor * mean)));
   if (slots <= most) return;
 
-  // The last slot kept is the `left`-th highest of those whose leading digits are those of `last`.
+  // The last slot kept is the `left`-th highest among the slots whose leading digits equal those of `last`.
   Order<A> last = 0, known = 0;
   unsigned left = most;
   for (int shift = 8 * sizeof(A) - digit_bits; o.by_score && most > 0 && shift >= 0; shift -= digit_bits) {
@@ -132,7 +133,10 @@ void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor&
 }
 
 }  // namespace
-
-const CapacityKernels capacity{.drop = drop};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const CapacityKernels CapacityKernels::of_cuda{.drop = cuda::drop};
+
+}  // namespace hexad::kernels

@@ -3,15 +3,15 @@
 #include <limits>
 
 #include "framework/kernels/cuda/answers.h"
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
 using namespace base;
 namespace {
 
-/// D: dtype of dlogits, null where they are not wanted.
+/// Operands of a launch. D: dtype of dlogits, which is null if not needed.
 template <class A, class D>
 struct Operands {
   A* losses;
@@ -22,18 +22,18 @@ struct Operands {
   A scale;
 };
 
-/// The logit of the target. One that is out of range makes the loss NaN, so that the step is skipped.
+/// Returns the logit of the target. A target out of range makes the loss NaN, so that the step is skipped.
 template <class A, class D>
 __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int32_t target) {
   return target < o.vocabulary ? o.logits[row * o.vocabulary + target] : std::numeric_limits<A>::quiet_NaN();
 }
 
-// Vectors of a row that a thread holds, and threads at most: 32768 words.
+// Number of vectors of a row per thread, and maximum number of threads: 32768 words.
 constexpr int held = 8, most_threads = 1024;
 constexpr int row_elements = 4;  // f32 in 16 bytes
 
-/// Rows that fit into a block's registers, blocks going from row to row. The next row is on its way to shared memory
-/// while this one is worked on; a thread reads there only what it asked for itself.
+/// Computes rows that fit into a block's registers; blocks iterate over rows. The next row is copied to shared memory
+/// during work on the current row. A thread reads there only elements that it copied itself.
 template <class D>
 __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D> o) {
   constexpr int N = row_elements;
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D
   fetch(blockIdx.x);
   for (int64_t row = blockIdx.x; row < o.rows; row += gridDim.x) {
     const int32_t target = o.targets[row];
-    const float at_target = target >= 0 && thread == 0 ? logit_of(o, row, target) : 0.0f;  // dlogits may overwrite it
+    const float at_target = target >= 0 && thread == 0 ? logit_of(o, row, target) : 0.0f;  // dlogits may be logits
     __pipeline_wait_prior(0);
     constexpr float lowest = std::numeric_limits<float>::lowest();
     Vector<float, N> x[held];
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D
   }
 }
 
-/// The largest of what a thread has seen, and the sum of exponentials relative to it.
+/// Maximum of the values that a thread has seen, and the sum of exponentials relative to it.
 template <class A>
 struct Running {
   A largest = std::numeric_limits<A>::lowest(), sum = 0;
@@ -118,7 +118,8 @@ struct Running {
 
 constexpr int any_threads = 512;
 
-/// Any vocabulary and alignment, by vectors of N: a block a row, read once for the sum and once for the gradient.
+/// Computes rows of any vocabulary and alignment, by vectors of N. One block per row reads it once for the sum and once
+/// for the gradient.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   constexpr int at_once = 4;
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
       for (int u = 0; u < at_once; ++u)
         if (top + u * any_threads * N < o.vocabulary) mine.take(x[u]);
     }
-    const A at_target = threadIdx.x == 0 ? logit_of(o, row, target) : A(0);  // dlogits may overwrite it
+    const A at_target = threadIdx.x == 0 ? logit_of(o, row, target) : A(0);  // dlogits may be logits
     largest = block_max(mine.largest, scratch);
     sum = block_sum(mine.sum * exp(mine.largest - largest), scratch);
     if (threadIdx.x == 0) o.losses[row] = log(sum) - (at_target - largest);
@@ -209,7 +210,10 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
 }
 
 }  // namespace
-
-const CrossEntropyKernels cross_entropy{.forward = forward, .chunk_rows = chunk_rows};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const CrossEntropyKernels CrossEntropyKernels::of_cuda{.forward = cuda::forward, .chunk_rows = cuda::chunk_rows};
+
+}  // namespace hexad::kernels

@@ -1,11 +1,11 @@
-// Rows of a table by id, and their gradient: tokens are sorted by id, stably, and a block adds the rows of one id up in
-// the order of their tokens, a thread a few columns.
+// Rows of a table by id, and their gradient. Tokens are sorted by id, stably. A block adds the rows of one id in the
+// order of their tokens, with a few columns per thread.
 #include <bit>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/matrix.cuh"
 #include "framework/kernels/cuda/radix_sort.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -14,15 +14,15 @@ namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;
 constexpr int batch = 4;           // accesses in flight
-constexpr int run_batch = 8;       // the same for the rows of one id, which are added up one by one
-constexpr int most_threads = 512;  // that share the columns of an id
+constexpr int run_batch = 8;       // accesses in flight for the rows of one id, which are added one by one
+constexpr int most_threads = 512;  // threads that share the columns of an id
 
 template <int N, class D>
 __device__ Vector<D, N>* vectors(const Rows<D>& matrix, int64_t r) {
   return reinterpret_cast<Vector<D, N>*>(matrix.data + r * matrix.stride[0]);
 }
 
-/// out[t] = table[ids[t]], a warp a token.
+/// Copies out[t] = table[ids[t]], with one warp per token.
 template <class D, int N>
 __global__ void __launch_bounds__(threads) forward_kernel(Rows<D> out, Rows<D> table, const int32_t* ids) {
   const int64_t t = int64_t{blockIdx.x} * warps + threadIdx.x / warp_size;
@@ -41,12 +41,12 @@ __global__ void __launch_bounds__(threads) forward_kernel(Rows<D> out, Rows<D> t
   }
 }
 
-/// Block p adds the rows of the tokens whose id stands first at position p of the sorted ids; other blocks have none,
-/// and neither has that of the tokens without an id (-1), which stand at the end.
+/// Adds the rows of the tokens whose id is first at position p of the sorted ids, in block p. Other blocks have no
+/// rows. Tokens without an id (-1) are at the end and are not added.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(most_threads, 2)
     backward_kernel(Rows<A> dtable, Rows<D> dout, const int32_t* ids, const int32_t* tokens, int count) {
-  // Kept as bytes, or the compiler spreads bf16 over twice the registers.
+  // Kept as bytes; otherwise the compiler spreads bf16 over twice the registers.
   using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint2), uint2, Vector<D, N>>;
   const int begin = static_cast<int>(blockIdx.x), id = ids[begin];
   if (id < 0 || (begin > 0 && ids[begin - 1] == id)) return;
@@ -117,7 +117,10 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
 }
 
 }  // namespace
-
-const EmbeddingKernels embedding{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const EmbeddingKernels EmbeddingKernels::of_cuda{.forward = cuda::forward, .backward = cuda::backward};
+
+}  // namespace hexad::kernels

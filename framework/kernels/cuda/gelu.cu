@@ -1,5 +1,5 @@
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -32,7 +32,7 @@ struct ExactGradient {
   }
 };
 
-// (1 + tanh(u)) / 2 = sigmoid(2u): no cancellation, no tanh.
+// Uses (1 + tanh(u)) / 2 = sigmoid(2u), which needs no tanh and has no cancellation.
 template <class D>
 struct TanhValue {
   __device__ sum_t<D> operator()(D x) const {
@@ -45,7 +45,8 @@ template <class D>
 struct TanhGradient {
   __device__ sum_t<D> operator()(D dout, D x) const {
     const auto v = to<sum_t<D>>(x), u = twice_sqrt_2_pi<D> * (v + cubic<D> * v * v * v);
-    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u): as one minus the larger, it would lose its digits.
+    // Computes the smaller of sigmoid(u) and 1 - sigmoid(u). Computed as one minus the larger, the smaller would lose
+    // precision.
     const auto smaller = sigmoid<D>(-fabs(u)), larger = 1 - smaller;
     const auto s = u < 0 ? smaller : larger;
     const auto slope = s + v * smaller * larger * twice_sqrt_2_pi<D> * (1 + 3 * cubic<D> * v * v);
@@ -79,7 +80,10 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dout, const Tensor
 }
 
 }  // namespace
-
-const GeluKernels gelu{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const GeluKernels GeluKernels::of_cuda{.forward = cuda::forward, .backward = cuda::backward};
+
+}  // namespace hexad::kernels

@@ -1,5 +1,5 @@
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -22,11 +22,11 @@ struct Within {
 };
 
 struct ShiftParts {
-  const int64_t* parts;  // ends, then what to add
+  const int64_t* parts;  // ends, then numbers to add
   int64_t count;
   __device__ int64_t operator()(int64_t x) const {
     if (x < 0) return x;
-    int64_t first = 0, last = count - 1;  // the part is one of these
+    int64_t first = 0, last = count - 1;  // the part is in [first, last]
     while (first < last) {
       const int64_t middle = (first + last) / 2;
       if (x < parts[middle])
@@ -95,8 +95,14 @@ void inverse(Stream& stream, const Tensor& out, const Tensor& x) {
 }
 
 }  // namespace
-
-const IndexKernels indices{
-    .shift = shift, .within = within, .shift_parts = shift_parts, .take = take, .inverse = inverse};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const IndexKernels IndexKernels::of_cuda{.shift = cuda::shift,
+                                         .within = cuda::within,
+                                         .shift_parts = cuda::shift_parts,
+                                         .take = cuda::take,
+                                         .inverse = cuda::inverse};
+
+}  // namespace hexad::kernels

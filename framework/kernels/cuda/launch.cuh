@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/kernels/cuda/launch_plan.h"
 #include "framework/kernels/cuda/launcher.cuh"
@@ -28,7 +28,7 @@ using tensor::device_data;
 using device::cuda::check;
 using device::cuda::cuda_stream;
 
-/// The device's type for a host element type: bf16 has CUDA's own there.
+/// Device type of a host element type: bf16 is CUDA's own type there.
 template <class T>
 struct DeviceType {
   using type = T;
@@ -39,17 +39,17 @@ struct DeviceType<bf16> {
 };
 template <class T>
 using device_t = typename DeviceType<T>::type;
-/// Sums over a device type: double for double, else float.
+/// Type of sums over a device type: double for double, else float.
 template <class D>
 using sum_t = std::conditional_t<std::is_same_v<D, double>, double, float>;
 
-/// First element of a tensor, as kernels see it. T is the host's type.
+/// Returns the first element of a tensor, as a device type. T is the host's type.
 template <class T>
 device_t<T>* pointer(const Tensor& t) {
   return t.defined() ? reinterpret_cast<device_t<T>*>(device_data<T>(t)) : nullptr;
 }
 
-/// Conversions that round to nearest even, as the CPU's do.
+/// Converts, rounding to nearest even like the CPU.
 template <class To, class From>
 __device__ __forceinline__ To to(From x) {
   if constexpr (std::is_same_v<To, From>) {
@@ -67,12 +67,12 @@ __device__ __forceinline__ To to(From x) {
   }
 }
 
-/// N elements that are read or written at once.
+/// N elements that are read or written together.
 template <class D, int N>
 struct alignas(sizeof(D) * N) Vector {
   D at[N];
 };
-/// Elements in 16 bytes.
+/// Number of elements in 16 bytes.
 template <class D>
 inline constexpr int wide = 16 / static_cast<int>(sizeof(D));
 
@@ -82,10 +82,10 @@ struct Rows {
   static constexpr int max_levels = 3;
   D* data = nullptr;
   int64_t count = 1, width = 1;
-  int levels = 0;  // leading dimensions that do not merge, innermost first
+  int levels = 0;  // leading dimensions that cannot be merged, innermost first
   int64_t size[max_levels]{}, stride[max_levels]{};
 
-  /// First element of row r.
+  /// Returns the first element of row r.
   __host__ __device__ D* operator[](int64_t r) const {
     if (levels <= 1) return data + r * stride[0];
     int64_t offset = 0;
@@ -95,7 +95,7 @@ struct Rows {
     }
     return data + offset + r * stride[levels - 1];
   }
-  /// True if every row, and its end, lies on a multiple of `elements` elements.
+  /// True if every row, and its end, is on a multiple of `elements` elements.
   bool aligned(int elements) const {
     bool ok = multiples_of(elements, sizeof(D), data, {width});
     for (int l = 0; l < levels; ++l) ok = ok && (size[l] == 1 || stride[l] % elements == 0);
@@ -103,7 +103,7 @@ struct Rows {
   }
 };
 
-/// Throws std::logic_error naming `op` when the tensor is no rows.
+/// Returns the rows of a tensor. Throws std::logic_error with the name `op` if the tensor cannot be viewed as rows.
 template <class T>
 Rows<device_t<T>> rows_of(std::string_view op, const Tensor& t) {
   Rows<device_t<T>> rows;
@@ -138,12 +138,12 @@ inline void require_flat(std::string_view op, std::string_view name, const Tenso
           t.strides(), "; expected ", count, " contiguous elements");
 }
 
-/// Types that can be passed to a kernel: by a copy of the bytes. Containers and views of the host's memory cannot.
+/// Types that can be passed to a kernel by a copy of the bytes. Containers and views of the host's memory cannot.
 template <class T>
 concept KernelParameter = std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !std::ranges::range<T>;
 
-/// Starts `kernel` unless there is no block, and checks that it could be started. Each block has `shared` bytes of
-/// dynamic shared memory, no launch of this kernel more than `most_shared`.
+/// Starts `kernel`, unless the number of blocks is zero, and checks that it started. Each block has `shared` bytes of
+/// dynamic shared memory; no launch of this kernel has more than `most_shared`.
 template <size_t most_shared, KernelParameter... Parameters, class... Arguments>
 void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, size_t shared,
                    Stream& stream, Arguments&&... arguments) {
@@ -151,11 +151,11 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
   if (blocks.none()) return;
   require(blocks.possible(), "[", op, "] needs ", blocks.x, " x ", blocks.y, " blocks of threads; at most ",
           most_blocks_x, " x ", most_blocks_y, " are possible");
-  require(threads <= most_threads_of_block, "[", op, "] wants ", threads, " threads a block; at most ",
+  require(threads <= most_threads_of_block, "[", op, "] needs ", threads, " threads a block; at most ",
           most_threads_of_block, " are possible");
   require(shared <= most_shared, "[", op, "] needs ", shared, " bytes of shared memory; expected at most ",
           most_shared);
-  // Always the most: other host threads may be setting it for other sizes.
+  // Always sets the maximum, because other host threads may set it for other sizes.
   if (most_shared > usual_shared_memory) check(allow_shared(kernel, most_shared), op);
   start_kernel(op, kernel, dim3(static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y)),
                dim3(static_cast<unsigned>(threads)), shared, cuda_stream(stream).handle(),
@@ -163,20 +163,21 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
   check(cudaGetLastError(), op);
 }
 
-/// The same without dynamic shared memory.
+/// Starts `kernel` without dynamic shared memory.
 template <KernelParameter... Parameters, class... Arguments>
 void launch(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, Stream& stream,
             Arguments&&... arguments) {
   launch_shared<0>(op, kernel, blocks, threads, 0, stream, std::forward<Arguments>(arguments)...);
 }
 
-/// Blocks for a loop over n items with a stride of the whole grid: enough to fill the card, no more than there is work.
+/// Returns the number of blocks for a loop over n items with a stride of the whole grid: enough to fill the card, but
+/// not more than the work needs.
 inline int64_t blocks_for(Stream& stream, int64_t n, int64_t per_block, int blocks_per_multiprocessor = 8) {
   return blocks_of_loop(n, per_block,
                         int64_t{cuda_stream(stream).card().multiprocessors()} * blocks_per_multiprocessor);
 }
 
-/// The same on all lanes of the warp, in an order that is always the same.
+/// Returns the sum on all lanes of the warp, in an order that is always the same.
 template <class A>
 __device__ __forceinline__ A warp_sum(A x) {
 #pragma unroll
@@ -193,8 +194,8 @@ __device__ __forceinline__ A warp_max(A x) {
   return x;
 }
 
-/// Over all threads of the block (a multiple of a warp, at most 1024), the same on each. `scratch`: 32 elements of
-/// shared memory, free again for the next call.
+/// Returns the sum over all threads of the block (a multiple of a warp, at most 1024) on each thread. `scratch`: 32
+/// elements of shared memory, free again for the next call.
 template <class A>
 __device__ __forceinline__ A block_sum(A x, A* scratch) {
   x = warp_sum(x);
@@ -208,7 +209,8 @@ __device__ __forceinline__ A block_sum(A x, A* scratch) {
   return x;
 }
 
-/// The same for the maximum; both synchronise the block. NaN is no maximum: it must come back through a sum.
+/// Returns the maximum over all threads of the block. Like block_sum, it synchronises the block. NaN is no maximum, so
+/// callers must detect it by a sum.
 template <class A>
 __device__ __forceinline__ A block_max(A x, A* scratch) {
   x = warp_max(x);

@@ -11,12 +11,12 @@ namespace hexad::kernels::cuda {
 
 inline constexpr int warp_size = 32;
 
-/// The most blocks and threads of a launch (CUDA programming guide, "Compute capabilities").
+/// Maximum numbers of blocks of a launch (CUDA programming guide, "Compute capabilities").
 inline constexpr int64_t most_blocks_x = INT32_MAX, most_blocks_y = 65535;
 inline constexpr int most_threads_of_block = 1024;
 
-/// Shared memory of a block, in bytes: what every kernel may have, and what one may ask for on every generation that
-/// this is built for (8.0; later ones have more).
+/// Shared memory of a block, in bytes: the amount available to every kernel, and the maximum that a kernel may request
+/// on every supported generation (8.0; later generations have more).
 inline constexpr size_t usual_shared_memory = size_t{48} << 10, most_shared_memory = size_t{163} << 10;
 
 /// Blocks of a launch.
@@ -27,27 +27,29 @@ struct Blocks {
   constexpr bool possible() const { return x >= 0 && x <= most_blocks_x && y >= 0 && y <= most_blocks_y; }
 };
 
-/// Blocks for n items, `per_block` each.
+/// Returns the number of blocks for n items, `per_block` each.
 constexpr int64_t blocks_of(int64_t n, int64_t per_block) { return (n + per_block - 1) / per_block; }
 
-/// The same, but at most `most`: for kernels that loop over items with a stride of the whole grid.
+/// Like blocks_of(), but at most `most`: for kernels that loop over items with a stride of the whole grid.
 constexpr int64_t blocks_of_loop(int64_t n, int64_t per_block, int64_t most) {
   return std::clamp<int64_t>(blocks_of(n, per_block), 0, most);
 }
 
-/// True if an address and distances in elements of `size` bytes are multiples of `elements` elements.
+/// True if an address and distances, in elements of `size` bytes, are multiples of `elements` elements.
 inline bool multiples_of(int elements, size_t size, const void* address, std::initializer_list<int64_t> distances) {
   return reinterpret_cast<uintptr_t>(address) % (size * static_cast<size_t>(elements)) == 0 &&
          std::ranges::all_of(distances, [elements](int64_t d) { return d % elements == 0; });
 }
 
-/// Each row has a group of `lanes` threads, which take its vectors in turn: a part of a warp, one warp, or the block.
+/// Groups of threads for rows. Each row has a group of `lanes` threads, which take its vectors in turn: a part of a
+/// warp, one warp, or the block.
 struct RowGroups {
   int lanes;
   int threads;  // of a block
-  int rows;     // of a block: its groups
+  int rows;     // of a block: equal to its groups
 
-  /// For rows of `vectors` vectors of which a thread keeps `held`; `threads` where a group is no wider than a warp.
+  /// Returns the groups for rows of `vectors` vectors, of which a thread keeps `held`. A block has `threads` threads if
+  /// a group is no wider than a warp.
   static RowGroups of(int64_t vectors, int held, int threads) {
     const auto wanted = static_cast<unsigned>(std::max<int64_t>(1, (vectors + held - 1) / held));
     if (wanted <= warp_size) {

@@ -1,12 +1,12 @@
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/row_groups.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
 using namespace base;
 namespace {
 
-// Vectors of a row that a thread holds, and threads of a block where rows are narrow, and at most.
+// Number of vectors of a row per thread, and number of threads of a block: for narrow rows, and the maximum.
 constexpr int held = 8, narrow_threads = 128, most_threads = 256;
 
 template <class D, class A = sum_t<D>>
@@ -18,7 +18,7 @@ struct Forward {
   A eps;
 };
 
-/// A group of threads a row, which stays in registers.
+/// Computes rows with one group of threads per row, which stays in registers.
 template <class D>
 __global__ void __launch_bounds__(most_threads) forward_rows(Forward<D> o, int lanes) {
   using A = sum_t<D>;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(most_threads) forward_rows(Forward<D> o, int l
   }
 }
 
-/// Any width and alignment: a block a row, read three times.
+/// Computes rows of any width and alignment: one block per row, which is read three times.
 template <class D>
 __global__ void __launch_bounds__(narrow_threads) forward_any(Forward<D> o) {
   using A = sum_t<D>;
@@ -95,7 +95,7 @@ struct InputGradient {
   int64_t rows, width;
 };
 
-/// With n = (x - mean) r: dx = r (g dy - mean(g dy) - n mean(g dy n)).
+/// Computes dx = r (g dy - mean(g dy) - n mean(g dy n)), with n = (x - mean) r.
 template <class D>
 __global__ void __launch_bounds__(most_threads) input_gradient_rows(InputGradient<D> o, int lanes) {
   using A = sum_t<D>;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(most_threads) input_gradient_rows(InputGradien
   }
 }
 
-/// Any width and alignment: a block a row, read twice.
+/// Computes rows of any width and alignment: one block per row, which is read twice.
 template <class D>
 __global__ void __launch_bounds__(narrow_threads) input_gradient_any(InputGradient<D> o) {
   using A = sum_t<D>;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(narrow_threads) input_gradient_any(InputGradie
     o.dx[start + c] = to<D>(r * (weighted(c) - mean_g - centred(c) * back));
 }
 
-// Threads side by side in a block of the weight gradient, and rows that it takes at a time.
+// Number of threads side by side in a block of the weight gradient, and of rows per step.
 constexpr int column_threads = 32, row_threads = 8;
 
 template <class D, class A = sum_t<D>>
@@ -177,7 +177,7 @@ struct WeightGradient {
   int64_t rows, width;
 };
 
-/// Sums over one block of rows. A column's order of addition does not depend on N.
+/// Computes the sums over one block of rows. A column's order of addition does not depend on N.
 template <class D, int N>
 __global__ void __launch_bounds__(column_threads* row_threads) column_sums(WeightGradient<D> o) {
   using A = sum_t<D>;
@@ -238,7 +238,7 @@ bool on_vectors(std::initializer_list<const void*> pointers) {
                      [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
 }
 
-/// Starts `rows` where a row fits into registers and lies on vectors, else `any`.
+/// Starts `rows` if a row fits into registers and is aligned to vectors, else `any`.
 template <class D, class Operands>
 void launch_rows(Stream& stream, void (*rows)(Operands, int), void (*any)(Operands), const Operands& o, bool aligned) {
   const auto blocks_of_rows = [&](int each) { return blocks_of(o.rows, each); };
@@ -295,7 +295,7 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
 
 void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, const Tensor& dy, const Tensor& x,
                      const Tensor& stats) {
-  constexpr int64_t fewest_rows = 64, most_blocks = 64;  // of a block of rows; such blocks
+  constexpr int64_t fewest_rows = 64, most_blocks = 64;  // minimum rows per block; maximum number of blocks
   const int64_t width = x.dim(-1), rows = rows_of_shape(x.shape());
   require_flat("layer_norm", "dgain", dgain, width);
   if (dbias.defined()) require_flat("layer_norm", "dbias", dbias, width);
@@ -324,8 +324,11 @@ void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, c
 }
 
 }  // namespace
-
-const LayerNormKernels layer_norm{
-    .forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const LayerNormKernels LayerNormKernels::of_cuda{
+    .forward = cuda::forward, .input_gradient = cuda::input_gradient, .weight_gradient = cuda::weight_gradient};
+
+}  // namespace hexad::kernels

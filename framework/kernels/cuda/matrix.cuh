@@ -5,7 +5,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// The rows of a matrix: one stride for all of them, which spares the kernels divisions.
+/// Returns the rows of a matrix, which have a single stride, so that kernels need no divisions.
 template <class T>
 Rows<device_t<T>> matrix_of(std::string_view op, const Tensor& t) {
   const auto rows = rows_of<T>(op, t);

@@ -1,22 +1,22 @@
 #include <cmath>
 #include <vector>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/total.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
 using namespace tensor;
 namespace {
 
-/// A slice as the kernel sees it. A: accumulator, G: the gradient's type, W: the type of the model's copy.
+/// A slice in the kernel's types. A: accumulator, G: the gradient's type, W: the type of the model's copy.
 template <class A, class G, class W>
 struct Slice {
   A *main, *m, *v;
-  W* weights;  // null: there is no copy beside main
+  W* weights;  // null: main is the only copy
   const G* gradient;
   int64_t count;
-  int64_t first_chunk;  // chunks of the slices before it
+  int64_t first_chunk;  // chunks of the previous slices
   A keep;               // 1 - lr * decay
   bool aligned;         // all pointers are multiples of a vector
 };
@@ -31,8 +31,8 @@ struct AdamwConstants {
 };
 
 constexpr int threads = 256, at_once = 2;
-constexpr int64_t chunk = 16384;  // elements of a block
-constexpr int most_slices = 48;   // so that a launch's arguments stay below 4 KiB
+constexpr int64_t chunk = 16384;  // elements per block
+constexpr int most_slices = 48;   // keeps a launch's arguments below 4 KiB
 
 template <class A, class G, class W>
 struct Batch {
@@ -41,7 +41,7 @@ struct Batch {
   int64_t chunks = 0;
 };
 
-/// -1 or so: the step is skipped.
+/// Returns the factor. If it is negative, the step is skipped.
 __device__ __forceinline__ double factor_of(const double* factor) { return factor ? *factor : 1.0; }
 
 template <class A, class G, class W, int N>
@@ -77,7 +77,7 @@ struct Elements {
   }
 };
 
-/// Elements [begin, end) of a slice, N at a time.
+/// Updates elements [begin, end) of a slice, N at a time.
 template <int N, class A, class G, class W>
 __device__ __forceinline__ void update_range(const Slice<A, G, W>& s, const AdamwConstants<A>& c, A factor,
                                              int64_t begin, int64_t end) {
@@ -92,13 +92,13 @@ __device__ __forceinline__ void update_range(const Slice<A, G, W>& s, const Adam
   }
 }
 
-/// A block takes one chunk of one slice.
+/// Updates one chunk of one slice per block.
 template <class A, class G, class W>
 __global__ void __launch_bounds__(threads)
     adamw_chunks(const __grid_constant__ Batch<A, G, W> batch, AdamwConstants<A> constants, const double* factor) {
   const double by = factor_of(factor);
   if (by < 0) return;
-  int low = 0, high = batch.used;  // the last slice whose first chunk is not behind this one
+  int low = 0, high = batch.used;  // finds the last slice whose first chunk is not after this chunk
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     (batch.slices[middle].first_chunk <= int64_t{blockIdx.x} ? low : high) = middle;
@@ -133,7 +133,8 @@ bool on_vectors(int elements, const P*... pointers) {
   return (multiples_of(elements, sizeof(P), pointers, {}) && ...);
 }
 
-/// Calls f<A, G, W>(weights), for main, gradient and the copy of main, whose address is null where it is main itself.
+/// Calls f<A, G, W>(weights), for main, gradient and the copy of main. The copy's address is null if the copy is main
+/// itself.
 template <class F>
 void with_types(std::string_view op, const Tensor& main, const Tensor& gradient, const Tensor& weights, const F& f) {
   require_flat(op, "main", main, main.numel());
@@ -154,7 +155,7 @@ void with_types(std::string_view op, const Tensor& main, const Tensor& gradient,
   });
 }
 
-/// First element of a gradient, which is acc or bf16.
+/// Returns the first element of a gradient, which is acc or bf16.
 template <class G>
 const G* gradient_of(const Tensor& t) {
   return pointer<std::conditional_t<std::is_same_v<G, __nv_bfloat16>, bf16, G>>(t);
@@ -165,7 +166,7 @@ const double* factor_pointer(std::string_view op, const Tensor& factor) {
   return pointer<double>(factor);
 }
 
-/// One launch for each combination of types and each `most_slices` slices of it.
+/// Starts one launch for each combination of types and each `most_slices` slices of it.
 void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& step, const Tensor& factor) {
   require(step.step >= 1, "[adamw] step is ", step.step, "; expected 1 for the first");
   const double* by = factor_pointer("adamw", factor);
@@ -260,7 +261,11 @@ void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit
 }
 
 }  // namespace
-
-const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm, .clip = clip};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const OptimizerKernels OptimizerKernels::of_cuda{
+    .adamw = cuda::adamw, .sgd = cuda::sgd, .squared_norm = cuda::squared_norm, .clip = cuda::clip};
+
+}  // namespace hexad::kernels

@@ -1,4 +1,4 @@
-// Floating numbers as integers that compare as they do.
+// Converts floating numbers to integers with the same order.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// Integers in the order of the numbers that they stand for: NaN before all numbers. Zero is none.
+/// Integer type with the order of the numbers that it represents: NaN comes before all numbers. Zero represents none.
 template <class A>
 using Order = std::conditional_t<std::is_same_v<A, double>, uint64_t, uint32_t>;
 inline constexpr uint32_t nan_order = 1;
@@ -19,7 +19,7 @@ inline constexpr Order<A> sign_bit = Order<A>{1} << (8 * sizeof(A) - 1);
 template <class A>
 __device__ Order<A> order_of(A x) {
   if (x != x) return nan_order;
-  x += A(0);  // zero has one sign
+  x += A(0);  // gives zero one sign
   Order<A> bits;
   if constexpr (std::is_same_v<A, double>) {
     bits = static_cast<Order<A>>(__double_as_longlong(x));

@@ -1,10 +1,10 @@
-// Rows to experts and back, a warp a row. Rows whose base and stride are multiples of 16 bytes are moved by 16 bytes a
-// lane, several accesses in flight.
+// Moves rows to experts and back, with one warp per row. If a row's base and stride are multiples of 16 bytes, each
+// lane moves 16 bytes at a time, with several accesses in flight.
 #include <bit>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/matrix.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -18,7 +18,7 @@ constexpr int most_addends = 4;  // of a combine
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 
-/// N elements in flight: 16 bytes stay together, or the compiler spreads bf16 over twice the registers.
+/// N elements in flight: 16 bytes stay together; otherwise the compiler spreads bf16 over twice the registers.
 template <class D, int N>
 using Packed = std::conditional_t<sizeof(D) * N == sizeof(uint4), uint4, Vector<D, N>>;
 
@@ -31,7 +31,7 @@ __device__ __forceinline__ Packed<D, N> pack(const Vector<D, N>& elements) {
   return std::bit_cast<Packed<D, N>>(elements);
 }
 
-/// Row r of a matrix as vectors of N elements.
+/// Returns row r of a matrix as vectors of N elements.
 template <int N, class D>
 __device__ __forceinline__ Packed<D, N>* vectors(const Rows<D>& matrix, int64_t r) {
   return reinterpret_cast<Packed<D, N>*>(matrix.data + r * matrix.stride[0]);
@@ -43,7 +43,7 @@ __device__ __forceinline__ void for_batches(int64_t count, const F& f) {
   for (int64_t first = lane_id(); first < count; first += B * warp_size) f(first);
 }
 
-/// held[b] = row[first + 32 b], as far as the row goes.
+/// Loads held[b] = row[first + 32 b], up to the end of the row.
 template <int B, class V>
 __device__ __forceinline__ void load_batch(V (&held)[B], const V* row, int64_t first, int64_t count) {
 #pragma unroll
@@ -57,7 +57,7 @@ __device__ __forceinline__ void store_batch(V* row, const V (&held)[B], int64_t 
     if (first + b * warp_size < count) row[first + b * warp_size] = held[b];
 }
 
-/// out[to[r]] = x[from[r]]; a null index is r itself, a row from or to nowhere (-1) is not copied.
+/// Copies out[to[r]] = x[from[r]]. A null index is r itself. A row with index -1 is not copied.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     copy_kernel(Rows<D> out, Rows<D> x, const int64_t* to, const int64_t* from, int64_t count) {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-/// out[rows[t, k]] = x[t]: a token is read once.
+/// Copies out[rows[t, k]] = x[t]; a token is read once.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     spread_kernel(Rows<D> out, Rows<D> x, const int64_t* __restrict__ rows, int top_k) {
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-/// out[r] = scale[r] x[index[r]].
+/// Computes out[r] = scale[r] x[index[r]].
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     scale_kernel(Rows<D> out, Rows<D> x, const int64_t* index, const sum_t<D>* scale, int64_t count) {
@@ -124,7 +124,7 @@ struct Addends {
   Rows<D> rows[most_addends];
 };
 
-/// out[t] = sum over k of weights[t, k] y[rows[t, k]], then the addends; weights null: one.
+/// Computes out[t] = sum over k of weights[t, k] y[rows[t, k]], then adds the addends; weights null: one.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     combine_kernel(Rows<D> out, Rows<D> y, const int64_t* __restrict__ rows, const sum_t<D>* __restrict__ weights,
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-/// dy[rows[t, k]] = weights[t, k] dout[t] and dweights[t, k] = <dout[t], y[rows[t, k]]>.
+/// Computes dy[rows[t, k]] = weights[t, k] dout[t] and dweights[t, k] = <dout[t], y[rows[t, k]]>.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     combine_backward_kernel(Rows<D> dy, sum_t<D>* dweights, Rows<D> dout, Rows<D> y, const int64_t* __restrict__ rows,
@@ -224,13 +224,13 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// named[r] = 1 for the rows that a slot names.
+/// Sets named[r] = 1 for the rows that a slot names.
 __global__ void __launch_bounds__(threads) name_kernel(uint8_t* named, const int64_t* rows, int64_t slots) {
   const int64_t slot = int64_t{blockIdx.x} * threads + threadIdx.x;
   if (slot < slots && rows[slot] >= 0) named[rows[slot]] = 1;
 }
 
-/// Zeroes the rows that no slot names; a warp looks at 32 rows.
+/// Zeroes the rows that no slot names; a warp checks 32 rows.
 template <class D, int N>
 __global__ void __launch_bounds__(threads) zero_kernel(Rows<D> dy, const uint8_t* named) {
   const int64_t first = warp_id() * warp_size, mine = first + lane_id();
@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(threads) dot_kernel(sum_t<D>* out, Rows<D> a, 
   if (lane_id() == 0) out[r] = sum;
 }
 
-/// Calls f with the elements by which rows can be accessed: those of 16 bytes where `aligned`, else one.
+/// Calls f with the number of elements per access to a row: 16 bytes if `aligned`, else one element.
 template <class D, class F>
 void with_vector(bool aligned, const F& f) {
   if (aligned)
@@ -277,7 +277,7 @@ void with_vector(bool aligned, const F& f) {
     f(std::integral_constant<int, 1>{});
 }
 
-/// out[to[r]] = x[from[r]] for `count` rows; undefined indices are r itself.
+/// Copies out[to[r]] = x[from[r]] for `count` rows; undefined indices are r itself.
 template <class T>
 void copy_rows(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, const Tensor& to,
                const Tensor& from, int64_t count) {
@@ -338,8 +338,7 @@ void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, 
   require_flat("combine", "dweights", dweights, rows.numel());
   const Tensor named = Tensor::empty({y.dim(0)}, Dtype::u8, y.device());
   if (named.numel() > 0)
-    check(cudaMemsetAsync(pointer<uint8_t>(named), 0, static_cast<size_t>(named.numel()), cuda_stream(stream).handle()),
-          "combine");
+    check(cudaMemsetAsync(pointer<uint8_t>(named), 0, named.numel(), cuda_stream(stream).handle()), "combine");
   launch("combine", name_kernel, blocks_of(rows.numel(), threads), threads, stream, pointer<uint8_t>(named),
          pointer<int64_t>(rows), rows.numel());
   with_dtype<float, bf16, double>("combine", y.dtype(), [&]<class T>() {
@@ -393,12 +392,15 @@ void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& 
 }
 
 }  // namespace
-
-const PermuteKernels permute{.gather = gather,
-                             .combine = combine,
-                             .combine_backward = combine_backward,
-                             .scatter = scatter,
-                             .gather_weighted = gather_weighted,
-                             .row_dots = row_dots};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const PermuteKernels PermuteKernels::of_cuda{.gather = cuda::gather,
+                                             .combine = cuda::combine,
+                                             .combine_backward = cuda::combine_backward,
+                                             .scatter = cuda::scatter,
+                                             .gather_weighted = cuda::gather_weighted,
+                                             .row_dots = cuda::row_dots};
+
+}  // namespace hexad::kernels

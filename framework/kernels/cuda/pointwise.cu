@@ -1,7 +1,7 @@
 #include <bit>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/total.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -36,7 +36,7 @@ struct Scale {
   __device__ sum_t<D> operator()(D x) const { return to<sum_t<D>>(x) * alpha; }
 };
 
-// Comparisons are such that NaN passes, as it must to be noticed.
+// Comparisons let NaN pass, so that it is noticed later.
 template <class D>
 struct Clamp {
   sum_t<D> limit;
@@ -55,7 +55,7 @@ struct ClampBackward {
   }
 };
 
-/// A kernel's parameter: 512 bytes of the 4096 that every card takes.
+/// Maximum number of addends in a kernel's parameter: 512 of the 4096 bytes that every card takes.
 constexpr int most_addends = 64;
 template <class D>
 struct Addends {
@@ -63,8 +63,8 @@ struct Addends {
   const D* at[most_addends];
 };
 
-/// out = the sum of the addends by items of N elements. out may be an addend: a thread reads an item of all of them
-/// before it writes it.
+/// Computes out = the sum of the addends by items of N elements. out may be an addend: a thread reads an item of all
+/// addends before it writes the item.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads)
     sum_of_kernel(D* out, const __grid_constant__ Addends<D> addends, int64_t items) {
@@ -90,7 +90,7 @@ struct Itself {
   __device__ double operator()(double x) const { return x; }
 };
 
-/// The unsigned integer as wide as an element: kernels that only move elements exist once a size.
+/// Unsigned integer with the width of an element: a kernel that only moves elements is compiled once per size.
 template <class T>
 using bits_t = std::conditional_t<
     sizeof(T) == 8, uint64_t,
@@ -126,10 +126,10 @@ void fill(Stream& stream, const Tensor& out, double value) {
 void copy(Stream& stream, const Tensor& out, const Tensor& x) {
   require_shape("copy", "out", out, x.shape());
   if (x.numel() == 0) return;
-  if (out.dtype() == x.dtype() && out.contiguous() && x.contiguous())  // either may lie in pinned host memory
-    return check(cudaMemcpyAsync(device_raw(out), device_raw(x), static_cast<size_t>(x.bytes()), cudaMemcpyDefault,
-                                 cuda_stream(stream).handle()),
-                 "copy");
+  if (out.dtype() == x.dtype() && out.contiguous() && x.contiguous())  // either may be in pinned host memory
+    return check(
+        cudaMemcpyAsync(device_raw(out), device_raw(x), x.bytes(), cudaMemcpyDefault, cuda_stream(stream).handle()),
+        "copy");
   if (out.dtype() == x.dtype())
     return with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("copy", x.dtype(), [&]<class T>() {
       map("copy", stream, Copy<bits_t<T>>{}, bits_of<T>(rows_of<T>("copy", out)), bits_of<T>(rows_of<T>("copy", x)));
@@ -231,15 +231,18 @@ void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) 
 }
 
 }  // namespace
-
-const PointwiseKernels pointwise{.fill = fill,
-                                 .copy = copy,
-                                 .add = add,
-                                 .axpy = axpy,
-                                 .scale = scale,
-                                 .clamp = clamp,
-                                 .clamp_backward = clamp_backward,
-                                 .sum = sum,
-                                 .sum_of = sum_of};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const PointwiseKernels PointwiseKernels::of_cuda{.fill = cuda::fill,
+                                                 .copy = cuda::copy,
+                                                 .add = cuda::add,
+                                                 .axpy = cuda::axpy,
+                                                 .scale = cuda::scale,
+                                                 .clamp = cuda::clamp,
+                                                 .clamp_backward = cuda::clamp_backward,
+                                                 .sum = cuda::sum,
+                                                 .sum_of = cuda::sum_of};
+
+}  // namespace hexad::kernels

@@ -1,4 +1,4 @@
-// Sorting by keys on the device.
+// Sorts by keys on the device.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace hexad::kernels::cuda {
 using device::Stream;
 using tensor::Tensor;
 
-/// Sorted ids, and the place where each was before.
+/// Sorted ids, and the previous place of each id.
 struct SortedIds {
   Tensor ids, places;  // [n] i32
 };
 
-/// Stable, by the ids below `limit`, then the others: -1 and `limit` itself come last. `ids`: contiguous i32, fewer
-/// than 2^31.
+/// Sorts stably: first the ids below `limit`, then all others. -1 and `limit` itself come last. `ids`: contiguous i32,
+/// fewer than 2^31.
 SortedIds sort_ids(std::string_view op, Stream& stream, const Tensor& ids, int64_t limit);
 
 }  // namespace hexad::kernels::cuda

@@ -1,15 +1,15 @@
 #include "framework/kernels/cuda/answers.h"
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/row_groups.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
 using namespace base;
 namespace {
 
-// Threads of a block where rows are narrow, and at most: wider rows are not kept in registers.
+// Number of threads of a block: for narrow rows, and the maximum. Wider rows are not kept in registers.
 constexpr int narrow_threads = 128, most_threads = 256;
-// The same for backward, whose partial sums want many groups a block, by the number of vectors that a thread holds.
+// Number of threads of a backward block, by the number of vectors per thread. Partial sums need many groups per block.
 constexpr int backward_threads = 256;
 constexpr int most_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
 
@@ -22,7 +22,7 @@ struct Forward {
   A eps;
 };
 
-/// A group of threads a row, which stays in registers: at most `held` vectors a thread.
+/// Computes rows with one group of threads per row, which stays in registers: at most `held` vectors per thread.
 template <class D, int held>
 __global__ void __launch_bounds__(held <= 4 ? narrow_threads : most_threads) forward_rows(Forward<D> o, int lanes) {
   using A = sum_t<D>;
@@ -72,13 +72,13 @@ __global__ void __launch_bounds__(held <= 4 ? narrow_threads : most_threads) for
   }
 }
 
-/// Any width and alignment: a block a row, read twice.
+/// Computes rows of any width and alignment: one block per row, which is read twice.
 template <class D>
 __global__ void __launch_bounds__(narrow_threads) forward_any(Forward<D> o) {
   using A = sum_t<D>;
   __shared__ A scratch[warp_size];
   const int64_t row = blockIdx.x;
-  // A thread reads back what it wrote itself.
+  // A thread reads only elements that it wrote itself.
   const D* x = row_at(o.x, row);
   if (o.addend.data) {
     const D* addend = row_at(o.addend, row);
@@ -103,11 +103,11 @@ struct Backward {
   const A* inverse_rms;
   Rows<D> dresidual;
 
-  /// Block p adds up the gain's gradient of rows [first(p), first(p + 1)).
+  /// Returns the first row of block p, which sums the gain's gradient of rows [first(p), first(p + 1)).
   __device__ int64_t first(int64_t p) const { return x.count * p / gridDim.x; }
 };
 
-/// Sums of `rows` values, each over a group, with one barrier. Two calls in turn use different `phase`s.
+/// Computes sums of `rows` values, each over a group, with one barrier. Two consecutive calls use different `phase`s.
 template <int rows, class A>
 __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)[2][rows][warp_size], int phase) {
   if (lanes <= warp_size) {
@@ -126,8 +126,8 @@ __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)
   for (int r = 0; r < rows; ++r) x[r] = warp_sum(lane < warps ? scratch[phase][r][lane] : A(0));
 }
 
-/// A thread has `held` vectors of columns of every row that its group takes. It takes `rows` rows at once, so that
-/// their loads are in flight together. With n = x r: dx = r (g dy - n mean(g dy n)).
+/// Computes dx = r (g dy - n mean(g dy n)), with n = x r. A thread has `held` vectors of columns of every row of its
+/// group. It takes `rows` rows at a time, so that their loads are in flight together.
 template <class D, int held, int rows>
 __global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Backward<D> o, int lanes) {
   using A = sum_t<D>;
@@ -226,7 +226,7 @@ __global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Bac
   }
 }
 
-/// Any width and alignment: a block for the rows of a partial sum, which it keeps in memory.
+/// Computes rows of any width and alignment: one block for the rows of a partial sum, which is kept in memory.
 template <class D>
 __global__ void __launch_bounds__(backward_threads) backward_any(Backward<D> o) {
   using A = sum_t<D>;
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(backward_threads) backward_any(Backward<D> o) 
   }
 }
 
-/// True if rows and gain can be read by vectors. Operands without data ask for nothing; the width always counts.
+/// True if rows and gain can be read by vectors. Operands without data impose nothing; the width always counts.
 template <class D>
 bool vectors_lie_right(int64_t width, const D* gain, std::initializer_list<Rows<D>> rows) {
   return width % wide<D> == 0 && reinterpret_cast<uintptr_t>(gain) % 16 == 0 &&
@@ -293,7 +293,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
   });
 }
 
-/// Up to 128 vectors a row is a warp's at most; beyond that a thread holds as few as the block's size allows.
+/// Returns the number of vectors per thread. Up to 128 vectors, a row needs at most a warp; for more, a thread holds as
+/// few as the block's size allows.
 int vectors_held(int64_t vectors) {
   if (vectors <= 4 * warp_size) return vectors <= warp_size ? 1 : vectors <= 2 * warp_size ? 2 : 4;
   return vectors <= most_backward_threads(1) ? 1 : vectors <= 2 * most_backward_threads(2) ? 2 : 4;
@@ -337,7 +338,11 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, co
 }
 
 }  // namespace
-
-const RmsNormKernels rms_norm{.forward = forward, .backward = backward, .partials = partials};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const RmsNormKernels RmsNormKernels::of_cuda{
+    .forward = cuda::forward, .backward = cuda::backward, .partials = cuda::partials};
+
+}  // namespace hexad::kernels

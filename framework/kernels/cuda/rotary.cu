@@ -1,5 +1,5 @@
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -17,7 +17,7 @@ struct Operands {
   A sign;
 };
 
-/// An item: N elements of a head's first half and their partners in the second. out may be x.
+/// Rotates an item: N elements of a head's first half and their partners in the second half. out may be x.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads) rotate(Operands<D> o, Items<N> items) {
   using A = sum_t<D>;
@@ -89,7 +89,10 @@ void apply(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& pos
 }
 
 }  // namespace
-
-const RotaryKernels rotary{.apply = apply};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const RotaryKernels RotaryKernels::of_cuda{.apply = cuda::apply};
+
+}  // namespace hexad::kernels

@@ -1,20 +1,20 @@
-// Routers: a warp scores the experts of one token, chooses among them and weighs the chosen.
+// Routers: a warp scores the experts of one token, chooses among them and computes the weights of the chosen experts.
 #include <limits>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/order.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
 using namespace base;
 namespace {
 
-constexpr double tiny = 1e-20;  // keeps 0/0 away when every chosen score has underflowed (as DeepSeek-V3 does)
+constexpr double tiny = 1e-20;  // avoids 0/0 if every chosen score has underflowed (as DeepSeek-V3 does)
 constexpr int warps = 4, threads = warps * warp_size;
 constexpr unsigned whole_warp = 0xffffffffu;
 
-/// A RouterRule as kernels see it.
+/// A RouterRule in the kernel's types.
 template <class A>
 struct Rule {
   bool softmax, normalize;
@@ -40,10 +40,10 @@ void check_rule(const RouterRule& rule, int64_t experts) {
           rule.groups, " groups");
 }
 
-/// The order of an expert that was chosen already: below all.
+/// Order of an expert that is already chosen: below all others.
 constexpr uint32_t taken = 0;
 
-/// The number, or -infinity for NaN.
+/// Returns the number, or -infinity for NaN.
 template <class A>
 __device__ A number_of(Order<A> order) {
   if (order == nan_order) return -std::numeric_limits<A>::infinity();
@@ -60,11 +60,11 @@ struct Candidate {
   Order<A> order = taken;
   int index = 0;
 
-  /// Offered in rising index, ties keep the lower one.
+  /// Offers a candidate. Candidates are offered in rising index, so ties keep the lower index.
   __device__ void offer(Order<A> other, int at) {
     if (other > order) order = other, index = at;
   }
-  /// The best of all lanes, the lower index where they tie.
+  /// Returns the best candidate of all lanes, the lower index for ties.
   __device__ Candidate of_warp() const {
     Candidate best{order, 0};
     if constexpr (std::is_same_v<A, double>) {
@@ -105,7 +105,7 @@ __device__ __forceinline__ void for_mine(int width, const F& f) {
   }
 }
 
-/// Takes the experts of all groups but the best away: orders[experts] and, as scratch, group_orders[groups], memory of
+/// Removes the experts of all but the best groups: orders[experts] and, as scratch, group_orders[groups], memory of
 /// this warp.
 template <class A>
 __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rule<A>& rule) {
@@ -123,7 +123,7 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
     }
     group_orders[g] = order_of(size > 1 ? first + second : first);
   }
-  for (int n = 0; n < rule.top_groups; ++n) {  // a lane looks at its own groups only
+  for (int n = 0; n < rule.top_groups; ++n) {  // a lane reads only its own groups
     Candidate<A> best;
     for (int g = lane; g < rule.groups; g += warp_size) best.offer(group_orders[g], g);
     best = best.of_warp();
@@ -134,7 +134,7 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
     if (group_orders[e / size] != taken) orders[e] = taken;
 }
 
-/// Up to 32 N experts; any number for N = 0, where `scratch` has room for experts and groups of every warp.
+/// Computes up to 32 N experts; any number for N = 0, if `scratch` has room for experts and groups of every warp.
 template <class A, int N>
 __global__ void __launch_bounds__(threads)
     forward_kernel(A* scores, int32_t* ids, A* weights, const A* logits, const A* bias, int64_t tokens, Rule<A> rule,
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(threads)
     LaneRow<A, N> score(score_row);
     LaneRow<Order<A>, N> order(orders);
 
-    A largest = -std::numeric_limits<A>::infinity();  // a NaN that it passes over still reaches the sum
+    A largest = -std::numeric_limits<A>::infinity();  // the maximum ignores NaN, which still reaches the sum
     for_mine<N>(rule.experts, [&](int i, int e) {
       const A x = logits[t * rule.experts + e];
       score[i] = x;
@@ -212,8 +212,9 @@ __global__ void __launch_bounds__(threads)
   for (int k = 0; k < rule.top_k; ++k) weight[k] *= factor;
 }
 
-// ds = dscores, plus at the chosen experts scale (dw - <dw, s> / sum) / sum (normalised) or scale dw; then through the
-// scores: softmax dx = s (ds - <s, ds>), sigmoid dx = s (1 - s) ds.
+// Computes the gradient of the logits in two steps. First ds = dscores, plus at the chosen experts scale (dw - <dw, s>
+// / sum) / sum (normalised) or scale dw. Then through the scores: softmax dx = s (ds - <s, ds>), sigmoid dx = s (1 - s)
+// ds.
 template <class A, int N>
 __global__ void __launch_bounds__(threads)
     backward_kernel(A* __restrict__ dlogits, const A* __restrict__ dweights, const A* __restrict__ dscores,
@@ -250,7 +251,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Calls f with the number of a row's elements that a lane holds in registers, 0: none.
+/// Calls f with the number of a row's elements that a lane holds in registers; 0: none.
 template <class A, class F>
 void with_held(int64_t experts, const F& f) {
   if constexpr (std::is_same_v<A, float>) {
@@ -316,7 +317,10 @@ void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, con
 }
 
 }  // namespace
-
-const RouterKernels router{.forward = forward, .weigh = weigh, .backward = backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const RouterKernels RouterKernels::of_cuda{.forward = cuda::forward, .weigh = cuda::weigh, .backward = cuda::backward};
+
+}  // namespace hexad::kernels

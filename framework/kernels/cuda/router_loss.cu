@@ -1,7 +1,7 @@
-// Statistics of routing and the losses taken from them. Sums over tokens are made of a number of partial sums that
-// follows from the number of tokens alone.
-#include "framework/kernels/cuda/families.h"
+// Statistics of routing and the losses computed from them. Sums over tokens consist of partial sums, whose number
+// depends only on the number of tokens.
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -12,17 +12,17 @@ constexpr int threads = 256, warps = threads / warp_size;
 constexpr int shared_bins = 4096;
 
 int64_t warps_for(int64_t tokens) { return blocks_of(tokens, warps); }
-/// Blocks among which a sum over tokens is shared: enough for any card.
+/// Returns the number of blocks that share a sum over tokens: enough for any card.
 int64_t partial_sums(int64_t tokens) { return std::min<int64_t>(warps_for(tokens), 1024); }
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 __device__ int64_t warp_count() { return int64_t{gridDim.x} * warps; }
 
-/// Scope of token t, -1 for none.
+/// Returns the scope of token t, -1 for none.
 __device__ int scope_of(const int32_t* segment, int64_t t) { return segment ? segment[t] : 0; }
 
-/// Counts into shared memory first where all counts of all scopes fit there.
+/// Counts slots, first in shared memory if all counts of all scopes fit there.
 __global__ void __launch_bounds__(threads) count_kernel(int64_t* counts, const int32_t* ids, const int32_t* segment,
                                                         int64_t slots, int top_k, int experts, int bins, bool shared) {
   __shared__ unsigned local[shared_bins];
@@ -76,7 +76,7 @@ __device__ TokenSums sums_of(const A* scores, const A* fractions, int64_t expert
   return {warp_sum(sums.total), warp_sum(sums.weighted)};
 }
 
-/// partials[block] = the sum over its warps of `mine`, which is the same on all lanes of a warp.
+/// Stores partials[block] = the sum over its warps of `mine`, which is the same on all lanes of a warp.
 __device__ void store_partial(double* partials, double mine) {
   __shared__ double scratch[warp_size];
   const double sum = block_sum(lane_id() == 0 ? mine : 0.0, scratch);
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(threads) z_kernel(double* partials, A* log_sum
       continue;
     }
     const A* const row = logits + t * experts;
-    A top = row[0];  // a NaN that the maximum passes over still reaches the sum
+    A top = row[0];  // the maximum ignores NaN, which still reaches the sum
     for (int64_t e = lane_id(); e < experts; e += warp_size) top = row[e] > top ? row[e] : top;
     const double largest = static_cast<double>(warp_max(top));
     double total = 0;
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// loss = scale times the sum of the partial sums.
+/// Computes loss = scale times the sum of the partial sums.
 template <class A>
 __global__ void __launch_bounds__(threads) finish_kernel(A* loss, const double* partials, int count, double scale) {
   __shared__ double scratch[warp_size];
@@ -174,9 +174,7 @@ void count(Stream& stream, const Tensor& counts, const Tensor& ids, const Tensor
   require_flat("router_count", "ids", ids, tokens * top_k);
   require_segment("router_count", segment, tokens, scopes);
   if (write == Write::replace && counts.numel() > 0)
-    check(
-        cudaMemsetAsync(pointer<int64_t>(counts), 0, static_cast<size_t>(counts.bytes()), cuda_stream(stream).handle()),
-        "router_count");
+    check(cudaMemsetAsync(pointer<int64_t>(counts), 0, counts.bytes(), cuda_stream(stream).handle()), "router_count");
   const bool shared = counts.numel() <= shared_bins;
   launch("router_count", count_kernel, blocks_for(stream, ids.numel(), threads * 4, 2), threads, stream,
          pointer<int64_t>(counts), pointer<int32_t>(ids), pointer<int32_t>(segment), ids.numel(), top_k, experts,
@@ -267,12 +265,15 @@ void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, cons
 }
 
 }  // namespace
-
-const RouterLossKernels router_loss{.count = count,
-                                    .fractions = fractions,
-                                    .balance = balance,
-                                    .balance_backward = balance_backward,
-                                    .z = z,
-                                    .z_backward = z_backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const RouterLossKernels RouterLossKernels::of_cuda{.count = cuda::count,
+                                                   .fractions = cuda::fractions,
+                                                   .balance = cuda::balance,
+                                                   .balance_backward = cuda::balance_backward,
+                                                   .z = cuda::z,
+                                                   .z_backward = cuda::z_backward};
+
+}  // namespace hexad::kernels

@@ -7,12 +7,13 @@ namespace hexad::kernels::cuda {
 
 inline constexpr unsigned whole_warp = 0xffffffffu;
 
-/// The sum over the threads before this one, and over all.
+/// The sum over the threads before this thread, and over all threads.
 struct Scan {
   unsigned before, all;
 };
 
-/// Sums x over a block of `Threads` threads, all of which call it; sums stay below 2^32. May be called again at once.
+/// Sums x over a block of `Threads` threads, all of which call it; sums stay below 2^32. May be called again
+/// immediately.
 template <int Threads>
 __device__ Scan block_scan(unsigned x) {
   constexpr int warps = Threads / warp_size;

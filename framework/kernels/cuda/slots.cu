@@ -1,9 +1,9 @@
-// A token's slots in the order of their experts: a stable counting sort. Blocks count the slots of their part by
-// expert; sums over experts and blocks say where a block's slots of an expert begin; then blocks place their slots.
-// If experts, or experts in chunks, outnumber a block's counters, a radix sort does it.
-#include "framework/kernels/cuda/families.h"
+// Sorts slots by expert: a stable counting sort. Blocks count the slots of their part by expert. Sums over experts and
+// blocks give the first row of a block's slots of an expert. Then blocks place their slots. If experts, or experts in
+// chunks, outnumber a block's counters, a radix sort is used.
 #include "framework/kernels/cuda/radix_sort.h"
 #include "framework/kernels/cuda/scan.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -11,9 +11,9 @@ using namespace base;
 namespace {
 
 constexpr int threads = 256;
-/// Counters of a block that places slots, one for each warp and expert.
+/// Number of counters of a block that places slots, one per warp and expert.
 constexpr int counters = 8192;
-/// Parts of the slots; one block scans the parts of an expert, a thread each.
+/// Maximum number of parts of the slots. One block scans the parts of an expert, with one thread per part.
 constexpr int most_parts = 512;
 
 __global__ void __launch_bounds__(threads) mask_kernel(int32_t* ids, const uint8_t* valid, int64_t slots, int top_k) {
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(threads) iota_kernel(int64_t* out, int64_t cou
   if (i < count) out[i] = first + i;
 }
 
-/// Division of slots: `part` slots to a block, `chunk` of them to each of its warps, whole warps of slots each.
+/// Division of slots: `part` slots per block, `chunk` of them per warp of the block, in whole warps of slots.
 struct Parts {
   int slots, experts, top_k, warps, chunk, part, count;
 };
@@ -46,10 +46,10 @@ Parts parts_of(int64_t tokens, int64_t top_k, int64_t experts) {
   return p;
 }
 
-/// The expert of slot i, -1 for dropped slots and for those from `end` on.
+/// Returns the expert of slot i, -1 for dropped slots and for slots from `end` on.
 __device__ int expert_of(const int32_t* ids, int i, int end) { return i < end ? ids[i] : -1; }
 
-/// counts[expert, part].
+/// Computes counts[expert, part].
 __global__ void __launch_bounds__(threads) histogram_kernel(unsigned* counts, const int32_t* ids, Parts p) {
   __shared__ unsigned local[counters];
   for (int e = static_cast<int>(threadIdx.x); e < p.experts; e += threads) local[e] = 0;
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(threads) histogram_kernel(unsigned* counts, co
     counts[int64_t{e} * p.count + blockIdx.x] = local[e];
 }
 
-/// A block an expert: counts[expert, part] becomes the number of the expert's slots in earlier parts.
+/// Replaces counts[expert, part] by the number of the expert's slots in earlier parts, with one block per expert.
 __global__ void __launch_bounds__(most_parts) scan_parts_kernel(unsigned* counts, unsigned* totals, int parts) {
   unsigned* const row = counts + int64_t{blockIdx.x} * parts;
   const int part = static_cast<int>(threadIdx.x);
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(most_parts) scan_parts_kernel(unsigned* counts
   if (part == 0) totals[blockIdx.x] = scan.all;
 }
 
-/// One block: offsets[experts + 1] from totals[experts].
+/// Computes offsets[experts + 1] from totals[experts], in one block.
 __global__ void __launch_bounds__(most_parts) offsets_kernel(int64_t* offsets, const unsigned* totals, int experts) {
   unsigned before = 0;
   for (int first = 0; first < experts; first += most_parts) {
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(threads)
   keys[i] = static_cast<int32_t>(key);
 }
 
-/// From the slots in the order of their ids (as unsigned numbers, so that dropped ones are last).
+/// Places slots that are sorted by their ids (as unsigned numbers, so that dropped slots are last).
 __global__ void __launch_bounds__(threads) place_sorted_kernel(int64_t* tokens, int64_t* rows, const uint32_t* ids,
                                                                const int32_t* slots, int count, int top_k) {
   const int row = static_cast<int>(blockIdx.x * threads + threadIdx.x);
@@ -144,12 +144,12 @@ __global__ void __launch_bounds__(threads) place_sorted_kernel(int64_t* tokens, 
   rows[slots[row]] = kept ? row : -1;
 }
 
-/// offsets[e]: how many sorted ids are below e.
+/// Computes offsets[e], the number of sorted ids below e.
 __global__ void __launch_bounds__(threads)
     sorted_offsets_kernel(int64_t* offsets, const uint32_t* ids, int count, int experts) {
   const int e = static_cast<int>(blockIdx.x * threads + threadIdx.x);
   if (e > experts) return;
-  int first = 0, last = count;  // the first id that is not below e is one of these
+  int first = 0, last = count;  // the first id that is not below e is in [first, last]
   while (first < last) {
     const int middle = first + (last - first) / 2;
     if (ids[middle] < static_cast<uint32_t>(e))
@@ -216,7 +216,10 @@ void iota(Stream& stream, const Tensor& out, int64_t first) {
 }
 
 }  // namespace
-
-const SlotKernels slots{.mask = mask, .sort = sort, .keys = keys, .iota = iota};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const SlotKernels SlotKernels::of_cuda{.mask = cuda::mask, .sort = cuda::sort, .keys = cuda::keys, .iota = cuda::iota};
+
+}  // namespace hexad::kernels

@@ -1,8 +1,8 @@
-// A block a row, which stays in the first-level cache between its passes where it is short.
+// One block per row. A short row stays in the first-level cache between the passes.
 #include <limits>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -21,7 +21,7 @@ struct Columns {
 
   __device__ A* row() const { return logits + int64_t{blockIdx.x} * count; }
   __device__ int32_t target() const { return targets[blockIdx.x]; }
-  /// Column of the target here, or -1.
+  /// Returns the column of the target on this rank, or -1.
   __device__ int64_t target_column() const {
     const int64_t column = target() - first;
     return column >= 0 && column < count ? column : -1;
@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(threads) start_kernel(A* statistics, Columns<A
   __shared__ A scratch[warp_size];
   A* const row = c.row();
   const int64_t column = c.target_column();
-  const A at_target = threadIdx.x == 0 && column >= 0 ? row[column] : A(0);  // before the row is overwritten
-  // Finite even when every logit is -inf, so that those become 0 and not NaN.
+  const A at_target = threadIdx.x == 0 && column >= 0 ? row[column] : A(0);  // read before the row is overwritten
+  // m is finite even if every logit is -inf, so that those logits become 0 and not NaN.
   A m = std::numeric_limits<A>::lowest(), total = 0;
   for (int64_t v = threadIdx.x; v < c.count; v += threads) m = row[v] > m ? row[v] : m;
   m = block_max(m, scratch);
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(threads)
   const auto of = [&](int64_t r, Split::Statistic what) {
     return statistics[(r * Split::statistics_count + what) * c.rows + blockIdx.x];
   };
-  // Every thread for itself, in rank order: three numbers a rank, which all read at once.
+  // Every thread computes it in rank order: three numbers per rank, which all threads read at the same time.
   A m = of(0, Split::largest), total = 0, logit = 0;
   for (int64_t r = 1; r < ranks; ++r) m = m < of(r, Split::largest) ? of(r, Split::largest) : m;
   for (int64_t r = 0; r < ranks; ++r) {
@@ -99,7 +99,10 @@ void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Te
 }
 
 }  // namespace
-
-const SplitSoftmaxKernels split_softmax{.start = start, .finish = finish};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const SplitSoftmaxKernels SplitSoftmaxKernels::of_cuda{.start = cuda::start, .finish = cuda::finish};
+
+}  // namespace hexad::kernels

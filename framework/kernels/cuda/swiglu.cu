@@ -1,5 +1,5 @@
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/vectors.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -44,13 +44,13 @@ __global__ void __launch_bounds__(item_threads) forward_items(Forward<D> o, Item
 
 template <class D, class A = sum_t<D>>
 struct Backward {
-  Rows<D> dgate, dup, product;  // product: without data where it is not wanted
+  Rows<D> dgate, dup, product;  // product: without data if it is not needed
   A* dweights;
   Rows<D> dout, gate, up;
   const A* weights;
 };
 
-/// N elements side by side. Results may lie where operands are: all of an item is read before any is written.
+/// Computes N elements side by side. Results may overwrite operands: all of an item is read before any is written.
 template <class D, int N>
 struct Item {
   using A = sum_t<D>;
@@ -61,7 +61,7 @@ struct Item {
     gate = load_words<N>(gate_at);
     up = load_words<N>(up_at);
   }
-  /// Returns <dout, silu(gate) up>.
+  /// Writes the results and returns <dout, silu(gate) up>.
   __device__ __forceinline__ A write(D* dgate_at, D* dup_at, D* product_at, A weight) const {
     const Vector<D, N> dy = elements(dout), gates = elements(gate), ups = elements(up);
     Vector<D, N> dgate, dup, product;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(item_threads) backward_items(Backward<D> o, It
   }
 }
 
-/// With the gradients of the weights: a warp a row.
+/// Computes rows with the gradients of the weights, one warp per row.
 template <class D, int N>
 __global__ void __launch_bounds__(item_threads) backward_rows(Backward<D> o) {
   using A = sum_t<D>;
@@ -155,8 +155,9 @@ void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor
   });
 }
 
-void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& product, const Tensor& dweights,
-              const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& weights) {
+void backward(Stream& stream, const SwigluGradients& gradients, const Tensor& dout, const SwigluSaved& saved) {
+  const Tensor &dgate = gradients.dgate, &dup = gradients.dup, &product = gradients.product;
+  const Tensor &dweights = gradients.dweights, &gate = saved.gate, &up = saved.up, &weights = saved.weights;
   for (const auto& [name, t] : {std::pair{"dgate", dgate}, {"dup", dup}, {"gate", gate}, {"up", up}})
     require_shape("swiglu", name, t, dout.shape());
   if (product.defined()) require_shape("swiglu", "product", product, dout.shape());
@@ -178,7 +179,7 @@ void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tens
         [&]<int N>(const Items<N>& items) {
           if (!dweights.defined())
             return launch("swiglu", backward_items<D, N>, blocks_of<at_once>(items), item_threads, stream, o, items);
-          constexpr int64_t rows = item_threads / warp_size;  // of a block
+          constexpr int64_t rows = item_threads / warp_size;  // per block
           launch("swiglu", backward_rows<D, N>, blocks_of(o.dout.count, rows), item_threads, stream, o);
         },
         o.dout, o.gate, o.up, o.dgate, o.dup, product.defined() ? o.product : o.dout);
@@ -186,7 +187,10 @@ void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tens
 }
 
 }  // namespace
-
-const SwigluKernels swiglu{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const SwigluKernels SwigluKernels::of_cuda{.forward = cuda::forward, .backward = cuda::backward};
+
+}  // namespace hexad::kernels

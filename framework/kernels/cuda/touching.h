@@ -1,17 +1,17 @@
-// A launch that says which memory it is about to touch.
+// Launches that report the memory they will read and write.
 #pragma once
 
 #include <span>
 #include <type_traits>
 
 #include "framework/device/cuda/cuda_stream.h"
-#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/cuda/launches.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
 
-/// Tells the allocator which blocks a launch reads and writes, so that their next user waits for it. Memory that a
-/// launch allocates for itself is told, too.
+/// Reports to the allocator the blocks that a launch reads and writes, so that the next user of a block waits for the
+/// launch. Memory that a launch allocates for itself is reported, too.
 class Touches {
  public:
   explicit Touches(Stream& stream)
@@ -28,6 +28,10 @@ class Touches {
       for (const Tensor* t : {&s.main, &s.m, &s.v, &s.weights, &s.gradient}) touch(*t);
   }
   void touch(const GroupOffsets& offsets) { touch(offsets.device); }
+  template <OperandStruct S>
+  void touch(const S& operands) {
+    for_each_tensor<S>([&](auto member) { touch(operands.*member); });
+  }
   template <class T>
   void touch(const T&) {
     static_assert(std::is_trivially_copyable_v<T>, "numbers, and what the host gives: no tensors");
@@ -42,17 +46,17 @@ template <auto Family, auto Entry, class>
 struct TouchingEntry;
 
 template <auto Family, auto Entry, class F, class... Args>
-struct TouchingEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
-  static void launch(Stream& stream, Args... args) {
+struct TouchingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
+  static void launch(Stream& stream, Operand<Args>... operands) {
     Touches touches(stream);
-    (touches.touch(args), ...);
-    (launches().*Family.*Entry)(stream, args...);
+    (touches.touch(operands), ...);
+    (launches().*Family.*Entry)(stream, operands...);
   }
 };
 
 /// Entry that answers the host's question about a kernel.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
-struct TouchingEntry<Family, Entry, Answer (*F::*)(Args...)> {
+struct TouchingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (launches().*Family.*Entry)(args...); }
 };
 

@@ -1,4 +1,4 @@
-// Several elements read or written at once, and elementwise kernels made of that.
+// Several elements read or written together, and elementwise kernels built from them.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// Word that the hardware moves at once: 1, 2, 4, 8 or 16 bytes.
+/// Word that the hardware moves in one access: 1, 2, 4, 8 or 16 bytes.
 template <int bytes>
 struct WordOf;
 template <>
@@ -31,7 +31,8 @@ struct WordOf<1> {
   using type = unsigned char;
 };
 
-/// N elements as words: two bf16 in a register, where a Vector that waits for its use tends to take one each.
+/// N elements as words, with two bf16 per register. In a Vector that is used later, the compiler tends to give each
+/// bf16 a register.
 template <class D, int N>
 struct Words {
   static constexpr int bytes = static_cast<int>(sizeof(D)) * N;
@@ -40,7 +41,7 @@ struct Words {
   Word at[count];
 };
 
-/// `p` is a multiple of the vector's size, or of 16 bytes.
+/// Loads a vector. `p` is a multiple of the vector's size, or of 16 bytes.
 template <int N, class D>
 __device__ __forceinline__ Words<D, N> load_words(const D* p) {
   Words<D, N> words;
@@ -56,7 +57,7 @@ template <class D, int N>
 __device__ __forceinline__ Words<D, N> words_of(const Vector<D, N>& v) {
   return std::bit_cast<Words<D, N>>(v);
 }
-/// Makes the compiler forget that it has unpacked the words: else it keeps the elements, in many more registers.
+/// Makes the compiler forget that it has unpacked the words. Otherwise it keeps the elements, in many more registers.
 template <class D, int N>
 __device__ __forceinline__ void keep_packed(Words<D, N>& words) {
   static_assert(sizeof(typename Words<D, N>::Word) == 16);
@@ -74,7 +75,7 @@ __device__ __forceinline__ void store(D* p, const Vector<D, N>& v) {
   for (int w = 0; w < words.count; ++w) reinterpret_cast<typename Words<D, N>::Word*>(p)[w] = words.at[w];
 }
 
-/// The same for what nobody reads again soon: it leaves the caches first.
+/// Loads a vector that is not read again soon, so that it leaves the caches first.
 template <int N, class D>
 __device__ __forceinline__ Words<D, N> load_words_once(const D* p) {
   Words<D, N> words;
@@ -90,7 +91,7 @@ __device__ __forceinline__ void store_once(D* p, const Vector<D, N>& v) {
   for (int w = 0; w < words.count; ++w) __stcs(reinterpret_cast<typename Words<D, N>::Word*>(p) + w, words.at[w]);
 }
 
-/// 1 / (1 + e^-x). bf16 rounds away what the fast functions lose.
+/// Returns 1 / (1 + e^-x). For bf16, rounding hides the error of the fast functions.
 template <class D>
 __device__ __forceinline__ sum_t<D> sigmoid(sum_t<D> x) {
   if constexpr (std::is_same_v<D, __nv_bfloat16>) {
@@ -100,12 +101,12 @@ __device__ __forceinline__ sum_t<D> sigmoid(sum_t<D> x) {
   }
 }
 
-/// Rows of a tensor that may be undefined.
+/// Returns the rows of a tensor that may be undefined.
 template <class T>
 Rows<device_t<T>> rows_if_defined(std::string_view op, const Tensor& t) {
   return t.defined() ? rows_of<T>(op, t) : Rows<device_t<T>>{};
 }
-/// All elements of a contiguous tensor as one row.
+/// Returns all elements of a contiguous tensor as one row.
 template <class D>
 Rows<D> one_row(D* data, int64_t count) {
   Rows<D> row;
@@ -118,8 +119,8 @@ bool contiguous(const Rows<D>& rows) {
   return rows.levels == 0 || (rows.levels == 1 && (rows.size[0] == 1 || rows.stride[0] == rows.width));
 }
 
-/// First element of row r, as Rows has it, by constant indices alone: others would put the whole of `rows` on the
-/// stack.
+/// Returns the first element of row r, like Rows, but with constant indices only: variable indices would put the whole
+/// of `rows` on the stack.
 template <class D>
 __device__ __forceinline__ D* row_at(const Rows<D>& rows, int64_t r) {
   static_assert(Rows<D>::max_levels == 3);
@@ -130,14 +131,14 @@ __device__ __forceinline__ D* row_at(const Rows<D>& rows, int64_t r) {
   return inner + r % rows.size[1] * rows.stride[1] + r / rows.size[1] * rows.stride[2];
 }
 
-/// Makes each operand one row where all are contiguous: then no item needs a division to find its row. Operands without
-/// data stay so.
+/// Makes each operand one row if all are contiguous, so that no item needs a division to find its row. Operands without
+/// data do not change.
 template <class... D>
 void merge_rows(Rows<D>&... rows) {
   if ((contiguous(rows) && ...)) ((rows = one_row(rows.data, rows.count * rows.width)), ...);
 }
 
-/// Rows cut into items of N elements, in row-major order: what elementwise kernels walk over.
+/// Rows cut into items of N elements, in row-major order, for elementwise kernels.
 template <int N>
 struct Items {
   int64_t count, per_row;
@@ -155,10 +156,10 @@ struct Items {
   }
 };
 
-/// Threads of an elementwise kernel's block, and how many items each of them reads before it writes the first.
+/// Number of threads of an elementwise kernel's block, and of items that each thread reads before it writes the first.
 inline constexpr int item_threads = 256, items_at_once = 4;
 
-/// Item u of this thread, when a thread has `at_once` of them.
+/// Returns item u of this thread, if a thread has `at_once` items.
 template <int at_once>
 __device__ __forceinline__ int64_t item_of_thread(int u) {
   return (int64_t{blockIdx.x} * at_once + u) * item_threads + threadIdx.x;
@@ -168,7 +169,7 @@ int64_t blocks_of(const Items<N>& items) {
   return blocks_of(items.count, int64_t{item_threads} * at_once);
 }
 
-/// Words that one thread reads of one operand.
+/// Words of one operand that one thread reads.
 template <class D, int N, int at_once>
 struct Loaded {
   Words<D, N> at[at_once];
@@ -210,7 +211,7 @@ void with_items(const Go& go, const Rows<First>& first, const Rows<Rest>&... res
   }
 }
 
-/// out = f(in...) element by element; all are of one shape, and out may be one of them.
+/// Computes out = f(in...) element by element; all have one shape, and out may be one of the operands.
 template <class F, class Out, class... In>
 void map(std::string_view op, Stream& stream, F f, Rows<Out> out, Rows<In>... in) {
   merge_rows(out, in...);

@@ -1,13 +1,13 @@
-// Rows on the wire (framework/kernels/wire.h), a warp a row.
+// Converts rows to and from the wire format (framework/kernels/wire.h), with one warp per row.
 #include <cuda_fp8.h>
 
 #include <bit>
 #include <cfloat>
 
 #include "framework/base/fp8.h"
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/matrix.cuh"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -17,16 +17,16 @@ namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;
 constexpr int batch = 4;         // accesses in flight
-constexpr int codes_a_lane = 8;  // fp8: codes that a lane writes at once where rows are aligned
+constexpr int codes_a_lane = 8;  // fp8: codes that a lane writes at a time if rows are aligned
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }
 
-/// Rows of bytes and the rows of row_weights that lie in them.
+/// Rows of bytes and the rows of row_weights that are stored in them.
 struct Wire {
   uint8_t* bytes;
   int64_t stride;        // of the rows, in bytes
-  uint8_t* row_weights;  // null: none wanted
+  uint8_t* row_weights;  // null: not needed
   int64_t weight_bytes;
   WireLayout layout;
   int64_t rows;
@@ -46,7 +46,7 @@ __device__ __forceinline__ void copy_row(V* to, const V* from, int64_t count) {
   }
 }
 
-/// Writes what follows the values of row r: the scale if there is one, row_weights, zeros in the gaps.
+/// Writes the rest of row r after its values: the scale if there is one, row_weights, zeros in the gaps.
 __device__ void write_tail(const Wire& wire, uint8_t* row, int64_t r, bool scaled, float scale) {
   const WireLayout& layout = wire.layout;
   for (int64_t i = layout.values + lane_id(); i < layout.bytes; i += warp_size) {
@@ -66,7 +66,7 @@ __device__ void read_row_weights(const Wire& wire, const uint8_t* row, int64_t r
     wire.row_weights[r * wire.weight_bytes + i] = row[wire.layout.row_weights + i];
 }
 
-/// V: what is copied at a time.
+/// Copies rows. V: type of one access.
 template <class V, class D>
 __global__ void __launch_bounds__(threads) pack_kernel(const __grid_constant__ Wire wire, Rows<D> x) {
   const int64_t r = warp_id();
@@ -87,11 +87,11 @@ __global__ void __launch_bounds__(threads) unpack_kernel(Rows<D> out, const __gr
   read_row_weights(wire, row, r);
 }
 
-/// N codes, the first in the lowest byte.
+/// N codes in one integer, the first code in the lowest byte.
 template <int N>
 using Codes = std::conditional_t<N == 1, uint8_t, uint64_t>;
 
-/// N elements, read or written by as many bytes at a time as may be.
+/// N elements, read or written with the widest accesses possible.
 template <class D, int N>
 struct Elements {
   static constexpr int together = std::min(N, wide<D>);
@@ -99,18 +99,19 @@ struct Elements {
   __device__ D& operator[](int n) { return part[n / together].at[n % together]; }
 };
 
-/// The scale of a row whose largest magnitude is `largest`. It is never a subnormal float, which could be off by so
-/// much that the quotient overflows the format.
+/// Returns the scale of a row whose largest magnitude is `largest`. It is never a subnormal float: rounding of the
+/// subnormal could make the quotient overflow the format.
 __device__ float scale_of(float largest) {
   if (!(largest <= FLT_MAX)) return __uint_as_float(0x7fc00000u);
   return largest > 0 ? fmaxf(largest / base::e4m3::largest, FLT_MIN) : 0;
 }
 
-/// x / divisor for many x: the quotient rounded as a division rounds it, from the rounded reciprocal, for what is not
-/// lost below the codes (Markstein 1990: a quotient off by a few units, made better twice by its exact remainder).
+/// Computes x / divisor for many x from the rounded reciprocal. The quotient is rounded like a division unless it is so
+/// small that the codes lose it. Markstein 1990: a quotient off by a few units is corrected twice by its exact
+/// remainder.
 struct Divider {
   float divisor, reciprocal;
-  bool exact;  // remainders that count are no subnormal floats
+  bool exact;  // no relevant remainder is a subnormal float
   __device__ explicit Divider(float divisor_)
       : divisor(divisor_), reciprocal(1 / divisor_), exact(divisor_ >= 0x1p-80f && divisor_ <= 0x1p80f) {}
   __device__ float operator()(float x) const {
@@ -122,7 +123,7 @@ struct Divider {
   }
 };
 
-/// Elements come N at a time.
+/// Encodes rows, N elements at a time.
 template <class D, int N>
 __global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__ Wire wire, Rows<D> x) {
   const int64_t r = warp_id();
@@ -133,7 +134,8 @@ __global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__
   auto* const codes = reinterpret_cast<Codes<N>*>(row);
   const int64_t width = x.width / N;
 
-  uint32_t largest = 0;  // bits of floats that are not negative are in their order, infinity and NaN above them all
+  // Bits of non-negative floats are in the order of the floats, with infinity and NaN above all others.
+  uint32_t largest = 0;
 #pragma unroll 4
   for (int64_t v = lane_id(); v < width; v += warp_size) {
     Elements<D, N> elements = from[v];
@@ -160,7 +162,7 @@ __global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__
   write_tail(wire, row, r, true, scale);
 }
 
-/// Value of a code, as base::e4m3 has it: the exponent put right by a product, which makes subnormals normal, too.
+/// Returns the value of a code, like base::e4m3. A product corrects the exponent, which also makes subnormals normal.
 __device__ float value_of(uint8_t code) {
   const uint32_t magnitude = code & 0x7fu;
   const float value =
@@ -176,7 +178,7 @@ __global__ void __launch_bounds__(threads) decode_kernel(Rows<D> out, const __gr
   const uint8_t* const row = wire.bytes + r * wire.stride;
   const auto* const codes = reinterpret_cast<const Codes<N>*>(row);
   auto* const target = reinterpret_cast<Elements<D, N>*>(out.data + (wire.index ? wire.index[r] : r) * out.stride[0]);
-  uint32_t bits = 0;  // by bytes: rows may lie anywhere
+  uint32_t bits = 0;  // read by bytes, because rows may be at any address
   for (int i = 0; i < 4; ++i) bits |= uint32_t{row[wire.layout.scale + i]} << (8 * i);
   const A scale = __uint_as_float(bits);
 #pragma unroll 4
@@ -191,7 +193,7 @@ __global__ void __launch_bounds__(threads) decode_kernel(Rows<D> out, const __gr
   read_row_weights(wire, row, r);
 }
 
-/// Bytes of `row_weights`, which may be undefined: none.
+/// Returns the bytes of `row_weights`; none if it is undefined.
 int64_t bytes_of_row_weights(std::string_view op, std::string_view name, const Tensor& row_weights, int64_t rows,
                              Dtype dtype) {
   if (!row_weights.defined()) return 0;
@@ -208,7 +210,7 @@ bool aligned(const Wire& wire, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(wire.bytes) % static_cast<uintptr_t>(bytes) == 0 && wire.stride % bytes == 0;
 }
 
-/// Calls f with an object of the widest type that both rows can be copied by.
+/// Calls f with an object of the widest type that can copy both rows.
 template <class D, class F>
 void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
   constexpr int eight = sizeof(D) < 8 ? 8 / static_cast<int>(sizeof(D)) : 1;
@@ -222,7 +224,7 @@ void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
     require(false, "[wire] rows of bytes do not begin at multiples of ", sizeof(D));
 }
 
-/// Calls f with the number of elements that fp8 rows can be converted by.
+/// Calls f with the number of elements that fp8 rows can be converted by at a time.
 template <class D, class F>
 void with_codes(const Wire& wire, const Rows<D>& rows, const F& f) {
   if (aligned(wire, codes_a_lane) && rows.width % codes_a_lane == 0 && rows.aligned(wide<D>))
@@ -294,7 +296,10 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, co
 }
 
 }  // namespace
-
-const WireKernels wire{.pack = pack, .unpack = unpack};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const WireKernels WireKernels::of_cuda{.pack = cuda::pack, .unpack = cuda::unpack};
+
+}  // namespace hexad::kernels

@@ -1,7 +1,7 @@
 #include "framework/device/emulated/heap.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/emulated/queued.h"
-#include "framework/kernels/wrapped_table.h"
+#include "framework/kernels/entries.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels {
@@ -49,6 +49,6 @@ void Launch::run(std::function<void(Stream&)> kernel) {
 
 }  // namespace emulated
 
-const KernelTable emulated_table = wrapped_table<emulated::Queued>();
+constinit const KernelTable emulated_table = wrapped_table<emulated::Queued>();
 
 }  // namespace hexad::kernels

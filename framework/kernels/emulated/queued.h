@@ -1,4 +1,4 @@
-// A kernel of the CPU as one of the emulated device: launched now, run later, on memory that it does not own.
+// A CPU kernel as a kernel of the emulated device: launched now, run later, on memory that it does not own.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 namespace hexad::kernels::emulated {
 
 /// Operands that a launch keeps until it runs: numbers, copies of host data, and views of tensors. A view keeps no
-/// memory alive, as on a card. Host memory as an operand is refused: a card could not read it.
+/// memory alive, as on a card. Host memory is rejected as an operand, because a card could not read it.
 class Launch {
  public:
   explicit Launch(Stream& stream) : stream_(device::emulated::emulated_stream(stream)) {}
@@ -29,12 +29,18 @@ class Launch {
     }
   };
   HeldOffsets hold(const GroupOffsets& offsets);
+  template <OperandStruct S>
+  S hold(const S& operands) {
+    S held;
+    for_each_tensor<S>([&](auto member) { held.*member = hold(operands.*member); });
+    return held;
+  }
   template <class T>
   T hold(const T& value) {
     return value;
   }
 
-  /// `kernel` runs with as many threads as it would here and now.
+  /// Queues `kernel`, which will run with the number of threads it would have on this thread now.
   void run(std::function<void(Stream&)> kernel);
 
  private:
@@ -46,11 +52,11 @@ template <auto Family, auto Entry, class>
 struct QueuedEntry;
 
 template <auto Family, auto Entry, class F, class... Args>
-struct QueuedEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
-  static void launch(Stream& stream, Args... args) {
+struct QueuedEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
+  static void launch(Stream& stream, Operand<Args>... operands) {
     Launch launch(stream);
-    // Braces: operands are held in their order.
-    auto held = std::tuple{launch.hold(args)...};
+    // Braces, so that operands are held in their order.
+    auto held = std::tuple{launch.hold(operands)...};
     launch.run([held = std::move(held)](Stream& here) {
       std::apply([&](const auto&... a) { (cpu_table.*Family.*Entry)(here, a...); }, held);
     });
@@ -59,11 +65,11 @@ struct QueuedEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
 
 /// Entry that answers the host's question about a kernel.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
-struct QueuedEntry<Family, Entry, Answer (*F::*)(Args...)> {
+struct QueuedEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// The entry of the CPU's table that a device without a card queues.
+/// Entry of the CPU's table that a device without a card queues.
 template <auto Family, auto Entry>
 struct Queued : QueuedEntry<Family, Entry, decltype(Entry)> {};
 

@@ -1,4 +1,4 @@
-// Products and attention, whose operations are counted.
+// Products and attention kernels, whose operations are counted.
 #include <algorithm>
 
 #include "framework/kernels/meta/meta_kernels.h"
@@ -6,19 +6,19 @@
 namespace hexad::kernels::meta {
 namespace {
 
-// A product of rows [T, A] and [T, B], or one that has them as operand and result.
+// Counts a product of rows [T, A] and [T, B], or one with such rows as operand and result.
 void product(const Tensor& result, int64_t rows, int64_t a, int64_t b) {
   forget(result);
   run_of(result).product_flops += 2.0 * static_cast<double>(rows) * static_cast<double>(a) * static_cast<double>(b);
 }
 
-// A device's offsets are not known to the host: there is room for no more than all slots.
+// Returns the number of rows. The host does not know a device's offsets, so all slots count, the upper bound.
 int64_t rows_of(const GroupOffsets& offsets, const Tensor& x) {
   return offsets.host.empty() ? x.dim(0) : offsets.host.back() - offsets.host.front();
 }
 
-// FLOPs of scores and of their product with the values. Queries and keys are taken as continuous: a causal sequence
-// sees half of itself. Document borders are ignored.
+// Returns the FLOPs of scores and of their product with the values. Queries and keys are treated as continuous: a
+// causal sequence sees half of itself. Document borders are ignored.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
   double seen = queries * keys;
@@ -58,11 +58,10 @@ void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, co
 }
 
 // Counts the gradients of both operands for each of the two products.
-void attention_backward(Stream&, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor&, const Tensor&,
-                        const Tensor&, const Tensor& q, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor&, const AttentionSaved& saved,
                         const AttentionShape& shape) {
-  for (const Tensor* result : {&dq, &dk, &dv}) forget(*result);
-  run_of(dq).attention_flops += 2 * attention_flops(q, shape);
+  forget(gradients);
+  run_of(gradients.dq).attention_flops += 2 * attention_flops(saved.q, shape);
 }
 
 }  // namespace hexad::kernels::meta

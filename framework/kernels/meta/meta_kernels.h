@@ -24,57 +24,33 @@ inline void forget(const Tensor& t) {
   for (int d = 0; d < t.rank(); ++d) last += (t.dim(d) - 1) * t.strides()[d];
   run_of(t).memory()->forget(device_raw(t), (last + 1) * size_of(t.dtype()));
 }
+/// Invalidates the values that a step writes: all but the gradients.
 inline void forget(std::span<const AdamwSlice> slices) {
   for (const AdamwSlice& s : slices)
     for (const Tensor* t : {&s.main, &s.m, &s.v, &s.weights}) forget(*t);
 }
-template <class T>
-void forget(const T&) {}
+template <OperandStruct S>
+void forget(const S& outputs) {
+  for_each_tensor<S>([&](auto member) { forget(outputs.*member); });
+}
 
-/// Number of results of an entry; they come first.
-template <auto Entry>
-inline constexpr size_t results = 1;
-template <>
-inline constexpr size_t results<&RmsNormKernels::forward> = 3;
-template <>
-inline constexpr size_t results<&RmsNormKernels::backward> = 2;
-template <>
-inline constexpr size_t results<&LayerNormKernels::forward> = 2;
-template <>
-inline constexpr size_t results<&LayerNormKernels::weight_gradient> = 2;
-template <>
-inline constexpr size_t results<&AttentionKernels::merge> = 2;
-template <>
-inline constexpr size_t results<&SwigluKernels::backward> = 4;
-template <>
-inline constexpr size_t results<&RouterLossKernels::z> = 2;
-template <>
-inline constexpr size_t results<&PermuteKernels::combine_backward> = 2;
-template <>
-inline constexpr size_t results<&WireKernels::unpack> = 2;
-template <>
-inline constexpr size_t results<&CrossEntropyKernels::forward> = 2;
-template <>
-inline constexpr size_t results<&SplitSoftmaxKernels::start> = 2;
-template <>
-inline constexpr size_t results<&SplitSoftmaxKernels::finish> = 2;
-template <>
-inline constexpr size_t results<&OptimizerKernels::sgd> = 2;
+/// Invalidates an operand that the signature marks as an output.
+template <class Argument>
+void forget_output(const std::remove_cvref_t<Operand<Argument>>& operand) {
+  if constexpr (is_out<Argument>) forget(operand);
+}
 
 template <auto Family, auto Entry, class>
 struct NothingEntry;
 
 template <auto Family, auto Entry, class F, class... Args>
-struct NothingEntry<Family, Entry, void (*F::*)(Stream&, Args...)> {
-  static void launch(Stream&, Args... args) {
-    size_t i = 0;
-    ((i++ < results<Entry> ? forget(args) : void()), ...);
-  }
+struct NothingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
+  static void launch(Stream&, Operand<Args>... operands) { (forget_output<Args>(operands), ...); }
 };
 
 /// Entry that answers the host's question about a kernel, as on the CPU.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
-struct NothingEntry<Family, Entry, Answer (*F::*)(Args...)> {
+struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
@@ -86,9 +62,8 @@ extern const MatmulKernels matmul;
 extern const GroupedMatmulKernels grouped_matmul;
 void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
                        const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape);
-void attention_backward(Stream&, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-                        const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const Tensor& first, const Tensor& last, const AttentionShape& shape);
+void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
+                        const AttentionShape& shape);
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor& bias, const RouterRule& rule);
 extern const CapacityKernels capacity;

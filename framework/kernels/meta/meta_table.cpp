@@ -1,8 +1,8 @@
 #include "framework/kernels/meta/meta_table.h"
 
 #include "framework/kernels/cuda/answers.h"
+#include "framework/kernels/entries.h"
 #include "framework/kernels/meta/meta_kernels.h"
-#include "framework/kernels/wrapped_table.h"
 
 namespace hexad::kernels {
 namespace {

@@ -1,15 +1,15 @@
-// Kernels of the meta device: they do nothing, and count.
+// Kernels of the meta device: they compute nothing, but count.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels {
 
-/// Kernels of a meta device that stands for `stands_for`, whose kernels answer the host's questions. Products and
-/// attention add their operations to the device's MetaRun. Routers ask its routing model, as layers do for routers that
-/// ask no kernel (framework/kernels/meta/routing_model.h), and kernels that order slots work on the ids that it gave:
-/// so the host gets the row counts of a run with such routing. Other kernels do nothing and forget the results that
-/// they overwrite.
+/// Returns the kernels of a meta device that represents `stands_for`, whose kernels answer the host's questions.
+/// Products and attention add their operations to the device's MetaRun. Routers use the run's routing model; layers do
+/// the same for routers without a kernel (framework/kernels/meta/meta_routing.h). Kernels that order slots work on the
+/// resulting ids, so the host gets the row counts of a run with such routing. All other kernels only invalidate the
+/// results that they would overwrite.
 const KernelTable& meta_kernels(device::DeviceKind stands_for);
 
 }  // namespace hexad::kernels

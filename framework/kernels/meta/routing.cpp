@@ -1,15 +1,15 @@
-// Kernels that decide how many rows go where: done by the CPU's kernels on the values that are known.
+// Kernels that decide the number of rows for each destination: the CPU's kernels run on the known values.
 #include <vector>
 
 #include "framework/kernels/meta/meta_kernels.h"
-#include "framework/kernels/meta/routing_model.h"
+#include "framework/kernels/meta/meta_routing.h"
 
 namespace hexad::kernels::meta {
 
 using namespace tensor;
 namespace {
 
-// Returns `t` with its elements at `first_element`, for the CPU's kernels. Null: it has no elements.
+// Returns `t` with its elements at `first_element`, for the CPU's kernels. If that is null, `t` has no elements.
 Tensor at(const Tensor& t, std::byte* first_element) {
   if (!first_element) return t.borrowed_at(nullptr, t.device().host());
   const int64_t offset = static_cast<std::byte*>(device_raw(t)) - DeviceAccess::begin(*t.storage());
@@ -19,8 +19,8 @@ Tensor at(const Tensor& t, std::byte* first_element) {
 Tensor known(const char* kernel, const char* what, const Tensor& t) {
   if (!t.defined() || t.numel() == 0) return t.defined() ? at(t, nullptr) : t;
   std::byte* values = run_of(t).memory()->known(device_raw(t), t.bytes());
-  require(values != nullptr, "[meta device] ", kernel, ": nobody knows ", what, " ", t.shape(), " ", t.dtype(),
-          ", and the host is going to ask");
+  require(values != nullptr, "[meta device] ", kernel, ": ", what, " ", t.shape(), " ", t.dtype(),
+          " has no known values, but the host is going to read them");
   return at(t, values);
 }
 
@@ -33,13 +33,13 @@ Tensor result(const Tensor& t) {
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor&, const RouterRule& rule) {
   for (const Tensor* out : {&scores, &ids, &weights}) forget(*out);
-  ask_routing_model(ids, rule, logits.dim(1), false);
+  apply_routing_model(ids, rule, logits.dim(1), false);
 }
 
-// Scores are not known, so all count as equal: the earliest tokens stay.
+// Scores are not known, so all count as equal: the earliest tokens are kept.
 const CapacityKernels capacity{.drop = [](Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows,
                                           const Capacity& limits) {
-  std::vector<std::byte> alike(static_cast<size_t>(scores.bytes()));
+  std::vector<std::byte> alike(scores.bytes());
   const Tensor of_tokens = scores.numel() == 0 ? at(scores, nullptr) : at(scores, alike.data());
   cpu_table.capacity.drop(stream, known("capacity", "ids", ids), of_tokens, known("capacity", "rows", rows), limits);
 }};
@@ -67,11 +67,11 @@ const SlotKernels slots{
 
 namespace hexad::kernels {
 
-void ask_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
+void apply_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
   const device::MetaRun* run = ids.device().context().meta();
   if (!run || !run->choose || ids.numel() == 0) return;
   const bool was_known =
-      run->memory()->known(tensor::device_raw(ids), ids.bytes());  // a router need not listen to the recipe
+      run->memory()->known(tensor::device_raw(ids), ids.bytes());  // a router may ignore the recipe's choice
   const Tensor values = meta::result(ids);
   run->choose({values.data<int32_t>(), static_cast<size_t>(ids.numel())},
               {rule.top_k, experts, rule.groups, rule.top_groups, given && was_known});

@@ -5,7 +5,7 @@ namespace hexad::kernels::reference {
 using namespace base;
 namespace {
 
-// Offset of row `r`, in elements from the first.
+// Returns the offset of row `r`, in elements from the first.
 int64_t row_offset(const Tensor& t, int64_t r) {
   int64_t offset = 0;
   for (int d = t.rank() - 2; d >= 0; --d) {
@@ -15,7 +15,7 @@ int64_t row_offset(const Tensor& t, int64_t r) {
   return offset;
 }
 
-// Calls f(i, offset) for every element in row-major order: its number and where it lies, in elements from the first.
+// Calls f(i, offset) for every element in row-major order: its number, and its offset in elements from the first.
 template <class F>
 void for_each_element(const Tensor& t, F f) {
   const int64_t columns = t.rank() ? t.dim(-1) : 1, step = t.rank() ? t.strides()[t.rank() - 1] : 1;
@@ -34,7 +34,7 @@ HostMemory::HostMemory(const Tensor& t) : tensor_(t) {
   if (t.device().on_host() || t.numel() == 0) return;
   int64_t last = 0;
   for (int d = 0; d < t.rank(); ++d) last += (t.dim(d) - 1) * t.strides()[d];
-  copy_.resize(static_cast<size_t>((last + 1) * size_of(t.dtype())));
+  copy_.resize((last + 1) * size_of(t.dtype()));
   move(copy_.data(), device_raw(t));
 }
 
@@ -51,7 +51,7 @@ void HostMemory::move(void* to, const void* from) {
 Array zeros(const Tensor& t) {
   Array a{1, t.rank() ? t.dim(-1) : 1, {}};
   for (int d = 0; d + 1 < t.rank(); ++d) a.rows *= t.dim(d);
-  a.values.resize(static_cast<size_t>(a.size()));
+  a.values.resize(a.size());
   return a;
 }
 

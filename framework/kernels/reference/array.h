@@ -1,5 +1,5 @@
 // Arrays of the reference kernels: every tensor, of any dtype and strides, as doubles in row-major order. Tensors may
-// lie on a device other than the host: elements are then copied, after the work of its compute stream.
+// be on a device other than the host: elements are then copied, after the work of its compute stream.
 #pragma once
 
 #include <vector>
@@ -12,30 +12,31 @@ namespace hexad::kernels::reference {
 using tensor::device_data;
 using tensor::device_raw;
 
-/// A tensor seen as rows (all leading dimensions) of columns (the last). Rank 1 is one row.
+/// A tensor viewed as rows (all leading dimensions) of columns (the last). Rank 1 is one row.
 struct Array {
   int64_t rows, columns;
   std::vector<double> values;
 
   int64_t size() const { return rows * columns; }
-  double& operator[](int64_t i) { return values[static_cast<size_t>(i)]; }
-  double operator[](int64_t i) const { return values[static_cast<size_t>(i)]; }
+  double& operator[](int64_t i) { return values[i]; }
+  double operator[](int64_t i) const { return values[i]; }
   double& operator()(int64_t r, int64_t c) { return (*this)[r * columns + c]; }
   double operator()(int64_t r, int64_t c) const { return (*this)[r * columns + c]; }
 };
 
-/// Zeros in the shape of `t`.
+/// Returns zeros in the shape of `t`.
 Array zeros(const Tensor& t);
-/// The elements of `t`; integers too (exact up to 2^53).
+/// Returns the elements of `t`; integers too (exact up to 2^53).
 Array load(const Tensor& t);
 /// Rounds the values into `t`.
 void store(const Tensor& t, const Array& values);
-/// An integer element: an id, a row, a position.
+/// Returns an integer element: an id, a row, a position.
 inline int64_t index_at(const Array& a, int64_t i) { return static_cast<int64_t>(a[i]); }
-/// The elements, or zeros in the shape of `like` where `t` is undefined.
+/// Returns the elements of `t`, or zeros in the shape of `like` if `t` is undefined.
 Array load_or_zeros(const Tensor& t, const Tensor& like);
 
-/// The memory from a tensor's first element to its last, as the host sees it: itself, or a copy that can be put back.
+/// Host access to the memory from a tensor's first element to its last: the memory itself, or a copy that can be copied
+/// back.
 class HostMemory {
  public:
   explicit HostMemory(const Tensor& t);
@@ -52,7 +53,7 @@ class HostMemory {
   std::vector<std::byte> copy_;
 };
 
-/// Offsets of groups, kept for work that runs later: the host's side where it is there, else the tensor.
+/// Offsets of groups, kept for work that runs later: the host's copy if it exists, else the tensor.
 class Groups {
  public:
   explicit Groups(const GroupOffsets& o) : host_(o.host.begin(), o.host.end()), device_(o.device) {}

@@ -1,12 +1,12 @@
 #include <limits>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
 
-// Probabilities of one query row over the keys, and its log-sum-exp; zeros and -inf when it sees no key.
+// Probabilities of one query row over the keys, and its log-sum-exp; zeros and -inf if it sees no key.
 struct Attended {
   std::vector<double> p;
   double log_sum_exp;
@@ -15,7 +15,7 @@ struct Attended {
 struct Problem {
   AttentionShape shape;
   int64_t heads, key_heads, size;  // of a head
-  Array Q, K, V, first, last;      // first, last: empty when undefined
+  Array Q, K, V, first, last;      // first, last: empty if undefined
 
   Problem(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& first_, const Tensor& last_,
           const AttentionShape& s)
@@ -47,12 +47,12 @@ struct Problem {
 
   Attended attend(int64_t b, int64_t i, int64_t h) const {
     constexpr double inf = std::numeric_limits<double>::infinity();
-    Attended a{std::vector<double>(static_cast<size_t>(shape.keys), -inf), -inf};
+    Attended a{std::vector<double>(shape.keys, -inf), -inf};
     double largest = -inf, sum = 0;
     for (int64_t j = 0; j < shape.keys; ++j) {
       if (!sees(b, i, j)) continue;
       const double s = score(query_row(b, i, h), key_row(b, j, h));
-      a.p[static_cast<size_t>(j)] = s;
+      a.p[j] = s;
       largest = std::max(largest, s);
     }
     if (largest > -inf) {
@@ -83,7 +83,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
       for (int64_t j = 0; j < shape.keys; ++j) {
         if (!problem.sees(b, i, j)) continue;
         const int64_t key = problem.key_row(b, j, h);
-        for (int64_t c = 0; c < problem.size; ++c) O(row, c) += a.p[static_cast<size_t>(j)] * problem.V(key, c);
+        for (int64_t c = 0; c < problem.size; ++c) O(row, c) += a.p[j] * problem.V(key, c);
       }
     });
     store(out, O);
@@ -91,13 +91,14 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
   });
 }
 
-// With P from the kept log-sum-exp L: dV = P^T dO; dS = P (dO V^T - <dO, O>); dQ = scale dS K; dK = scale dS^T Q.
-void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-              const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
-              const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+// Computes, with P from the kept log-sum-exp L: dV = P^T dO; dS = P (dO V^T - <dO, O>); dQ = scale dS K; dK = scale
+// dS^T Q.
+void backward(Stream& stream, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
+              const AttentionShape& shape) {
   stream.run([=] {
-    const Problem problem(q, k, v, first, last, shape);
-    const Array DO = load(dout), O = load(out), L = load(log_sum_exp);
+    const auto& [dq, dk, dv] = gradients;
+    const Problem problem(saved.q, saved.k, saved.v, saved.first, saved.last, shape);
+    const Array DO = load(dout), O = load(saved.out), L = load(saved.log_sum_exp);
     Array DQ = zeros(dq), DK = zeros(dk), DV = zeros(dv);
     problem.for_each_query([&](int64_t b, int64_t i, int64_t h) {
       const int64_t row = problem.query_row(b, i, h);
@@ -142,7 +143,11 @@ void merge(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, con
 }
 
 }  // namespace
-
-const AttentionKernels attention{.forward = forward, .backward = backward, .merge = merge};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const AttentionKernels AttentionKernels::of_reference{
+    .forward = reference::forward, .backward = reference::backward, .merge = reference::merge};
+
+}  // namespace hexad::kernels

@@ -1,5 +1,5 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -31,22 +31,25 @@ void backward(Stream& stream, const Tensor& dbias, const Tensor& dy) {
 void grouped_forward(Stream& stream, const Tensor& x, const Tensor& bias, const GroupOffsets& offsets) {
   stream.run([=, groups = Groups(offsets)] {
     const std::vector<int64_t> o = groups.offsets();
-    for (int64_t e = 0; e < bias.dim(0); ++e)
-      add_row(x.slice(0, o[static_cast<size_t>(e)], o[static_cast<size_t>(e) + 1]), bias.slice(0, e, e + 1));
+    for (int64_t e = 0; e < bias.dim(0); ++e) add_row(x.slice(0, o[e], o[e + 1]), bias.slice(0, e, e + 1));
   });
 }
 
 void grouped_backward(Stream& stream, const Tensor& dbias, const Tensor& dy, const GroupOffsets& offsets) {
   stream.run([=, groups = Groups(offsets)] {
     const std::vector<int64_t> o = groups.offsets();
-    for (int64_t e = 0; e < dbias.dim(0); ++e)
-      add_column_sums(dbias.slice(0, e, e + 1), dy.slice(0, o[static_cast<size_t>(e)], o[static_cast<size_t>(e) + 1]));
+    for (int64_t e = 0; e < dbias.dim(0); ++e) add_column_sums(dbias.slice(0, e, e + 1), dy.slice(0, o[e], o[e + 1]));
   });
 }
 
 }  // namespace
-
-const BiasKernels bias{
-    .forward = forward, .backward = backward, .grouped_forward = grouped_forward, .grouped_backward = grouped_backward};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const BiasKernels BiasKernels::of_reference{.forward = reference::forward,
+                                            .backward = reference::backward,
+                                            .grouped_forward = reference::grouped_forward,
+                                            .grouped_backward = reference::grouped_backward};
+
+}  // namespace hexad::kernels

@@ -1,13 +1,13 @@
 #include <cmath>
 #include <limits>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
 
-// A slot is over capacity if at least that many of its expert and scope come before it.
+// A slot is over capacity if at least the capacity's number of slots of its expert and scope come before it.
 void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity) {
   stream.run([=] {
     const Array Scores = load(scores), Rows = rows.defined() ? load(rows) : Array{};
@@ -53,7 +53,10 @@ void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor&
 }
 
 }  // namespace
-
-const CapacityKernels capacity{.drop = drop};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const CapacityKernels CapacityKernels::of_reference{.drop = reference::drop};
+
+}  // namespace hexad::kernels

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -29,7 +29,11 @@ void forward(Stream& stream, const Tensor& losses, const Tensor& dlogits, const 
 int64_t chunk_rows(int64_t, int64_t) { return 1; }
 
 }  // namespace
-
-const CrossEntropyKernels cross_entropy{.forward = forward, .chunk_rows = chunk_rows};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const CrossEntropyKernels CrossEntropyKernels::of_reference{.forward = reference::forward,
+                                                            .chunk_rows = reference::chunk_rows};
+
+}  // namespace hexad::kernels

@@ -1,5 +1,5 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -25,7 +25,10 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
 }
 
 }  // namespace
-
-const EmbeddingKernels embedding{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const EmbeddingKernels EmbeddingKernels::of_reference{.forward = reference::forward, .backward = reference::backward};
+
+}  // namespace hexad::kernels

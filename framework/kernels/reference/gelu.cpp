@@ -1,12 +1,12 @@
 #include <numbers>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
 
-// The inner function of the approximation: x/2 (1 + tanh(inner(x))).
+// Returns the inner function of the approximation x/2 (1 + tanh(inner(x))).
 double inner(double x) { return std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x); }
 double inner_slope(double x) { return std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x); }
 
@@ -39,7 +39,10 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dout, const Tensor
 }
 
 }  // namespace
-
-const GeluKernels gelu{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const GeluKernels GeluKernels::of_reference{.forward = reference::forward, .backward = reference::backward};
+
+}  // namespace hexad::kernels

@@ -1,5 +1,5 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -58,8 +58,14 @@ void inverse(Stream& stream, const Tensor& out, const Tensor& x) {
 }
 
 }  // namespace
-
-const IndexKernels indices{
-    .shift = shift, .within = within, .shift_parts = shift_parts, .take = take, .inverse = inverse};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const IndexKernels IndexKernels::of_reference{.shift = reference::shift,
+                                              .within = reference::within,
+                                              .shift_parts = reference::shift_parts,
+                                              .take = reference::take,
+                                              .inverse = reference::inverse};
+
+}  // namespace hexad::kernels

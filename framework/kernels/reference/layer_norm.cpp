@@ -1,5 +1,5 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -23,7 +23,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& stats, const Tenso
   });
 }
 
-// With n = (x - mean) r, r = inverse standard deviation: dx = r (g dy - mean(g dy) - n mean(g dy n)).
+// Computes dx = r (g dy - mean(g dy) - n mean(g dy n)), with n = (x - mean) r, r = inverse standard deviation.
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& x, const Tensor& gain,
                     const Tensor& stats) {
   stream.run([=] {
@@ -59,8 +59,12 @@ void weight_gradient(Stream& stream, const Tensor& dgain, const Tensor& dbias, c
 }
 
 }  // namespace
-
-const LayerNormKernels layer_norm{
-    .forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const LayerNormKernels LayerNormKernels::of_reference{.forward = reference::forward,
+                                                      .input_gradient = reference::input_gradient,
+                                                      .weight_gradient = reference::weight_gradient};
+
+}  // namespace hexad::kernels

@@ -1,10 +1,10 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
 
-/// Initial value of a result: zero, or what is there.
+/// Returns the initial value of a result: zero, or its old value.
 Array start(const Tensor& t, Write write) { return write == Write::add ? load(t) : zeros(t); }
 
 void product(const Tensor& out, const Tensor& x, const Tensor& w, Write write) {
@@ -77,9 +77,15 @@ void grouped_weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy,
 }
 
 }  // namespace
-
-const MatmulKernels matmul{.forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
-const GroupedMatmulKernels grouped_matmul{
-    .forward = grouped_forward, .input_gradient = grouped_input_gradient, .weight_gradient = grouped_weight_gradient};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const MatmulKernels MatmulKernels::of_reference{.forward = reference::forward,
+                                                .input_gradient = reference::input_gradient,
+                                                .weight_gradient = reference::weight_gradient};
+const GroupedMatmulKernels GroupedMatmulKernels::of_reference{.forward = reference::grouped_forward,
+                                                              .input_gradient = reference::grouped_input_gradient,
+                                                              .weight_gradient = reference::grouped_weight_gradient};
+
+}  // namespace hexad::kernels

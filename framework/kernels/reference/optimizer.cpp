@@ -1,12 +1,12 @@
 #include <algorithm>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
 
-// Factor that multiplies gradients; negative: the step is skipped.
+// Returns the factor that multiplies gradients. If it is negative, the step is skipped.
 double value_of(const Tensor& factor) { return factor.defined() ? load(factor)[0] : 1; }
 
 void update(const AdamwSlice& slice, const AdamwStep& step, double factor) {
@@ -67,7 +67,11 @@ void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit
 }
 
 }  // namespace
-
-const OptimizerKernels optimizer{.adamw = adamw, .sgd = sgd, .squared_norm = squared_norm, .clip = clip};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const OptimizerKernels OptimizerKernels::of_reference{
+    .adamw = reference::adamw, .sgd = reference::sgd, .squared_norm = reference::squared_norm, .clip = reference::clip};
+
+}  // namespace hexad::kernels

@@ -1,5 +1,5 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -84,12 +84,15 @@ void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& 
 }
 
 }  // namespace
-
-const PermuteKernels permute{.gather = gather,
-                             .combine = combine,
-                             .combine_backward = combine_backward,
-                             .scatter = scatter,
-                             .gather_weighted = gather_weighted,
-                             .row_dots = row_dots};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const PermuteKernels PermuteKernels::of_reference{.gather = reference::gather,
+                                                  .combine = reference::combine,
+                                                  .combine_backward = reference::combine_backward,
+                                                  .scatter = reference::scatter,
+                                                  .gather_weighted = reference::gather_weighted,
+                                                  .row_dots = reference::row_dots};
+
+}  // namespace hexad::kernels

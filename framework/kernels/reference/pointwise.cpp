@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -81,15 +81,18 @@ void sum_of(Stream& stream, const Tensor& out, std::span<const Tensor> addends) 
 }
 
 }  // namespace
-
-const PointwiseKernels pointwise{.fill = fill,
-                                 .copy = copy,
-                                 .add = add,
-                                 .axpy = axpy,
-                                 .scale = scale,
-                                 .clamp = clamp,
-                                 .clamp_backward = clamp_backward,
-                                 .sum = sum,
-                                 .sum_of = sum_of};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const PointwiseKernels PointwiseKernels::of_reference{.fill = reference::fill,
+                                                      .copy = reference::copy,
+                                                      .add = reference::add,
+                                                      .axpy = reference::axpy,
+                                                      .scale = reference::scale,
+                                                      .clamp = reference::clamp,
+                                                      .clamp_backward = reference::clamp_backward,
+                                                      .sum = reference::sum,
+                                                      .sum_of = reference::sum_of};
+
+}  // namespace hexad::kernels

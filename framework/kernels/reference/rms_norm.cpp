@@ -1,5 +1,5 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -27,7 +27,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
   });
 }
 
-// With n = x r, r = inverse rms: dx = r (g dy - n mean(g dy n)), dg = the sum of dy n over the rows.
+// Computes, with n = x r, r = inverse rms: dx = r (g dy - n mean(g dy n)), dg = the sum of dy n over the rows.
 void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual) {
   stream.run([=] {
@@ -49,7 +49,11 @@ void backward(Stream& stream, const Tensor& dx, const Tensor& dgain_partials, co
 int64_t partials(int64_t) { return 1; }
 
 }  // namespace
-
-const RmsNormKernels rms_norm{.forward = forward, .backward = backward, .partials = partials};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const RmsNormKernels RmsNormKernels::of_reference{
+    .forward = reference::forward, .backward = reference::backward, .partials = reference::partials};
+
+}  // namespace hexad::kernels

@@ -1,5 +1,5 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -24,7 +24,10 @@ void apply(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& pos
 }
 
 }  // namespace
-
-const RotaryKernels rotary{.apply = apply};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const RotaryKernels RotaryKernels::of_reference{.apply = reference::apply};
+
+}  // namespace hexad::kernels

@@ -2,15 +2,15 @@
 #include <limits>
 #include <numeric>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 
 using namespace base;
 namespace {
 
-constexpr double tiny = 1e-20;  // keeps 0/0 away when every chosen score has underflowed (as DeepSeek-V3 does)
+constexpr double tiny = 1e-20;  // avoids 0/0 if every chosen score has underflowed (as DeepSeek-V3 does)
 
 void check(const RouterRule& rule, int64_t experts) {
   require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
@@ -30,17 +30,17 @@ void score(double* row, int64_t experts, RouterScore kind) {
   for (int64_t e = 0; e < experts; ++e) row[e] /= sum;
 }
 
-// Indices by falling value; ties by rising index, NaN last.
+// Returns indices by falling value; ties by rising index, NaN last.
 std::vector<int64_t> ranking(const std::vector<double>& values) {
   std::vector<int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
-  auto at = [&](int64_t i) { return values[static_cast<size_t>(i)]; };
+  auto at = [&](int64_t i) { return values[i]; };
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t a, int64_t b) { return at(a) > at(b) || (std::isnan(at(b)) && !std::isnan(at(a))); });
   return order;
 }
 
-// The chosen experts of one token, by falling selection score.
+// Returns the chosen experts of one token, by falling selection score.
 std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRule& rule) {
   const int64_t size = static_cast<int64_t>(selection.size()) / rule.groups;
   std::vector<double> group_scores;
@@ -51,16 +51,16 @@ std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRu
     std::sort(members.rbegin(), members.rend());
     group_scores.push_back(size > 1 ? members[0] + members[1] : members[0]);
   }
-  std::vector<bool> open(static_cast<size_t>(rule.groups));
+  std::vector<bool> open(rule.groups);
   const auto best = ranking(group_scores);
-  for (int64_t i = 0; i < rule.top_groups; ++i) open[static_cast<size_t>(best[static_cast<size_t>(i)])] = true;
+  for (int64_t i = 0; i < rule.top_groups; ++i) open[best[i]] = true;
   std::vector<int64_t> chosen;
   for (int64_t e : ranking(selection))
-    if (open[static_cast<size_t>(e / size)] && static_cast<int64_t>(chosen.size()) < rule.top_k) chosen.push_back(e);
+    if (open[e / size] && static_cast<int64_t>(chosen.size()) < rule.top_k) chosen.push_back(e);
   return chosen;
 }
 
-// weights[k] = scale * score[id k], divided by the sum of the chosen scores when normalising.
+// Computes weights[k] = scale * score[id k], divided by the sum of the chosen scores if the rule normalises.
 void weigh_rows(Array& W, const Array& Ids, const Array& S, const RouterRule& rule) {
   for (int64_t t = 0; t < W.rows; ++t) {
     double sum = 0;
@@ -74,14 +74,13 @@ void forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tens
   check(rule, logits.dim(1));
   stream.run([=] {
     Array S = load(logits), Ids = zeros(ids), W = zeros(weights);
-    const Array B =
-        bias.defined() ? load(bias) : Array{1, S.columns, std::vector<double>(static_cast<size_t>(S.columns))};
+    const Array B = bias.defined() ? load(bias) : Array{1, S.columns, std::vector<double>(S.columns)};
     for (int64_t t = 0; t < S.rows; ++t) {
       score(&S(t, 0), S.columns, rule.score);
       std::vector<double> selection;
       for (int64_t e = 0; e < S.columns; ++e) selection.push_back(S(t, e) + B[e]);
       const auto chosen = choose(selection, rule);
-      for (int64_t k = 0; k < rule.top_k; ++k) Ids(t, k) = static_cast<double>(chosen[static_cast<size_t>(k)]);
+      for (int64_t k = 0; k < rule.top_k; ++k) Ids(t, k) = static_cast<double>(chosen[k]);
     }
     weigh_rows(W, Ids, S, rule);
     store(scores, S);
@@ -120,7 +119,11 @@ void backward(Stream& stream, const Tensor& dlogits, const Tensor& dweights, con
 }
 
 }  // namespace
-
-const RouterKernels router{.forward = forward, .weigh = weigh, .backward = backward};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const RouterKernels RouterKernels::of_reference{
+    .forward = reference::forward, .weigh = reference::weigh, .backward = reference::backward};
+
+}  // namespace hexad::kernels

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -42,7 +42,7 @@ void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
   });
 }
 
-/// A token's scores over their sum, and their mean fraction. `total` zero: the token counts nothing.
+/// A token's scores over their sum, and their mean fraction. If `total` is zero, the token counts nothing.
 struct Token {
   double total = 0, mean = 0;
   Token(const Array& S, int64_t t, const Array& F, int64_t scope) {
@@ -63,7 +63,7 @@ void balance(Stream& stream, const Tensor& loss, const Tensor& scores, const Ten
   });
 }
 
-// d mean / d score = (fraction - mean) / total.
+// Uses d mean / d score = (fraction - mean) / total.
 void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dloss, const Tensor& scores,
                       const Tensor& segment, const Tensor& fractions, const Tensor& coefficients) {
   stream.run([=] {
@@ -99,7 +99,7 @@ void z(Stream& stream, const Tensor& loss, const Tensor& log_sum_exp, const Tens
   });
 }
 
-// d z^2 / d logit = 2 z softmax.
+// Uses d z^2 / d logit = 2 z softmax.
 void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, const Tensor& logits,
                 const Tensor& log_sum_exp, const Tensor& segment, double scale) {
   stream.run([=] {
@@ -114,12 +114,15 @@ void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, cons
 }
 
 }  // namespace
-
-const RouterLossKernels router_loss{.count = count,
-                                    .fractions = fractions,
-                                    .balance = balance,
-                                    .balance_backward = balance_backward,
-                                    .z = z,
-                                    .z_backward = z_backward};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const RouterLossKernels RouterLossKernels::of_reference{.count = reference::count,
+                                                        .fractions = reference::fractions,
+                                                        .balance = reference::balance,
+                                                        .balance_backward = reference::balance_backward,
+                                                        .z = reference::z,
+                                                        .z_backward = reference::z_backward};
+
+}  // namespace hexad::kernels

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
@@ -64,7 +64,11 @@ void iota(Stream& stream, const Tensor& out, int64_t first) {
 }
 
 }  // namespace
-
-const SlotKernels slots{.mask = mask, .sort = sort, .keys = keys, .iota = iota};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const SlotKernels SlotKernels::of_reference{
+    .mask = reference::mask, .sort = reference::sort, .keys = reference::keys, .iota = reference::iota};
+
+}  // namespace hexad::kernels

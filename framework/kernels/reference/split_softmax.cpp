@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 
@@ -59,7 +59,10 @@ void finish(Stream& stream, const Tensor& losses, const Tensor& logits, const Te
 }
 
 }  // namespace
-
-const SplitSoftmaxKernels split_softmax{.start = start, .finish = finish};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const SplitSoftmaxKernels SplitSoftmaxKernels::of_reference{.start = reference::start, .finish = reference::finish};
+
+}  // namespace hexad::kernels

@@ -1,12 +1,12 @@
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// The weight of each element's row.
+// Returns the weight of each element's row.
 Array weights_of(const Tensor& weights, const Tensor& like) {
   Array W = zeros(like);
   const Array Row = weights.defined() ? load(weights) : Array{};
@@ -24,18 +24,18 @@ void forward(Stream& stream, const Tensor& out, const Tensor& gate, const Tensor
   });
 }
 
-void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tensor& product, const Tensor& dweights,
-              const Tensor& dout, const Tensor& gate, const Tensor& up, const Tensor& weights) {
+void backward(Stream& stream, const SwigluGradients& gradients, const Tensor& dout, const SwigluSaved& saved) {
   stream.run([=] {
-    const Array DY = load(dout), G = load(gate), U = load(up), W = weights_of(weights, dout);
+    const auto& [dgate, dup, product, dweights] = gradients;
+    const Array DY = load(dout), G = load(saved.gate), U = load(saved.up), W = weights_of(saved.weights, dout);
     Array DG = zeros(dgate), DU = zeros(dup), P = zeros(dout);
-    std::vector<double> DW(static_cast<size_t>(DY.rows));
+    std::vector<double> DW(DY.rows);
     for (int64_t i = 0; i < DY.size(); ++i) {
       const double s = sigmoid(G[i]), dp = W[i] * DY[i];
       DG[i] = dp * U[i] * s * (1 + G[i] * (1 - s));
       DU[i] = dp * G[i] * s;
       P[i] = G[i] * s * U[i] * W[i];
-      DW[static_cast<size_t>(i / DY.columns)] += DY[i] * G[i] * s * U[i];
+      DW[i / DY.columns] += DY[i] * G[i] * s * U[i];
     }
     store(dgate, DG);
     store(dup, DU);
@@ -45,7 +45,10 @@ void backward(Stream& stream, const Tensor& dgate, const Tensor& dup, const Tens
 }
 
 }  // namespace
-
-const SwigluKernels swiglu{.forward = forward, .backward = backward};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const SwigluKernels SwigluKernels::of_reference{.forward = reference::forward, .backward = reference::backward};
+
+}  // namespace hexad::kernels

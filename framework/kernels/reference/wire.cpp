@@ -5,15 +5,15 @@
 #include <optional>
 
 #include "framework/base/fp8.h"
+#include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
-#include "framework/kernels/reference/families.h"
 
 namespace hexad::kernels::reference {
 
 using namespace base;
 namespace {
 
-/// The elements of a matrix in memory, for copies that must not change a bit.
+/// Access to the elements of a matrix in memory, for copies that must not change a bit.
 class Elements {
  public:
   explicit Elements(const Tensor& t)
@@ -23,7 +23,7 @@ class Elements {
 
  private:
   HostMemory memory_;
-  int64_t row_, column_;  // bytes from one to the next
+  int64_t row_, column_;  // bytes between neighbours
 };
 
 std::optional<Elements> elements_if_defined(const Tensor& t) {
@@ -39,10 +39,10 @@ void store_element(std::byte* to, double value, Dtype dtype) {
   });
 }
 
-/// The value in f32 precision, infinite beyond its range.
+/// Returns the value in f32 precision, infinite beyond its range.
 double single(double v) { return static_cast<float>(v); }
 
-/// The scale that brings the largest element of a row to 448.
+/// Returns the scale that maps the largest element of a row to 448.
 double scale_of(const Array& x, int64_t r) {
   double largest = 0;
   for (int64_t d = 0; d < x.columns; ++d) {
@@ -114,7 +114,10 @@ void unpack(Stream& stream, const Tensor& out, const Tensor& row_weights_out, co
 }
 
 }  // namespace
-
-const WireKernels wire{.pack = pack, .unpack = unpack};
-
 }  // namespace hexad::kernels::reference
+
+namespace hexad::kernels {
+
+const WireKernels WireKernels::of_reference{.pack = reference::pack, .unpack = reference::unpack};
+
+}  // namespace hexad::kernels

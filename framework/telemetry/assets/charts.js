@@ -1,5 +1,5 @@
-// What the charts of report.html and of a comparison share. `tables`: the columns of each run; a line's values belong to
-// those of the first, unless it says others.
+// Functions shared by the charts of report.html and of a comparison. `tables` has the columns of each run. The values
+// of a line belong to the first table unless the line names another.
 function chartKit(tables) {
   const longest = (of) => Math.max(...tables.map(of));
   const element = (id) => document.getElementById(id);
@@ -11,7 +11,7 @@ function chartKit(tables) {
 
   // Numbers ------------------------------------------------------------------------------------------------------
   const exponentBelow = 1e-3;
-  /// Numbers with the unit that suits `top`: all ticks of an axis are given the same one.
+  /// Formats a number with a unit that suits `top`, so that all ticks of an axis have the same unit.
   const scaled = (units, base) => (value, top = value) => {
     if (value === null || value === undefined) return 'not finite';
     let i = 0, unit = 1;
@@ -37,7 +37,8 @@ function chartKit(tables) {
     tokens: {title: 'tokens', of: (t) => t.tokens, format: human},
     seconds: {title: `training time (${timeName})`, of: (t) => t.seconds.map((s) => s / timeUnit), format: plain},
   };
-  // Smoothing lags: a short run is shown as it is, beside a long one too, until the reader chooses for all.
+  // Smoothing causes lag, so the default depends on the length of each run: short runs are not smoothed. A value chosen
+  // by the reader applies to all runs.
   const usualSmoothing = (steps) => (steps < 100 ? 0 : steps < 1000 ? 0.6 : 0.85);
   const settings = {axis: 'step', smoothing: usualSmoothing(longest((t) => t.step.length)), chosen: false, logarithmic: false};
   const smoothingOf = (values) => (settings.chosen ? settings.smoothing : usualSmoothing(values.length));
@@ -46,7 +47,8 @@ function chartKit(tables) {
     return values.map((y, i) => ({x: x[i], y, step: of.step[i]}));
   };
 
-  /// Exponential moving average without its start-up bias; values that are not finite leave a gap and no trace.
+  /// Exponential moving average without start-up bias. Values that are not finite leave a gap and do not change the
+  /// average.
   function smooth(values) {
     const keep = smoothingOf(values);
     let sum = 0, weight = 0;
@@ -59,7 +61,7 @@ function chartKit(tables) {
   }
 
   // Charts -------------------------------------------------------------------------------------------------------
-  /// Draws a line at the step under the pointer in every chart, so that a spike can be followed through all of them.
+  /// Draws a line at the step under the pointer in every chart, so that a spike can be compared between charts.
   const crosshair = {
     id: 'crosshair', at: null,
     afterEvent(chart, {event}) {
@@ -80,7 +82,7 @@ function chartKit(tables) {
       pen.restore();
     },
   };
-  /// Air between the legend and the plot, which Chart.js has no setting for.
+  /// Adds space between the legend and the plot; Chart.js has no setting for it.
   const legendGap = {
     id: 'legendGap',
     beforeInit({legend}) {
@@ -91,11 +93,11 @@ function chartKit(tables) {
   const charts = [];
 
   function line(label, values, hex, more = {}) {
-    const alone = finite(values).length === 1 ? {pointRadius: 3, clip: 3} : {};  // there is no line to be seen
+    const alone = finite(values).length === 1 ? {pointRadius: 3, clip: 3} : {};  // a single value is drawn as a point
     return {label, data: points(values, more.table ?? tables[0]), borderColor: hex, backgroundColor: hex, borderWidth: 2, pointRadius: 0,
             pointHitRadius: 0, pointHoverRadius: 4, tension: 0, ...alone, ...more};
   }
-  /// Each step in faint, the smoothed values in front.
+  /// Draws each step faintly, with the smoothed values in front.
   function smoothed(label, values, hex) {
     if (smoothingOf(values) === 0) return [line(label, values, hex)];
     return [line(label, smooth(values), hex),
@@ -107,7 +109,7 @@ function chartKit(tables) {
 
   function options({format = plain, stacked = false, legend = false, y = {}}) {
     const text = {color: colour('muted')}, grid = {color: colour('grid'), drawTicks: false};
-    const end = longest((t) => axes[settings.axis].of(t).at(-1)) || undefined;  // of all charts, so that they line up
+    const end = longest((t) => axes[settings.axis].of(t).at(-1)) || undefined;  // the longest, to align all charts
     return {
       animation: false, responsive: true, maintainAspectRatio: false, normalized: true,
       interaction: {mode: 'nearest', axis: 'x', intersect: false},
@@ -143,18 +145,18 @@ function chartKit(tables) {
     charts.push(new Chart(element(id), {type: 'line', data: {datasets}, options: options(settingsOf), plugins: legendPlugins(settingsOf.legend)}));
   }
 
-  /// Draws unless every value is absent or zero: a run without experts has no router to show.
+  /// Draws the chart unless every value is absent or zero: a run without experts has no router to show.
   function drawIfAny(id, columns, datasets, settingsOf) {
     if (!columns.some((values) => values.some((v) => v))) return hide(id);
     draw(id, datasets(), settingsOf);
   }
 
-  /// Ticks at round binary sizes; the library's own are round in decimal.
+  /// Places ticks at round binary sizes; the library's own ticks are round in decimal.
   function byteTicks(top) {
     return {stepSize: 2 ** Math.ceil(Math.log2(Math.max(top, 1) / 5)), color: colour('muted'), padding: 8, callback: ticksIn(bytes)};
   }
 
-  /// Before all charts are drawn again.
+  /// Prepares for drawing all charts again.
   function reset() {
     charts.splice(0).forEach((chart) => chart.destroy());
     crosshair.at = null;
@@ -162,7 +164,7 @@ function chartKit(tables) {
     Chart.defaults.font.size = 12;
   }
 
-  /// What the toolbar says is drawn by `drawAll`, now and whenever it changes.
+  /// Calls `drawAll` now and whenever a setting of the toolbar changes.
   function follow(drawAll) {
     const lengths = new Set(tables.map((t) => usualSmoothing(t.step.length)));
     const usual = lengths.size > 1 ? 'by length of run' : settings.smoothing.toFixed(2);

@@ -1,7 +1,7 @@
 'use strict';
 
-/// Layers down, experts across; colour is the load relative to an equal share, on a scale of doublings: blue is idle,
-/// neutral is a fair share, orange is overloaded.
+/// A heat map with layers as rows and experts as columns. The colour is the load relative to an equal share, on a
+/// logarithmic scale: blue is idle, neutral is an equal share, orange is overloaded.
 class Heatmap {
   constructor(experts, colour) {
     this.experts = experts;
@@ -24,7 +24,7 @@ class Heatmap {
     return `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * share)).join(',')})`;
   }
 
-  /// `relative` 1 is a fair share; a quarter and four times it are the ends of the scale.
+  /// Returns the colour of a load. `relative` 1 is an equal share; 1/4 and 4 are the ends of the scale.
   shade(relative) {
     const doublings = Math.max(-2, Math.min(2, Math.log2(Math.max(relative, 1e-9))));
     const end = this.colour(doublings < 0 ? 'heat-low' : 'heat-high');

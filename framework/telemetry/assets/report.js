@@ -7,7 +7,7 @@
   function drawLoss() {
     element('card-loss').querySelector('p').textContent = 'Nats per token' +
       (settings.smoothing > 0 ? '; the faint line is each step, the strong one smoothed.' : ', each step.') +
-      (data.heldout.length > 1 ? ' Each held-out curve is of a text of its own: only its own points compare.' : '');
+      (data.heldout.length > 1 ? ' Each held-out curve is of its own text: compare only points of one curve.' : '');
     const datasets = smoothed('training', data.loss, series(0));
     datasets.unshift(...data.heldout.map((curve, i) => line(curve.name, curve.loss, series(2 * i + 1), {
       table: curve, pointRadius: curve.step.length > 60 ? 0 : curve.step.length === 1 ? 5 : 3,
@@ -26,7 +26,7 @@
          {legend: few, format: (v) => `${plain(Number(v.toPrecision(3)))}×`, y: {suggestedMin: 1}});
   }
 
-  // A fixed order, so that a category keeps its colour and its place in every run.
+  // The order is fixed, so that a category has the same colour and position in every run.
   const categories = ['parameter', 'gradient', 'optimizer', 'activation', 'temporary', 'communication'];
   const trafficClasses = ['ep', 'tp', 'cp', 'pp', 'dp', 'control'];
   const place = (order, name) => (order.indexOf(name) < 0 ? order.length : order.indexOf(name));
@@ -83,7 +83,8 @@
                   ...names.map((n, i) => area(n, smooth(exposed[i]), hues[i], false))],
          {legend: true, stacked: true, format: milliseconds, y: {min: 0, max: timeLimit()}});
   }
-  /// A slow first step would flatten all others: what is far beyond the usual is cut off, and the caption says so.
+  /// Returns the upper limit of the chart. Unusually slow steps are cut off, because one of them would flatten all
+  /// others; the caption gives their time.
   function timeLimit() {
     const sorted = finite(data.step_seconds).sort((a, b) => a - b);
     const usual = sorted[Math.floor(sorted.length * 0.98)] * 1.25, cut = sorted.at(-1) > 1.5 * usual;
@@ -93,10 +94,11 @@
     return cut ? Math.ceil(usual * 1e3 / round) * round : undefined;
   }
 
-  /// More than 100% says that the peak is wrong: the chart ends there, and the caption gives the reason.
+  /// Draws the MFU. A value above 100% means that the peak is wrong: the chart ends at 100%, and the caption gives the
+  /// reason.
   function drawMfu() {
     const most = Math.max(0, ...finite(data.mfu));
-    element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak spent on the model\u2019s own products.' +
+    element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak FLOP/s that the model\u2019s own products use.' +
       (most > 1 ? ` Steps of up to ${percent(most)} are cut off at 100%: the peak is set (train.peak_flops) or measured too low.` : '');
     const shown = data.mfu.map((v) => v === null ? null : Math.min(v, 1));
     drawIfAny('mfu', [shown], () => smoothed('MFU', shown, series(2)),
@@ -129,7 +131,7 @@
     heatmap.draw();
   }
 
-  /// Half-width cards stand in pairs; one left over before a wide card takes the whole row.
+  /// Places half-width cards in pairs. A single card before a wide one gets the whole row.
   function pairCards() {
     let row = [];
     const close = () => { if (row.length % 2) row.at(-1).classList.add('wide'); row = []; };

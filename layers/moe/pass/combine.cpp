@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "layers/moe/pass/token_rows.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
 
@@ -17,19 +18,20 @@ comm::Splits back(const comm::Splits& there) { return {there.receive, there.send
 Combine::Combine(PassGraph& g, Options options)
     : g_(g), options_(std::move(options)), format_(g.format(options_.row_weights)), chunks_(g.counts.chunks.size()) {
   if (!g.bounded && landing() != Landing::as_they_are)
-    returned_.put(format_.buffer(g.counts.slots(), g.device, Category::temporary));
+    slot_rows_.put(format_.buffer(g.counts.slots(), g.device, Category::temporary));
   if (!options_.collection) return;
   int64_t all = 0;
   for (const auto& counts : options_.collection->counts) all += ep::sum_of(counts);
   collected_ = Tensor::empty({all, g.width}, g.dtype, g.device, Category::communication);
 }
 
-void Combine::add(size_t chunk, const Computed& computed, const Slot<Tensor>& row_weights) {
+void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights) {
   Chunk& here = chunks_[chunk];
   here.last = computed.by;
   if (!g_.counts.merged) here.rows = computed.results;
-  // Else results return in the order in which they were computed. Where they are added up first, that packs its sums.
-  // Not on the lane of the unpacking, where it would wait until the chunk before has returned.
+  // Results lie as their rows were computed. They must lie as the rows arrived, so those of rows that were moved to
+  // their place are moved back. Rows in another format than the plain one are packed, too, unless the task that adds up
+  // results packs the sums.
   if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !adds_up()))
     add_reordering(chunk, computed.results, row_weights);
   if (g_.shares_width(ep::EspExchange::gather)) add_reduce_scatter(chunk);
@@ -40,31 +42,16 @@ void Combine::add(size_t chunk, const Computed& computed, const Slot<Tensor>& ro
   if (options_.collection) add_all_gather(chunk);
 }
 
-Combine::Landing Combine::landing() const {
-  // True if rows are sent in the order of the slot rows.
-  const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
-  if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
-  return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;
-}
-
-// True if ranks that share an expert's width add up their results before these return.
-bool Combine::adds_up() const {
-  return g_.shares_width(ep::EspExchange::gather) || g_.shares_width(ep::EspExchange::replicated);
-}
-
-void Combine::append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost,
-                     schedule::TaskWork work) {
-  TaskId& last = chunks_[chunk].last;
-  last = g_.add({last}, lane, kind, task_name("combine", step, chunk), std::move(cost), std::move(work));
-}
-
 // Undoes the grouping by expert, and packs the rows unless etp ranks add them up first, which they do to unpacked rows.
-void Combine::add_reordering(size_t chunk, const Slot<Rows>& computed, const Slot<Tensor>& row_weights) {
+// It runs on the compute lane: on the copy lane it would wait, behind combine.unpack, until the chunk before has
+// returned.
+void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const Handoff<Tensor>& row_weights) {
   append(chunk, Lane::compute, TaskKind::copy, "reorder",
-         PassGraph::copied(g_.counts.chunks[chunk].own_rows * format_.row_bytes()),
+         PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([&indices = g_.routes.plan.indices.chunks[chunk], merged = g_.counts.merged, format = format_,
                   summed = adds_up(), computed, row_weights, rows = chunks_[chunk].rows](Stream& s) {
            const Rows results = merged ? computed.read() : computed.take();
+           // Reads the inverse of dispatch.place: row r, which that task copied to row place[r], is found there.
            RowSource ready{results.values, indices.place};
            if (indices.of_tokens()) {
              const Rows sums = reduce_groups(s, results, indices, row_weights.take());
@@ -103,26 +90,33 @@ void Combine::add_all_reduce(size_t chunk) {
          on_lane([format = format_, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
            const Rows sums = rows.take();
            for (const Tensor& x : {sums.values, sums.row_weights})
-             if (x.defined()) s.wait(ep::add_held_rows(x, etp, s).arrived);
+             if (x.defined()) s.wait(ep::add_replicated_rows(x, etp, s).arrived);
            rows.put({format.pack(s, {sums.values, {}, sums.row_weights})});
          }));
 }
 
+Combine::Landing Combine::landing() const {
+  // True if rows are sent in the order of the slot rows.
+  const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
+  if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
+  return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;
+}
+
 void Combine::add_all_to_all(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
-  const Slot<Rows>& rows = chunks_[chunk].rows;
+  const Handoff<Rows>& rows = chunks_[chunk].rows;
   const Cost cost = g_.nodes ? g_.exchange(*g_.nodes->across, "_across", back(counts.steps->across), format_)
                              : g_.exchange(g_.ranks, "", back(counts.splits), format_);
   append(chunk, Lane::inter, TaskKind::all_to_all, "a2a", cost,
-         [landing = landing(), &counts, rows, returned = returned_, &ranks = g_.ranks, nodes = g_.nodes](Stream& s) {
+         [landing = landing(), &counts, rows, slot_rows = slot_rows_, &ranks = g_.ranks, nodes = g_.nodes](Stream& s) {
            const Tensor sent = rows.take().values;
            const Tensor out = landing == Landing::in_place
-                                  ? returned.read().values.slice(0, counts.slots_begin, counts.slots_end)
+                                  ? slot_rows.read().values.slice(0, counts.slots_begin, counts.slots_end)
                                   : Tensor{};
            auto [data, arrived] = nodes ? ep::return_between_nodes(counts, sent, *nodes, s)
                                         : ep::send_to_tokens(counts, sent, ranks, s, out);
            if (landing == Landing::as_they_are)
-             returned.put({data});
+             slot_rows.put({data});
            else if (landing == Landing::unpacked)
              rows.put({data});
            return arrived;
@@ -141,8 +135,8 @@ void Combine::add_all_to_all(size_t chunk) {
 void Combine::add_unpacking(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   append(chunk, Lane::copy, TaskKind::copy, "unpack", PassGraph::copied(counts.rows_to_send() * format_.row_bytes()),
-         on_lane([this, chunk, &counts, returned = chunks_[chunk].rows](Stream& s) {
-           const Rows rows = unpacked(chunk, returned.take().values, s);
+         on_lane([this, chunk, &counts, packed = chunks_[chunk].rows](Stream& s) {
+           const Rows rows = unpacked(chunk, packed.take().values, s);
            if (g_.bounded) return options_.accept(s, chunk, rows);
            const auto hand_on = [&](const Tensor& all, const Tensor& part) {
              if (part.defined())
@@ -180,18 +174,29 @@ void Combine::add_all_gather(size_t chunk) {
   int64_t begin = 0;
   for (size_t before = 0; before < chunk; ++before) begin += ep::sum_of(collection.counts[before]);
   const std::vector<int64_t>& counts = collection.counts[chunk];
-  const int64_t all = ep::sum_of(counts), mine = counts[static_cast<size_t>(group.rank())];
+  const int64_t all = ep::sum_of(counts), mine = counts[group.rank()];
   const Tensor out = collected_.slice(0, begin, begin + all);
   append(chunk, Lane::intra, TaskKind::all_gather, "all_gather",
          PassGraph::transfer(group, "tp", (group.size() - 1) * mine * g_.row_bytes(), (all - mine) * g_.row_bytes()),
-         [out, &chunk_counts, &counts, &group, returned = returned_](Stream& s) {
-           const Tensor own = returned.read().values.slice(0, chunk_counts.slots_begin, chunk_counts.slots_end);
+         [out, &chunk_counts, &counts, &group, slot_rows = slot_rows_](Stream& s) {
+           const Tensor own = slot_rows.read().values.slice(0, chunk_counts.slots_begin, chunk_counts.slots_end);
            return ep::gather_rows(counts, own, group, s, out).arrived;
          });
 }
 
+// True if ranks that share an expert's width add up their results before these return.
+bool Combine::adds_up() const {
+  return g_.shares_width(ep::EspExchange::gather) || g_.shares_width(ep::EspExchange::replicated);
+}
+
+void Combine::append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost,
+                     schedule::TaskWork work) {
+  TaskId& last = chunks_[chunk].last;
+  last = g_.add({last}, lane, kind, task_name("combine", step, chunk), std::move(cost), std::move(work));
+}
+
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine) {
-  return g.add(g.returned(), lane, TaskKind::copy, "combine.tokens",
+  return g.add(g.return_tasks(), lane, TaskKind::copy, "combine.tokens",
                PassGraph::copied(g.counts.slots() * g.row_bytes()), on_lane(std::move(combine)));
 }
 
@@ -202,7 +207,7 @@ Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own) {
 }
 
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
-                      const Slot<Tensor>& own, const Slot<Tensor>& all) {
+                      const Handoff<Tensor>& own, const Handoff<Tensor>& all) {
   const comm::ProcessGroup& group = *g.routes.sharers;
   const int64_t sent = (group.size() - 1) * own_bytes;
   g.add(std::move(after), Lane::intra, TaskKind::all_gather, std::move(name),

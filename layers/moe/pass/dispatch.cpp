@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "layers/moe/pass/token_rows.h"
+#include "parallel/comm/gathered_rows.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
 
@@ -31,6 +33,15 @@ Rows grouped_buffer(const PassGraph& g, RowFormat format, int64_t rows) {
 
 }  // namespace
 
+void add_token_gather(PassGraph& g, Tensor& tokens) {
+  const comm::ProcessGroup* group = g.routes.gatherers;
+  if (!group) return;
+  const int64_t sent = (group->size() - 1) * (g.routes.end - g.routes.begin) * g.row_bytes();
+  g.run_first(g.add({}, Lane::intra, TaskKind::all_gather, "dispatch.tokens",
+                    PassGraph::transfer(*group, "etp", sent, sent),
+                    on_lane([&tokens, group](Stream& s) { tokens = comm::all_gather_rows(tokens, *group, s); })));
+}
+
 Dispatch::Dispatch(PassGraph& g, const Options& options)
     : g_(g),
       name_(options.name),
@@ -46,22 +57,6 @@ void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)>
   add_all_to_all(chunk);
   if (g_.shares_width(ep::EspExchange::gather)) add_width_gather(chunk);
   if (g_.counts.merged) add_placing(chunk);
-}
-
-Arrived Dispatch::arrive(size_t chunk) {
-  if (g_.counts.merged) {
-    Arrived all{.after = {}, .rows = together_};
-    for (const Chunk& c : chunks_) all.after.push_back(c.last);
-    return all;
-  }
-  if (!format_.plain() || g_.counts.chunks[chunk].placed) add_placing(chunk);
-  return {.after = {chunks_[chunk].last}, .rows = chunks_[chunk].rows};
-}
-
-void Dispatch::append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost,
-                      schedule::TaskWork work) {
-  TaskId& last = chunks_[chunk].last;
-  last = g_.add({last}, lane, kind, task_name(name_, step, chunk), std::move(cost), std::move(work));
 }
 
 void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows) {
@@ -116,10 +111,20 @@ void Dispatch::add_width_gather(size_t chunk) {
          });
 }
 
+Arrived Dispatch::add_arrival(size_t chunk) {
+  if (g_.counts.merged) {
+    Arrived all{.after = {}, .rows = together_};
+    for (const Chunk& c : chunks_) all.after.push_back(c.last);
+    return all;
+  }
+  if (!format_.plain() || g_.counts.chunks[chunk].placed) add_placing(chunk);
+  return {.after = {chunks_[chunk].last}, .rows = chunks_[chunk].rows};
+}
+
 void Dispatch::add_placing(size_t chunk) {
   const Chunk& here = chunks_[chunk];
   append(chunk, placing_lane(g_.routes.settings.schedule.overlap), TaskKind::copy, "place",
-         PassGraph::copied(g_.counts.chunks[chunk].own_rows * format_.row_bytes()),
+         PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([chunk, &g = g_, format = format_, rows = here.rows, row_weights = here.row_weights,
                   together = together_, keeps_weights = keeps_weights_](Stream& s) {
            const ep::ChunkIndices& indices = g.routes.plan.indices.chunks[chunk];
@@ -134,6 +139,12 @@ void Dispatch::add_placing(size_t chunk) {
            }
            if (!g.counts.merged) rows.put(grouped);
          }));
+}
+
+void Dispatch::append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost,
+                      schedule::TaskWork work) {
+  TaskId& last = chunks_[chunk].last;
+  last = g_.add({last}, lane, kind, task_name(name_, step, chunk), std::move(cost), std::move(work));
 }
 
 }  // namespace hexad::moe

@@ -8,6 +8,10 @@ namespace hexad::moe {
 
 using namespace base;
 
+ExpertWeights hold_weights(const Routes& routes, const Experts& experts, kernels::Direction direction, Stream& s) {
+  return routes.computes() ? experts.hold(s, direction) : ExpertWeights{};
+}
+
 ExpertTasks::ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products)
     : g_(g), flops_per_row_(flops_per_row), products_(products), computed_(g.routes.computations()) {}
 
@@ -61,7 +65,7 @@ schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)
   });
 }
 
-// The same, unless there is one chunk and so nothing beside it.
+// Like beside_communication(), but with all threads if there is one chunk, since then nothing is in flight.
 schedule::TaskWork ExpertTasks::beside_chunks(std::function<void(Stream&)> work) const {
   return g_.counts.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
 }

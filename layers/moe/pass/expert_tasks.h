@@ -10,7 +10,7 @@ namespace hexad::moe {
 /// Results where they were computed, grouped by local expert.
 struct Computed {
   TaskId by = no_task;
-  Slot<Rows> results;
+  Handoff<Rows> results;
 };
 
 /// Work of the shared experts on this rank's own tokens while rows of these are in flight.
@@ -19,6 +19,10 @@ struct SharedWork {
   double flops = 0;                          // of one product
   schedule::ByGemmPass<int64_t> products{};  // as Experts::products() counts
 };
+
+/// Returns the experts' weights, for a pass to compute with. Ranks take them at the same place of every pass, whatever
+/// its rows and chunks. None for a pass that is only looked at.
+ExpertWeights hold_weights(const Routes& routes, const Experts& experts, kernels::Direction direction, Stream& s);
 
 /// Adds:
 ///   shared_experts     the shared experts compute, while rows are in flight

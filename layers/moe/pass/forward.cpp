@@ -2,28 +2,61 @@
 
 #include <utility>
 
-#include "parallel/comm/rows.h"
+#include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
+
+namespace {
+
+// Where tensor ranks want the result of all tokens and each has sent a share of them: adds the tasks that combine and
+// gather the shares, unless rows are gathered chunk by chunk (Combine::collected), and runs the pass. `combine_own`
+// makes the results of this rank's `tokens`, unless those of a bounded pass are in `own` chunk by chunk.
+ForwardResult run_for_sharers(PassGraph& g, const Combine& combine, const Tensor& x, const Tensor& tokens,
+                              const Tensor& weights_on_return, const Handoff<Tensor>& own,
+                              const std::function<void(Stream&, const Tensor&)>& combine_own, Stream& stream) {
+  const Routes& routes = g.routes;
+  Handoff<Tensor> all;
+  if (!routes.collection) {
+    std::vector<TaskId> after = g.return_tasks();
+    if (!g.bounded)
+      after = {add_token_combine(g, Lane::compute, [&](Stream& s) {
+        own.put(Tensor::like(tokens));
+        combine_own(s, own.read());
+      })};
+    add_share_gather(g, std::move(after), "combine.all_gather", tokens.bytes(), own, all);
+  }
+  g.run("forward");
+  const Tensor slot_results = g.bounded ? Tensor{} : combine.slot_rows().values;
+  if (!routes.collection)
+    return {routes.computes() ? all.take() : gathered_shares(*routes.sharers, tokens), slot_results};
+  const Tensor out = Tensor::like(x);
+  if (routes.computes())
+    kernels::kernels(x.device())
+        .permute.combine(stream, out, combine.collected(), routes.collection->rows, weights_on_return, {});
+  return {out, slot_results};
+}
+
+}  // namespace
 
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
                       const ForwardKeeps& keeps, SharedWork shared, Stream& stream) {
   const bool bounded = keeps.offloaded != nullptr, of_tokens = routes.of_tokens();
   const auto& k = kernels::kernels(x.device()).permute;
   const ExpertWeights held = hold_weights(routes, experts, kernels::Direction::forward, stream);
-  Tensor tokens = routes.mine(x);
-  const bool gathers_shares = routes.sharers && !routes.collection;
-  Slot<Tensor> own, all;  // results: of [begin, end) of the tokens, of all
-  if (bounded) own.put(Tensor::like(tokens));
+  Tensor tokens = routes.own_of_result(x);
+  // Rows of slots return as they are computed, to be weighed here. Rows of tokens take the weights along, and return as
+  // weighed sums.
   const Tensor row_weights =
       of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
-  const Tensor unweighed = of_tokens ? Tensor{} : weights;  // rows of tokens return as weighed sums
+  const Tensor weights_on_return = of_tokens ? Tensor{} : weights;
 
   PassGraph g(routes, x, bounded);
   add_token_gather(g, tokens);
+  Handoff<Tensor> own;  // a bounded pass: the results of this rank's tokens
+  if (bounded) own.put(Tensor::like(tokens));
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
-    const Tensor of_chunk = unweighed.defined() ? unweighed.slice(0, t.begin, t.end) : Tensor{};
+    const Tensor of_chunk = weights_on_return.defined() ? weights_on_return.slice(0, t.begin, t.end) : Tensor{};
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk, {});
   };
   Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr, .accept = combine_chunk});
@@ -32,7 +65,6 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
     ExpertActivations activations = held.activations(s, rows.values, routes.groups(c));
     Rows results{held.output(s, activations, routes.groups(c))};
-    // Rows of slots return as they are; those of tokens only in sums.
     ChunkActivations made{.inputs = std::move(rows.values),
                           .activations = std::move(activations),
                           .results = of_tokens ? results.values : Tensor{}};
@@ -45,54 +77,27 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   g.add_steps({.dispatch =
                    [&](size_t c) {
                      dispatch.add(c, g.room_to_dispatch(),
-                                  [&, c](Stream&) { return routes.token_rows(c, tokens, row_weights); });
+                                  [&, c](Stream&) { return routes.sent_rows(c, tokens, row_weights); });
                    },
                .beside = [&] { compute.add_shared(std::move(shared)); },
                .compute =
                    [&](size_t c) {
-                     compute.add(c, dispatch.arrive(c), {},
+                     compute.add(c, dispatch.add_arrival(c), {},
                                  [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                      if (keeps.offloaded) keeps.offloaded->add_offload(g, c, compute.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }});
+  // The weighted sum of each token's slot rows: T_O.
   const auto combine_own = [&](Stream& s, const Tensor& out) {
-    const Tensor of_own = unweighed.defined() ? routes.mine(unweighed) : Tensor{};
-    k.combine(s, out, combine.slot_rows().values, routes.own_rows(), of_own, {});
+    const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
+    k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights, {});
   };
-  if (gathers_shares) {
-    std::vector<TaskId> after = g.returned();
-    if (!bounded)
-      after = {add_token_combine(g, Lane::compute, [&](Stream& s) {
-        own.put(Tensor::like(tokens));
-        combine_own(s, own.read());
-      })};
-    add_share_gather(g, std::move(after), "combine.all_gather", tokens.bytes(), own, all);
-  }
+  if (routes.sharers) return run_for_sharers(g, combine, x, tokens, weights_on_return, own, combine_own, stream);
   g.run("forward");
-  const Tensor returned = bounded ? Tensor{} : combine.slot_rows().values;
-  if (gathers_shares && !routes.computes()) return {gathered_shares(*routes.sharers, tokens), returned};
-  if (gathers_shares) return {all.take(), returned};
-  if (bounded) return {own.take(), returned};
+  if (bounded) return {own.take(), {}};
   const Tensor out = Tensor::like(x);
-  if (!routes.computes()) return {out, returned};
-  if (routes.collection)
-    k.combine(stream, out, combine.collected(), routes.collection->rows, unweighed, {});
-  else
-    combine_own(stream, out);
-  return {out, returned};
-}
-
-ExpertWeights hold_weights(const Routes& routes, const Experts& experts, kernels::Direction direction, Stream& s) {
-  return routes.computes() ? experts.hold(s, direction) : ExpertWeights{};
-}
-
-void add_token_gather(PassGraph& g, Tensor& tokens) {
-  const comm::ProcessGroup* group = g.routes.gatherers;
-  if (!group) return;
-  const int64_t sent = (group->size() - 1) * (g.routes.end - g.routes.begin) * g.row_bytes();
-  g.begin_with(g.add({}, Lane::intra, TaskKind::all_gather, "dispatch.tokens",
-                     PassGraph::transfer(*group, "etp", sent, sent),
-                     on_lane([&tokens, group](Stream& s) { tokens = comm::all_gather_rows(tokens, *group, s); })));
+  if (routes.computes()) combine_own(stream, out);
+  return {out, combine.slot_rows().values};
 }
 
 }  // namespace hexad::moe

@@ -16,19 +16,12 @@ struct ForwardKeeps {
 };
 
 struct ForwardResult {
-  Tensor out;       // T_O [T, D]
-  Tensor returned;  // slot rows [S, D]; undefined where the pass is bounded
+  Tensor out;           // T_O [T, D]
+  Tensor slot_results;  // slot rows [S, D], as they returned; undefined where the pass is bounded
 };
 
 /// Computes T_O from T_I. x [T, D] and weights [T, K] acc are the op's inputs; `shared` runs meanwhile.
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
                       const ForwardKeeps& keeps, SharedWork shared, Stream& stream);
-
-/// The experts' weights, for a pass to compute with. Ranks take them at the same place of every pass, whatever its rows
-/// and chunks. None for a pass that is only looked at.
-ExpertWeights hold_weights(const Routes& routes, const Experts& experts, kernels::Direction direction, Stream& s);
-
-/// Adds dispatch.tokens if ranks gather their `tokens` [T, D] first.
-void add_token_gather(PassGraph& g, Tensor& tokens);
 
 }  // namespace hexad::moe

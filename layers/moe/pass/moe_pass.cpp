@@ -2,7 +2,9 @@
 
 #include <utility>
 
-#include "layers/moe/pass/strategies.h"
+#include "layers/moe/pass/combine.h"
+#include "layers/moe/pass/keeping_pass.h"
+#include "layers/moe/pass/restoring_pass.h"
 #include "parallel/tp/regions.h"
 
 namespace hexad::moe {
@@ -10,19 +12,19 @@ namespace hexad::moe {
 Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held, const Experts& experts,
                const PassSettings& settings, SharedWork shared) {
   const PassCall call{.routes = std::make_shared<const Routes>(
-                          make_limited_routes(ids, held, settings, experts.shape(), x.data.dtype(), tape.stream)),
+                          make_routes(ids, held, settings, experts.shape(), x.data.dtype(), tape.stream)),
                       .experts = &experts,
                       .shared = {.compute = {}, .flops = shared.flops, .products = shared.products},
                       .first_shared_op = tape.size()};
-  // Evaluation keeps nothing, and a block that is computed again restores everything already.
-  const bool keeps = tape.mode() != Tape::Mode::record || settings.schedule.memory_reuse == ReuseStrategy::none;
-  return keeps ? pass_and_keep(tape, x, weights, call, std::move(shared))
-               : pass_and_restore(tape, x, weights, call, std::move(shared));
+  // Memory is reused between a forward and the backward for which it records. Evaluation has no backward, and when a
+  // block is recomputed (recompute: block), backward follows at once: keeping_pass serves both.
+  const bool restores = tape.mode() == Tape::Mode::record && settings.schedule.memory_reuse != ReuseStrategy::none;
+  return restores ? restoring_pass(tape, x, weights, call, std::move(shared))
+                  : keeping_pass(tape, x, weights, call, std::move(shared));
 }
 
 Value take_share(Tape& tape, const Value& x, const PassSettings& settings) {
   const comm::ProcessGroup& group = *settings.tensor;
-  if (group.size() == 1) return x;
   const int64_t share = tp::rows_per_rank("moe", x.data.dim(0), group), begin = group.rank() * share;
   Tensor own = Tensor::empty({share, x.data.dim(1)}, x.data.dtype(), x.data.device());
   kernels::kernels(own.device()).pointwise.copy(tape.stream, own, x.data.slice(0, begin, begin + share));
@@ -36,14 +38,6 @@ Value take_share(Tape& tape, const Value& x, const PassSettings& settings) {
     run_graph(graph, settings, "gradient of shares", dout.device());
     b.accumulate(0, all);
   });
-}
-
-SharedWork PassCall::shared_backward(Backward& b) const {
-  const int64_t products = shared.products.front();
-  if (products == 0) return {};
-  return {.compute = [&b, first = first_shared_op] { b.replay_from(first); },
-          .flops = shared.flops,
-          .products = {0, products, b.weights_delayed() ? 0 : products}};
 }
 
 }  // namespace hexad::moe

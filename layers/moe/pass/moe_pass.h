@@ -9,10 +9,10 @@ using autograd::Tape;
 using autograd::Value;
 
 /// out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots: T_O of T_I. x[T, D], weights[T, K] acc,
-/// ids[T, K] i32 (-1: dropped). `held`: of x, weights and ids; where ranks have shares, out has the rows of all.
-/// Collective over the groups. strategies.h says what is kept for backward. `shared` is computed in forward meanwhile
-/// and recorded on the tape; its pullbacks run during the op's own, so nothing that uses the op's result may lead to
-/// it.
+/// ids[T, K] i32 (-1: dropped). `held` describes x, weights and ids; if ranks have shares, out has the rows of all
+/// ranks. Collective over the groups. schedule.moe.memory_reuse decides which tensors are kept for backward. `shared`
+/// runs during forward and is recorded on the tape. Its pullbacks run during that of this op, so no input of this op
+/// may depend on a result of `shared`.
 Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held, const Experts& experts,
                const PassSettings& settings, SharedWork shared = {});
 

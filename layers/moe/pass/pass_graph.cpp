@@ -101,7 +101,7 @@ Cost PassGraph::exchange(const comm::ProcessGroup& group, std::string_view level
                          const RowFormat& format) const {
   // Rows that a rank keeps for itself do not travel.
   const auto to_others = [&](const std::vector<int64_t>& rows) {
-    return (ep::sum_of(rows) - rows[static_cast<size_t>(group.rank())]) * format.row_bytes();
+    return (ep::sum_of(rows) - rows[group.rank()]) * format.row_bytes();
   };
   return transfer(group, cat(counts.esp_exchange == ep::EspExchange::direct ? "experts" : "ep", level),
                   to_others(splits.send), to_others(splits.receive));

@@ -20,10 +20,10 @@ using schedule::TaskKind;
 
 constexpr TaskId no_task = -1;
 
-/// A value that one task of the graph makes, and later ones read or take. Taking empties it; what is only read stays
-/// until the graph is gone.
+/// Hands a value from the task that makes it to the later tasks that read or take it. Copies of a handoff share the
+/// value. Taking empties it; a value that is only read stays until the graph is gone.
 template <class T>
-class Slot {
+class Handoff {
  public:
   void put(T value) const { *value_ = std::move(value); }
   const T& read() const { return *value_; }
@@ -62,7 +62,7 @@ class PassGraph {
   const comm::NodeGroups* const nodes;  // its two levels; null: it takes one step
   const comm::ProcessGroup& etp;
 
-  /// Calls the steps in the order that the schedule names. Throws Error(usage) when that is illegal.
+  /// Calls the steps in the order that the schedule names. Throws Error(usage) if that order is illegal.
   void add_steps(const PassSteps& steps);
   void run(std::string_view name) const { run_graph(graph_, routes.settings, name, device); }
   const schedule::TaskGraph& graph() const { return graph_; }
@@ -72,15 +72,15 @@ class PassGraph {
 
   // Dependencies of chunks beside their own rows.
   /// Makes `task` precede every dispatch.
-  void begin_with(TaskId task) { first_ = task; }
+  void run_first(TaskId task) { first_ = task; }
   /// Returns the task that frees buffers for the next chunk to dispatch. Call it once a chunk.
   TaskId room_to_dispatch();
   /// Returns the tasks that free buffers for the next chunk to compute.
   std::vector<TaskId> room_to_compute() const;
   void note_computed(size_t chunk, TaskId task);
   void note_returned(size_t chunk, TaskId task);
-  /// The tasks with which all chunks have returned.
-  const std::vector<TaskId>& returned() const { return returned_by_; }
+  /// Returns the last task of each chunk: when all of them are done, all rows have returned.
+  const std::vector<TaskId>& return_tasks() const { return returned_by_; }
 
   /// Returns the format of rows with `row_weights` weights for each slot.
   RowFormat format(int64_t row_weights) const;

@@ -4,76 +4,12 @@
 
 #include "framework/kernels/kernel_table.h"
 #include "layers/moe/schedule/memory_limit.h"
-#include "parallel/comm/rows.h"
+#include "parallel/comm/gathered_rows.h"
 #include "parallel/ep/offsets.h"
 
 namespace hexad::moe {
 
 using device::Category;
-
-namespace {
-
-ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
-  using By = ep::Chunking::By;
-  ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
-                          .row_of = s.rows,
-                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential,
-                          .all_to_all = s.all_to_all};
-  options.chunking.chunks = static_cast<int>(s.chunks);
-  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
-  options.chunking.by = phases                           ? By::phases
-                        : s.chunk_by == ChunkBy::experts ? By::experts
-                        : s.chunk_by == ChunkBy::nodes   ? By::peers
-                                                         : By::tokens;
-  // A recipe for many ranks may be run by one.
-  if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
-  return options;
-}
-
-// The order in which every tensor rank's rows come back is known here: all of them hold the same ids. Returns this
-// rank's.
-ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
-  const PassSettings& settings = routes.settings;
-  const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
-  const int64_t share = ids.dim(0) / ranks, chunks = options.chunking.chunks;
-  std::vector<ep::SlotOrder> orders = ep::order_slots(
-      ids, {settings.experts, ep_ranks, options.chunking, options.row_of}, settings.tensor_ep_ranks, stream);
-  RowCollection rows{.group = settings.tensor,
-                     .counts = {},
-                     .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
-  // By rank, for each chunk: where its rows end among its rank's, and what to add to find them among all.
-  std::vector<int64_t> parts(static_cast<size_t>(ranks * 2 * chunks)), end(orders.size(), 0);
-  int64_t all = 0;
-  for (int64_t c = 0; c < chunks; ++c) {
-    rows.counts.emplace_back();
-    for (size_t q = 0; q < orders.size(); ++q) {
-      const auto to =
-          std::span(orders[q].rows_to).subspan(static_cast<size_t>(c * ep_ranks), static_cast<size_t>(ep_ranks));
-      const size_t part = 2 * q * static_cast<size_t>(chunks) + static_cast<size_t>(c);
-      parts[part + static_cast<size_t>(chunks)] = all - end[q];
-      rows.counts.back().push_back(ep::sum_of(to));
-      end[q] += rows.counts.back().back(), all += rows.counts.back().back();
-      parts[part] = end[q];
-    }
-  }
-  const Tensor table = Tensor::from<int64_t>(parts, {ranks, 2, chunks}, ids.device(), Category::communication);
-  for (int q = 0; q < ranks; ++q)
-    kernels::kernels(ids.device())
-        .index.shift_parts(stream, rows.rows.slice(0, q * share, (q + 1) * share), orders[static_cast<size_t>(q)].rows,
-                           table.slice(0, q, q + 1).reshape({2, chunks}));
-  routes.collection = std::move(rows);
-  return std::move(orders[static_cast<size_t>(settings.tensor->rank())]);
-}
-
-// True if the plan can be made on the ids' device.
-bool is_local(const PassSettings& settings, const ep::PlanOptions& options) {
-  const MoeSchedule& s = settings.schedule;
-  return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && options.chunking.chunks == 1 &&
-         options.row_of == ep::RowOf::slot && !options.merged && s.memory_reuse == ReuseStrategy::none &&
-         s.gemms == Gemms::grouped;
-}
-
-}  // namespace
 
 int PassSettings::copies() const {
   switch (schedule.duplicates) {
@@ -100,15 +36,15 @@ RowGroups Routes::groups(size_t chunk) const {
   return groups;
 }
 
-RowSource Routes::token_rows(size_t chunk, const Tensor& rows, const Tensor& row_weights) const {
-  return {.values = rows,
+RowSource Routes::sent_rows(size_t chunk, const Tensor& tokens, const Tensor& row_weights) const {
+  return {.values = tokens,
           .index = counts(chunk).of(plan.indices.wire_tokens),
           .row_weights = counts(chunk).of(row_weights),
           .inverse = plan.indices.chunks[chunk].offsets.defined() ? plan.indices.rows : Tensor{}};
 }
 
 Tensor Routes::plan_weights(const Tensor& weights, Stream& s) const {
-  return gatherers ? comm::all_gather_rows(weights, *gatherers, s) : mine(weights);
+  return gatherers ? comm::all_gather_rows(weights, *gatherers, s) : own_of_result(weights);
 }
 
 std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
@@ -120,16 +56,79 @@ std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
     int64_t to = from;
     while (to < tokens && chunking.chunk(to, tokens, 0, 1, 0, 1) == c) ++to;
     const Tensor of_all = plan.indices.rows.slice(0, from, to), rows = Tensor::like(of_all);
-    kernels::kernels(rows.device()).index.shift(stream, rows, of_all, -counts(static_cast<size_t>(c)).slots_begin);
+    kernels::kernels(rows.device()).index.shift(stream, rows, of_all, -counts(c).slots_begin);
     all.push_back({from, to, rows});
     from = to;
   }
   return all;
 }
 
-Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream) {
+namespace {
+
+// The order in which every tensor rank's rows come back is known here: all of them hold the same ids. Returns this
+// rank's.
+ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
+  const PassSettings& settings = routes.settings;
+  const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
+  const int64_t share = ids.dim(0) / ranks, chunks = options.chunking.chunks;
+  std::vector<ep::SlotOrder> orders = ep::order_slots(
+      ids, {settings.experts, ep_ranks, options.chunking, options.row_of}, settings.tensor_ep_ranks, stream);
+  RowCollection rows{.group = settings.tensor,
+                     .counts = {},
+                     .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
+  // By rank, for each chunk: where its rows end among its rank's, and what to add to find them among all.
+  std::vector<int64_t> parts(ranks * 2 * chunks), end(orders.size(), 0);
+  int64_t all = 0;
+  for (int64_t c = 0; c < chunks; ++c) {
+    rows.counts.emplace_back();
+    for (size_t q = 0; q < orders.size(); ++q) {
+      const auto to = std::span(orders[q].rows_to).subspan(c * ep_ranks, ep_ranks);
+      const size_t part = 2 * q * static_cast<size_t>(chunks) + static_cast<size_t>(c);
+      parts[part + chunks] = all - end[q];
+      rows.counts.back().push_back(ep::sum_of(to));
+      end[q] += rows.counts.back().back(), all += rows.counts.back().back();
+      parts[part] = end[q];
+    }
+  }
+  const Tensor table = Tensor::from<int64_t>(parts, {ranks, 2, chunks}, ids.device(), Category::communication);
+  for (int q = 0; q < ranks; ++q)
+    kernels::kernels(ids.device())
+        .index.shift_parts(stream, rows.rows.slice(0, q * share, (q + 1) * share), orders[q].rows,
+                           table.slice(0, q, q + 1).reshape({2, chunks}));
+  routes.collection = std::move(rows);
+  return std::move(orders[settings.tensor->rank()]);
+}
+
+// True if the plan can be made on the ids' device.
+bool is_local(const PassSettings& settings, const ep::PlanOptions& options) {
+  const MoeSchedule& s = settings.schedule;
+  return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && options.chunking.chunks == 1 &&
+         options.row_of == ep::RowOf::slot && !options.merged && s.memory_reuse == ReuseStrategy::none &&
+         s.gemms == Gemms::grouped;
+}
+
+ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
+  using By = ep::Chunking::By;
+  ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
+                          .row_of = s.rows,
+                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential,
+                          .all_to_all = s.all_to_all};
+  options.chunking.chunks = static_cast<int>(s.chunks);
+  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // Parm's SAA
+  options.chunking.by = phases                           ? By::phases
+                        : s.chunk_by == ChunkBy::experts ? By::experts
+                        : s.chunk_by == ChunkBy::nodes   ? By::peers
+                                                         : By::tokens;
+  // A recipe for many ranks may be run by one.
+  if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
+  return options;
+}
+
+// Returns the routes of the settings' number of chunks.
+Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream) {
   const MoeSchedule& schedule = settings.schedule;
-  const ep::PlanOptions options = plan_options(schedule, settings.groups.ep->size());
+  const int ep_ranks = settings.groups.ep->size();
+  const ep::PlanOptions options = plan_options(schedule, ep_ranks);
   Routes routes{.settings = settings};
   routes.end = ids.dim(0);
   if (ids.device().runs_ahead() && is_local(settings, options)) {
@@ -137,7 +136,7 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, S
     return routes;
   }
   const int64_t ranks = settings.tensor->size(), rank = settings.tensor->rank();
-  if (held == Held::share && ranks > 1) {
+  if (held == Held::share) {
     routes.sharers = settings.tensor;
     routes.begin = rank * ids.dim(0), routes.end = routes.begin + ids.dim(0);
   } else if (held == Held::alike && schedule.divides()) {
@@ -154,14 +153,20 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, S
   }
   if (schedule.duplicates == Duplicates::baseline && settings.groups.etp->size() > 1)
     routes.gatherers = settings.groups.etp;
-  const Tensor sent = routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.mine(ids);
-  routes.plan = ep::make_routing_plan(sent, settings.experts, settings.groups, options, stream, routes.gatherers);
+  const Tensor sent =
+      routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.own_of_result(ids);
+  const ep::SlotOrder order =
+      ep::order_slots(sent, {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers},
+                      settings.groups.ep->rank(), stream);
+  routes.plan = ep::make_routing_plan(order, settings.groups, options, stream);
   return routes;
 }
 
-Routes make_limited_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape,
-                           Dtype dtype, Stream& stream) {
-  Routes routes = make_routes(ids, held, settings, stream);
+}  // namespace
+
+Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
+                   Stream& stream) {
+  Routes routes = routes_in_chunks(ids, held, settings, stream);
   if (!settings.schedule.memory_limit) return routes;
   const int64_t limit = *settings.schedule.memory_limit;
   const auto largest = [&](int64_t value) {
@@ -176,7 +181,7 @@ Routes make_limited_routes(const Tensor& ids, Held held, const PassSettings& set
     const int64_t bytes = largest(buffer_bytes(routes.plan.counts, shape, finer.schedule.memory_reuse, dtype));
     if (bytes <= limit || finer.schedule.chunks >= most_chunks) break;
     finer.schedule.chunks = std::min(most_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
-    routes = make_routes(ids, held, finer, stream);
+    routes = routes_in_chunks(ids, held, finer, stream);
   }
   routes.settings = settings;
   return routes;

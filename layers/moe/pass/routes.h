@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/schedule/runner.h"
-#include "layers/moe/experts.h"
+#include "framework/schedule/graph_runner.h"
+#include "layers/moe/experts/experts.h"
 #include "layers/moe/pass/row_format.h"
 #include "layers/moe/schedule/issue_order.h"
 #include "layers/moe/schedule/moe_schedule.h"
@@ -77,29 +77,35 @@ struct Routes {
   /// False: the runner only looks at passes.
   bool computes() const { return !settings.runner || settings.runner->computes(); }
 
-  /// The rows of [begin, end) of what is of the result's tokens, or of these alone.
-  Tensor mine(const Tensor& rows) const { return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end); }
-  /// This rank's own part of the plan's tokens, [tokens, ...].
-  Tensor own(const Tensor& of_plan) const { return of_plan.slice(0, gathered_begin(), gathered_begin() + end - begin); }
-  /// Rows of this rank's own tokens' slots, [end - begin, K].
-  Tensor own_rows() const { return own(plan.indices.rows); }
+  // A rank's own tokens are [begin, end) of the result's. With tp = 1 they are all of the result's and all of the
+  // plan's, and the next three functions return all rows.
+  /// Returns the own tokens' rows of a tensor of the result's tokens; the tensor itself if it has no others.
+  Tensor own_of_result(const Tensor& rows) const {
+    return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end);
+  }
+  /// Returns the own tokens' rows of a tensor of the plan's tokens.
+  Tensor own_of_plan(const Tensor& rows) const {
+    return rows.slice(0, gathered_begin(), gathered_begin() + end - begin);
+  }
+  /// Returns the slot row of each slot of the own tokens, [end - begin, K].
+  Tensor rows_of_own_slots() const { return own_of_plan(plan.indices.rows); }
   /// The rows of a chunk by expert, and how the schedule has their products computed.
   RowGroups groups(size_t chunk) const;
-  /// Returns what a chunk sends of `rows`, those of the plan's tokens, and of `row_weights` [W, M], if defined.
-  RowSource token_rows(size_t chunk, const Tensor& rows, const Tensor& row_weights) const;
-  /// Returns the rows of the op's `weights` [T, K] that belong to the plan's tokens.
+  /// Returns the rows that a chunk sends of `tokens`, those of the plan: for each row to send the row of its token
+  /// (PlanIndices::wire_tokens), and its part of `row_weights` [W, M], if these are defined.
+  RowSource sent_rows(size_t chunk, const Tensor& tokens, const Tensor& row_weights) const;
+  /// Returns the rows of the op's `weights` [T, K] that belong to the plan's tokens: all, unless ranks gather tokens.
   Tensor plan_weights(const Tensor& weights, Stream& s) const;
   /// Returns the tokens of each chunk, in order.
   std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;
 };
 
-/// `held`: of ids and what goes with them. Collective over the groups of `settings`.
-Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream);
-
-/// Like make_routes(), with as many chunks of tokens as schedule.memory_limit requires for this routing:
-/// schedule.chunks at least, at most one for every token. Collective; all ranks that share the experts get the same
-/// number of chunks, ranks with replicas of these experts perhaps another.
-Routes make_limited_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape,
-                           Dtype dtype, Stream& stream);
+/// Decides which tokens this rank sends, puts their slots into the order in which rows travel (ep::order_slots), and
+/// exchanges with the other ranks how many rows go where (ep::make_routing_plan). `held`: of ids and what goes with
+/// them. There are schedule.chunks chunks, or as many more chunks of tokens as schedule.memory_limit requires for this
+/// routing of rows of `dtype`, at most one for every token. Collective over the groups of `settings`. All ranks that
+/// share the experts get the same number of chunks, ranks with replicas of these experts perhaps another.
+Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
+                   Stream& stream);
 
 }  // namespace hexad::moe

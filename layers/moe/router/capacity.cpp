@@ -1,6 +1,6 @@
 #include "layers/moe/router/capacity.h"
 
-#include "parallel/comm/rows.h"
+#include "parallel/comm/gathered_rows.h"
 #include "parallel/ep/received.h"
 
 namespace hexad::moe {
@@ -10,14 +10,15 @@ using device::Device;
 
 namespace {
 
-// [T] i64: where each token lies among the rows of one rank of `batch`'s context after the other; undefined: in order.
+// Returns the position of each token among the rows of the ranks of `batch`'s context, rank by rank: [T] i64. Undefined
+// if the rows are in order.
 Tensor rows_of_tokens(const layers::MicroBatch& batch, Device device) {
   const cp::ContextSplit split = batch.split();
   if (split.ranks == 1) return {};
-  std::vector<int64_t> rows(static_cast<size_t>(batch.tokens()));
+  std::vector<int64_t> rows(batch.tokens());
   int64_t row = 0;
   for (int c = 0; c < split.ranks; ++c)
-    for (const int64_t token : split.tokens(c)) rows[static_cast<size_t>(token)] = row++;
+    for (const int64_t token : split.tokens(c)) rows[token] = row++;
   return Tensor::from<int64_t>(rows, {row}, device, Category::communication);
 }
 

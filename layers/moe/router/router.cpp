@@ -1,11 +1,34 @@
 #include "layers/moe/router/router.h"
 
-#include "layers/moe/router/router_logits.h"
-
 namespace hexad::moe {
 
 using namespace autograd;
 using namespace base;
+
+Gate::Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b)
+    : weight_(&b.parameter(
+          "weight", {out, in},
+          {.init = {Init::Kind::normal, s.model.init_std}, .placement = b.partial(), .accumulator = true})) {}
+
+Value Gate::operator()(Tape& t, const Value& x, const RouterInput& in) const {
+  const auto& k = kernels::kernels(x.device()).matmul;
+  Parameter& w = *weight_;
+  const Tensor out = Tensor::empty({x.data.dim(0), w.shape()[0]}, w.dtype(), x.device());
+  k.forward(t.stream, out, x.data, w.use(t.stream), kernels::Write::replace);
+  const int64_t begin = in.own_begin, end = in.own_end;
+  return t.record("router_logits", out, {x}, save(x.data.slice(0, begin, end)),
+                  [&k, &w, shape = x.shape(), dtype = x.data.dtype()](Backward& b, const Tensor& dout, const Saved&) {
+                    b.accumulate(0, shape, dtype, [&](const Tensor& dx, const Tensor& so_far) {
+                      k.input_gradient(b.stream, dx, dout, w.use(b.stream), add_to(b.stream, dx, so_far));
+                    });
+                  },
+                  {{&w}, [&k, &w, begin, end](Backward& b, const Tensor& dout, const Saved& s) {
+                     auto [rows] = s.get<1>();
+                     const Tensor& dw = w.gradient();
+                     k.weight_gradient(b.stream, dw, dout.slice(0, begin, end), rows, w.next_write());
+                   }});
+}
+
 namespace {
 
 class TopKRouter final : public Router {
@@ -17,7 +40,6 @@ class TopKRouter final : public Router {
     const Value logits = gate_(t, in.x, in);
     return {logits, choose_experts(t, logits, in.bias, rule_, in.forced)};
   }
-  bool selects_by_bias() const override { return true; }
 
  private:
   kernels::RouterRule rule_;
@@ -26,38 +48,31 @@ class TopKRouter final : public Router {
 
 }  // namespace
 
-const kernels::RouterRule& RouterSpec::rule() const {
-  *rule_asked = true;
-  return rule_in_recipe;
+config::OptionsOwner router_options(const ModelConfig& model) {
+  return {"model.moe.router_options", "the router " + model.moe.router};
 }
 
-void RouterSpec::require_all_asked() const {
-  options.require_all_asked();
-  if (*rule_asked) return;
+std::vector<std::string_view> score_rule_keys(const ModelConfig& model) {
   const MoeConfig &m = model.moe, usual;
-  const auto refuse_unless = [&](bool same, std::string_view key) {
-    if (!same)
-      fail(ExitCode::usage, "model.moe.", key, " is not read by the router ", m.router,
-           ", which has its own way from logits to weights: leave it out, or choose model.moe.router: top_k");
-  };
-  refuse_unless(m.score == usual.score, "score");
-  refuse_unless(m.normalize == usual.normalize, "normalize");
-  refuse_unless(m.scale == usual.scale, "scale");
-  refuse_unless(m.groups == usual.groups, "groups");
-  refuse_unless(m.top_groups == usual.top_groups, "top_groups");
+  std::vector<std::string_view> keys;
+  if (m.score != usual.score) keys.push_back("score");
+  if (m.normalize != usual.normalize) keys.push_back("normalize");
+  if (m.scale != usual.scale) keys.push_back("scale");
+  if (m.groups != usual.groups) keys.push_back("groups");
+  if (m.top_groups != usual.top_groups) keys.push_back("top_groups");
+  return keys;
 }
 
-Gate::Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b)
-    : weight_(&b.parameter(
-          "weight", {out, in},
-          {.init = {Init::Kind::normal, s.model.init_std}, .placement = b.partial(), .accumulator = true})) {}
-
-Value Gate::operator()(Tape& t, const Value& x, const RouterInput& in) const {
-  return router_logits(t, x, *weight_, in.own_begin, in.own_end);
+kernels::RouterRule RouterSpec::rule() const {
+  require(declared.uses_score_rule, "[router ", model.moe.router, "] reads the score rule, which it does not declare");
+  return model.moe.rule();
 }
 
-std::map<std::string, RouterFactory> built_in_routers() {
-  return {{"top_k", [](const RouterSpec& s, const Builder& b) { return std::make_unique<TopKRouter>(s, b); }}};
+std::map<std::string, RouterDeclaration> built_in_routers() {
+  return {
+      {"top_k", {.uses_score_rule = true, .selects_by_bias = true, .make = [](const RouterSpec& s, const Builder& b) {
+                   return std::make_unique<TopKRouter>(s, b);
+                 }}}};
 }
 
 }  // namespace hexad::moe

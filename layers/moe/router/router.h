@@ -1,15 +1,17 @@
-// Routers: what chooses the experts of a token, by the name that a recipe gives (model.moe.router).
+// Routers, which choose the experts of a token. A recipe chooses a router by name (model.moe.router).
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "framework/config/options.h"
-#include "layers/builder.h"
-#include "layers/micro_batch.h"
-#include "layers/model_config.h"
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
+#include "layers/base/model_config.h"
 
 namespace hexad::moe {
 
@@ -17,77 +19,95 @@ using autograd::Parameter;
 using autograd::Tape;
 using autograd::Value;
 using layers::Builder;
+using layers::ForwardContext;
 using layers::ModelConfig;
-using layers::Pass;
 using tensor::Tensor;
+
+class Router;
+struct RouterSpec;
+using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
+
+/// A router that a recipe may choose: the settings that it reads, and its factory. A recipe with other settings is
+/// refused before any router is made.
+struct RouterDeclaration {
+  config::OptionNames options{};  // names in model.moe.router_options
+  /// True if the router reads RouterSpec::rule(). If false, model.moe.score, normalize, scale, groups and top_groups
+  /// must keep their defaults.
+  bool uses_score_rule = false;
+  /// True if RouterInput::bias takes part in the selection. If false, model.moe.bias_rate must be 0.
+  bool selects_by_bias = false;
+  RouterFactory make;
+};
+
+/// Returns key and owner of the options of the router that `model` names.
+config::OptionsOwner router_options(const ModelConfig& model);
+/// Returns the keys of model.moe that only a router with the score rule reads and that differ from their defaults in
+/// `model`.
+std::vector<std::string_view> score_rule_keys(const ModelConfig& model);
 
 /// Arguments for making a router.
 struct RouterSpec {
   const ModelConfig& model;
   int64_t layer;  // number of the block
+  const RouterDeclaration& declared;
 
-  /// A number from model.moe.router_options, or `fallback`. Asked for while the router is made.
+  /// Returns a number from model.moe.router_options, or `fallback` if the recipe does not give it. Throws
+  /// std::logic_error for an option that is not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
   /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize, scale, groups,
-  /// top_groups). A recipe that sets any of them but top_k is refused if its router never asks for the rule.
-  const kernels::RouterRule& rule() const;
-  /// Throws Error(usage) for settings of the recipe that the router has not asked for.
-  void require_all_asked() const;
+  /// top_groups). Throws std::logic_error unless the router declares uses_score_rule.
+  kernels::RouterRule rule() const;
 
-  config::Options options{"model.moe.router_options", "the router " + model.moe.router, model.moe.router_options};
-  std::shared_ptr<bool> rule_asked = std::make_shared<bool>(false);
-  kernels::RouterRule rule_in_recipe = model.moe.rule();
+  config::Options options{router_options(model), declared.options, model.moe.router_options};
 };
 
-/// Rows to be routed: row i of x is row first + i of the micro-batch on this rank. Of tensor-parallel ranks that route
-/// the same rows each adds the weight gradients of its own ones, [own_begin, own_end); see Gate.
+/// Rows to be routed: row i of x is row first + i of the micro-batch on this rank. If several tensor-parallel ranks
+/// route the same rows, each rank adds the weight gradients of its own rows [own_begin, own_end) only; see Gate.
 struct RouterInput {
   const Value& x;  // [T, hidden]
-  const Pass& pass;
+  const ForwardContext& pass;
   int64_t first, own_begin, own_end;
-  Tensor bias{};    // [E] acc: takes part in the selection only; undefined unless model.moe.bias_rate is above 0
-  Tensor forced{};  // i32 [T, K]: replaces the choice (an experiment, or a comparison); undefined: nothing does
+  Tensor bias{};    // [E] acc: used in the selection only; undefined unless model.moe.bias_rate is above 0
+  Tensor forced{};  // i32 [T, K]: replaces the choice, in an experiment or comparison; undefined: the router chooses
 
   int64_t rows() const { return x.data.dim(0); }
-  /// i32 [T]: the tokens' ids in the vocabulary.
+  /// Returns the tokens' ids in the vocabulary: i32 [T].
   Tensor token_ids() const { return pass.batch.ids.slice(0, first, first + rows()); }
 };
 
-/// A router's choice. The balancing loss is taken from scores, the z-loss from logits. A router that has none leaves
-/// them without data, and recipes that want such a loss are refused.
+/// A router's choice. The balancing loss is computed from scores, the z-loss from logits. A router without them leaves
+/// them without data; recipes that need such a loss are then refused.
 struct RouterOutput {
-  Value logits;                     // [T, E] acc
-  autograd::RouterChoice choice{};  // scores [T, E] acc, weights [T, K] acc, ids [T, K] i32: experts, all different
+  Value logits;  // [T, E] acc
+  // scores [T, E] acc, weights [T, K] acc, ids [T, K] i32: different experts for each token
+  autograd::RouterChoice choice{};
 };
 
-/// Chooses top_k experts of every token. A choice must depend on the token alone (its activations, its id, its global
-/// index), not on what else is in the micro-batch or on who holds it: then it is the same under every layout. What is
-/// over capacity, padding and losses are the layer's business. Its parameters are made by Gate or with
-/// Builder::partial().
+/// Chooses top_k experts for every token. A choice must depend on the token only (its activations, its id, its global
+/// index), not on the rest of the micro-batch or on the rank: then it is the same under every layout. The layer handles
+/// capacity, padding and losses. The router makes its parameters by Gate or with Builder::partial().
 class Router {
  public:
   virtual ~Router() = default;
   virtual RouterOutput operator()(Tape& t, const RouterInput& in) const = 0;
-  /// True if in.bias takes part in the selection; else model.moe.bias_rate must be 0.
-  virtual bool selects_by_bias() const { return false; }
 };
 
-/// A linear map without bias for routers: [T, in] to [T, out], f32 (f64 in an f64 run), whose weight gradient counts
-/// every token once, whichever ranks route it.
+/// Linear map without bias for routers, from [T, in] to [T, out], in f32 (f64 in an f64 run). The gradient of x counts
+/// all rows, the gradient of the weight only rows [own_begin, own_end). If several ranks route the same rows, each rank
+/// adds those of its own share, so that every token counts once.
 class Gate {
  public:
-  /// "weight" [out, in], drawn with model.init_std.
+  /// Makes the parameter "weight" [out, in], drawn with model.init_std.
   Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b);
+  /// Returns x[T, in] weight^T. x has a row for each row of `in`.
   Value operator()(Tape& t, const Value& x, const RouterInput& in) const;
 
  private:
   Parameter* weight_;
 };
 
-using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
-
-/// Built-in routers: top_k, the experts with the highest scores of a linear gate; softmax or sigmoid, groups,
-/// normalising and scale as in model.moe (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
-std::map<std::string, RouterFactory> built_in_routers();
+/// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate, with softmax or
+/// sigmoid, groups, normalising and scale as in model.moe (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
+std::map<std::string, RouterDeclaration> built_in_routers();
 
 }  // namespace hexad::moe

@@ -9,19 +9,20 @@ namespace hexad::layers {
 using namespace base;
 using namespace tensor;
 
-void RoutingLog::record(const Pass& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream) {
+void RoutingLog::record(const ForwardContext& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream) {
   top_k_ = ids.dim(1);
   const HostRead read = read_to_host("routing log", ids, stream);
   const std::span<const int32_t> all = read.wait<int32_t>();
   auto& experts = experts_[{layer, pass.step}];
   for (int64_t r = 0; r < ids.dim(0); ++r) {
-    const auto row = all.subspan(static_cast<size_t>(r * top_k_), static_cast<size_t>(top_k_));
+    const auto row = all.subspan(r * top_k_, top_k_);
     experts[pass.batch.first_token + pass.batch.token(begin + r)].assign(row.begin(), row.end());
   }
 }
 
-Tensor RoutingLog::choose(const Pass& pass, int64_t layer, int64_t begin, int64_t count, Device device) const {
-  std::vector<int32_t> padding(static_cast<size_t>(top_k_)), chosen;
+Tensor RoutingLog::choose(const ForwardContext& pass, int64_t layer, int64_t begin, int64_t count,
+                          Device device) const {
+  std::vector<int32_t> padding(top_k_), chosen;
   std::iota(padding.begin(), padding.end(), 0);
   const auto noted = experts_.find({layer, pass.step});
   require(noted != experts_.end(), "[routing log] MoE layer ", layer, " has no choices of step ", pass.step);

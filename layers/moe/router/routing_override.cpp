@@ -16,7 +16,7 @@ using namespace base;
 namespace {
 
 std::vector<int32_t> read_trace(const MoeConfig& c) {
-  if (const std::string problem = why_no_file(c.trace); !problem.empty())
+  if (const std::string problem = file_problem(c.trace); !problem.empty())
     fail(ExitCode::data, "model.moe.trace: cannot read '", c.trace, "': ", problem);
   std::ifstream in(c.trace);
   std::vector<int32_t> ids;
@@ -28,7 +28,7 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
       if (id < 0 || id >= c.experts)
         fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " is not in 0 .. ", c.experts - 1);
       if (std::find(ids.begin() + static_cast<ptrdiff_t>(begin), ids.end(), id) != ids.end())
-        fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " twice");
+        fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " is named twice");
       ids.push_back(static_cast<int32_t>(id));
     }
     if (static_cast<int64_t>(ids.size() - begin) != c.top_k || !words.eof())
@@ -42,14 +42,15 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
 
 RoutingOverride::RoutingOverride(const MoeConfig& c, int64_t layer) : config_(c), layer_(layer) {
   if (c.routing == Routing::trace) trace_ = read_trace(c);
-  // Zero marks an expert as taken, so that weights which a large exponent makes vanish must not be zero.
+  // Zero marks a chosen expert. So a weight must not underflow to zero, even with a large exponent.
   for (int64_t e = 0; e < c.experts; ++e)
     zipf_weights_.push_back(
         std::max(std::pow(static_cast<double>(e + 1), -c.zipf_exponent), std::numeric_limits<double>::min()));
 }
 
-// Draws K experts without replacement, each with probability proportional to its weight among those left.
-void RoutingOverride::zipf(int32_t* ids, const Pass& pass, int64_t token) const {
+// Draws K experts without replacement. The probability of each is proportional to its weight among the remaining
+// experts.
+void RoutingOverride::zipf(int32_t* ids, const ForwardContext& pass, int64_t token) const {
   const Philox random(pass.seed, Purpose::route, cat("layer.", layer_), pass.step);
   std::vector<double> left = zipf_weights_;
   for (int64_t k = 0; k < config_.top_k; ++k) {
@@ -57,15 +58,15 @@ void RoutingOverride::zipf(int32_t* ids, const Pass& pass, int64_t token) const 
                    std::accumulate(left.begin(), left.end(), 0.0);
     size_t e = 0;
     while (e + 1 < left.size() && (left[e] == 0 || point >= left[e])) point -= left[e++];
-    while (left[e] == 0) --e;  // rounding may run past the last that is left
+    while (left[e] == 0) --e;  // rounding may lead past the last remaining expert
     ids[k] = static_cast<int32_t>(e);
     left[e] = 0;
   }
 }
 
-Tensor RoutingOverride::choose(const Pass& pass, int64_t begin, int64_t count, Device device) const {
+Tensor RoutingOverride::choose(const ForwardContext& pass, int64_t begin, int64_t count, Device device) const {
   const int64_t top_k = config_.top_k;
-  std::vector<int32_t> chosen(static_cast<size_t>(count * top_k));
+  std::vector<int32_t> chosen(count * top_k);
   int32_t* ids = chosen.data();
   for (int64_t r = begin; r < begin + count; ++r, ids += top_k) {
     const int64_t token = pass.batch.first_token + pass.batch.token(r);

@@ -4,26 +4,27 @@
 #include <memory>
 #include <vector>
 
-#include "layers/micro_batch.h"
-#include "layers/moe/moe_config.h"
+#include "layers/base/micro_batch.h"
+#include "layers/base/moe_config.h"
 
 namespace hexad::moe {
 
 using device::Device;
-using layers::Pass;
+using layers::ForwardContext;
 using tensor::Tensor;
 
 /// Chooses experts by the global index of a token, so that the choice does not depend on the layout.
 class RoutingOverride {
  public:
-  /// Throws Error(data) when the trace file cannot be read or names experts out of range or twice in a line.
+  /// Makes the override. Throws Error(data) if the trace file cannot be read, or if it names experts out of range or
+  /// twice in a line.
   RoutingOverride(const MoeConfig& c, int64_t layer);
 
-  /// ids [count, K] i32 for the micro-batch's rows [begin, begin + count) of this rank.
-  Tensor choose(const Pass& pass, int64_t begin, int64_t count, Device device) const;
+  /// Returns ids [count, K] i32 for the micro-batch's rows [begin, begin + count) of this rank.
+  Tensor choose(const ForwardContext& pass, int64_t begin, int64_t count, Device device) const;
 
  private:
-  void zipf(int32_t* ids, const Pass& pass, int64_t token) const;
+  void zipf(int32_t* ids, const ForwardContext& pass, int64_t token) const;
 
   MoeConfig config_;
   int64_t layer_;
@@ -31,7 +32,7 @@ class RoutingOverride {
   std::vector<double> zipf_weights_;  // [E]
 };
 
-/// nullptr for `routing: model`.
+/// Returns nullptr for `routing: model`.
 std::unique_ptr<RoutingOverride> make_routing_override(const MoeConfig& c, int64_t layer);
 
 }  // namespace hexad::moe

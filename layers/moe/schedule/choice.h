@@ -74,7 +74,7 @@ struct ChoiceFacts {
   /// True if every schedule's name contains this choice; else it is named only where it is not the default.
   bool in_every_name = false;
 
-  /// Adds why a schedule cannot be because of its value here: what follows the key in the message, with what is legal.
+  /// Adds the reason why a schedule is illegal with this value: the text after the key, with legal values.
   void (*excludes)(const ScheduleSite&, const MoeSchedule&, Refusals&) = nullptr;
   /// True if its values differ at this site; else there is no need to try them.
   bool (*matters)(const ScheduleSite&) = [](const ScheduleSite&) { return true; };

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "framework/base/error.h"
+#include "framework/base/ordinal.h"
 
 namespace hexad::moe {
 namespace {
@@ -15,7 +16,7 @@ constexpr size_t buffers = 2;
 
 std::string name_of(IssueStep step) {
   constexpr std::string_view names[stage_count] = {"dispatch", "experts", "combine", "weight_gradients"};
-  return cat(names[static_cast<size_t>(step.stage)], "[", step.chunk, "]");
+  return cat(names[base::ordinal(step.stage)], "[", step.chunk, "]");
 }
 
 // Stages of every chunk that are done so far.
@@ -23,9 +24,9 @@ class Done {
  public:
   explicit Done(size_t chunks) : chunks_(chunks) {}
 
-  bool has(IssueStep s) const { return chunks_[s.chunk][static_cast<size_t>(s.stage)]; }
+  bool has(IssueStep s) const { return chunks_[s.chunk][base::ordinal(s.stage)]; }
   void add(IssueStep s) {
-    chunks_[s.chunk][static_cast<size_t>(s.stage)] = true;
+    chunks_[s.chunk][base::ordinal(s.stage)] = true;
     under_way_ += s.stage == dispatch ? 1 : 0;
     under_way_ -= s.stage == combine ? 1 : 0;
   }
@@ -80,30 +81,30 @@ std::string to_string(std::span<const IssueStep> steps) {
   return text;
 }
 
-std::string why_illegal(std::span<const IssueStep> steps, size_t chunks, bool bounded) {
+std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded) {
   Done done(chunks);
   for (size_t i = 0; i < steps.size(); ++i) {
     const IssueStep s = steps[i];
     const auto step = [&](const auto&... what) { return cat("step ", i + 1, " is ", name_of(s), ", but ", what...); };
     if (s.chunk >= chunks) return step("there are ", chunks, " chunks, counted from 0");
-    if (done.has(s)) return step("that was a step before");
+    if (done.has(s)) return step("an earlier step is the same");
     for (IssueStep needed : needed_by(s))
-      if (!done.has(needed)) return step(name_of(needed), " has to come before it");
+      if (!done.has(needed)) return step(name_of(needed), " must come before it");
     if (bounded && s.stage == dispatch && done.under_way() == buffers)
-      return step(buffers, " chunks are on their way already, which with schedule.moe.memory_reuse share ", buffers,
+      return step(buffers, " chunks are in flight already, and schedule.moe.memory_reuse has only ", buffers,
                   " buffers");
     done.add(s);
   }
   for (size_t c = 0; c < chunks; ++c)
     for (Stage stage : {dispatch, compute, combine, weights})
-      if (const IssueStep s{stage, c}; !done.has(s)) return cat("there is no step ", name_of(s));
+      if (const IssueStep s{stage, c}; !done.has(s)) return cat("step ", name_of(s), " is missing");
   return {};
 }
 
 std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded) {
   std::vector<IssueStep> steps = order.steps(chunks);
-  if (const std::string why = why_illegal(steps, chunks, bounded); !why.empty())
-    base::fail(base::ExitCode::usage, "schedule.moe.order (", order.name, "), of ", chunks, " chunks: ", why);
+  if (const std::string why = issue_order_problem(steps, chunks, bounded); !why.empty())
+    base::fail(base::ExitCode::usage, "schedule.moe.order (", order.name, "), for ", chunks, " chunks: ", why);
   return steps;
 }
 

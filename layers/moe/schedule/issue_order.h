@@ -23,12 +23,12 @@ struct IssueStep {
 /// "dispatch[0] dispatch[1] experts[0] combine[0] weight_gradients[0]", as tasks are called.
 std::string to_string(std::span<const IssueStep> steps);
 
-/// Empty for a legal order, else what is wrong with it: "step 2 is experts[0], but dispatch[0] has to come before it".
+/// Empty for a legal order, else what is wrong with it: "step 2 is experts[0], but dispatch[0] must come before it".
 /// In a legal order
 ///   - every stage of every chunk occurs once, dispatch before compute, and that before combine and before weights;
 ///   - weights come in the order of chunks: gradients are summed in that order, so all legal orders give the same bits;
 ///   - `bounded`: at any time at most two chunks are dispatched and not yet combined, since there are buffers for two.
-std::string why_illegal(std::span<const IssueStep> steps, size_t chunks, bool bounded);
+std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
 /// An order by name. Dispatch and combine run on one lane, compute and weights on another. Each lane takes its steps in
 /// the listed order, and begins one when the chunk's steps before it are done. So an order decides which steps wait for

@@ -1,7 +1,7 @@
 // Bytes of buffers in one pass through the experts, and the number of chunks that keeps them below a limit.
 #pragma once
 
-#include "layers/moe/experts.h"
+#include "layers/moe/experts/experts.h"
 #include "layers/moe/schedule/moe_schedule.h"
 #include "parallel/ep/plan_counts.h"
 

@@ -107,9 +107,8 @@ void MoeScheduleConfig::fields(config::Visitor& v) {
     v(key, access(*this), meaning_of<T>(facts), automatic, facts.limits[0], facts.limits[1]);
   });
   v("trial_share", trial_share,
-    "steps, as a share of train.steps, in which the schedules that are predicted to be the fastest are timed before "
-    "one "
-    "is chosen; 0: the prediction alone decides",
+    "share of train.steps in which the schedules that are predicted to be the fastest are timed before one is chosen; "
+    "0: the prediction alone decides",
     config::at_least(0), config::at_most(0.5));
 }
 

@@ -39,7 +39,7 @@ constexpr auto words(Overlap) {
   });
 }
 
-/// Into what the work of a micro-batch is cut, so that the experts compute one chunk while others travel.
+/// Division of the work of a micro-batch into chunks: the experts compute one chunk while others are in flight.
 enum class ChunkBy : uint8_t { none, tokens, nodes, experts };
 constexpr auto words(ChunkBy) {
   using enum ChunkBy;
@@ -82,8 +82,8 @@ enum class SharedExperts : uint8_t { after, beside };
 constexpr auto words(SharedExperts) {
   using enum SharedExperts;
   return std::to_array<Word<SharedExperts>>({
-      {after, "after", "the routed experts' results have returned"},
-      {beside, "beside", "rows are on their way to the routed experts, and in backward gradients"},
+      {after, "after", "once the routed experts' results have returned"},
+      {beside, "beside", "while rows, and in backward gradients, travel to the routed experts"},
   });
 }
 
@@ -154,14 +154,14 @@ std::string to_string(const MoeSchedule& schedule);
 // clang-format off
 inline constexpr std::tuple moe_choices{
   choice("duplicates", [](auto& s) -> auto& { return s.duplicates; },
-    ChoiceFacts{.meaning = "tokens that tensor-parallel ranks hold alike",
+    ChoiceFacts{.meaning = "treatment of the tokens that all tensor-parallel ranks hold",
       .automatic = "chosen in the first steps",
       .in_every_name = true,
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         const bool replicated = s.duplicates == Duplicates::replicated;
         if (at.sp && at.tp > 1 && (replicated || s.duplicates == Duplicates::pause_after_gate))
-          no.add("needs tokens that tp ranks hold alike, but parallel.sp divides them before the layer; legal with "
-                 "it: baseline, drop, pause_before_gate");
+          no.add("needs tokens that all tp ranks hold, but parallel.sp divides them before the layer; legal with "
+                 "parallel.sp: baseline, drop, pause_before_gate");
         else if (replicated && at.tp % at.etp != 0)
           no.add("needs the etp ranks (", at.etp, ") among the tp ranks (", at.tp,
                  ") that hold the same tokens: parallel.etp must divide parallel.tp");
@@ -176,15 +176,15 @@ inline constexpr std::tuple moe_choices{
       .matters = [](const ScheduleSite& at) { return at.tp * at.etp > 1; }}),
 
   choice("chunk_by", [](auto& s) -> auto& { return s.chunk_by; },
-    ChoiceFacts{.meaning = "chunks of a micro-batch that the experts compute one after another",
+    ChoiceFacts{.meaning = "division of a micro-batch into chunks that the experts compute one after another",
       .automatic = "chosen in the first steps",
       .in_every_name = true,
       .left_out = [](const ScheduleSite& at,
                      const MoeSchedule& s) { return at.ep == 1 && s.chunk_by == ChunkBy::nodes; }}),
 
   choice("chunks", [](auto& s) -> auto& { return s.chunks; },
-    ChoiceFacts{.meaning = "how many, of the cut or of the overlapped collectives",
-      .automatic = "one where nothing overlaps, else chosen in the first steps",
+    ChoiceFacts{.meaning = "number of chunks, of chunk_by or of the overlapped collectives",
+      .automatic = "1 if nothing overlaps, else chosen in the first steps",
       .limits = {config::at_least(1), config::at_most(1024)},
       .in_every_name = true,
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
@@ -192,7 +192,7 @@ inline constexpr std::tuple moe_choices{
           return no.add("has nothing to divide: set schedule.moe.chunk_by or schedule.moe.overlap, or chunks: 1");
         if (s.chunks == 1 && s.overlaps())
           return no.add("must be at least 2 for ", s.is_chunked() ? "schedule.moe.chunk_by" :
-              "schedule.moe.overlap: of one chunk nothing overlaps");
+              "schedule.moe.overlap: with one chunk nothing overlaps");
         const bool phases =
             s.chunk_by == ChunkBy::nodes || (!s.is_chunked() && s.duplicates == Duplicates::pause_after_gate);
         if (phases && at.ep > 1 && s.chunks > at.ep)  // one rank alone sends nothing: there is one chunk
@@ -206,19 +206,20 @@ inline constexpr std::tuple moe_choices{
       .tried = chunks_tried}),
 
   choice("esp_exchange", [](auto& s) -> auto& { return s.esp_exchange; },
-    ChoiceFacts{.meaning = "how rows reach the etp ranks that share an expert: gather (sent to one, gathered among "
-                           "them), direct (sent to each: Parm's EP&ESP-AlltoAll), replicated (each is sent its own copy)",
-      .automatic = "replicated for duplicates: baseline and replicated, else gather, or with other choices that are auto the faster of "
-                   "gather and direct",
+    ChoiceFacts{.meaning = "transport of rows to the etp ranks that share an expert: gather (rows are sent to one and "
+                           "gathered among them), direct (sent to each: Parm's EP&ESP-AlltoAll), replicated (each is "
+                           "sent its own copy)",
+      .automatic = "replicated for duplicates: baseline and replicated, else gather, or the faster of gather and "
+                   "direct if other choices are auto",
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (!s.esp_exchange) return;
         const bool replicated = *s.esp_exchange == ep::EspExchange::replicated;
         if (replicated && s.divides())
-          no.add("replicated means that every etp rank is sent all rows by its own peers, which only duplicates: baseline "
-                 "and duplicates: replicated do; legal here: auto, gather, direct");
+          no.add("replicated needs every etp rank to get all rows from its own peers, as only duplicates: baseline and "
+                 "duplicates: replicated send them; legal here: auto, gather, direct");
         if (!replicated && !s.divides())
-          no.add("must be auto or replicated for duplicates: baseline and replicated, which send every etp rank its own "
-                 "copy");
+          no.add("must be auto or replicated for duplicates: baseline and replicated, which send every etp rank its "
+                 "own copy");
       },
       .matters = [](const ScheduleSite& at) { return at.etp > 1; },
       // The groups of an exchange decide whether there are two levels: the layer checks those of one.
@@ -230,15 +231,15 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"auto"}, {"direct"}}}),
 
   choice("all_to_all", [](auto& s) -> auto& { return s.all_to_all; },
-    ChoiceFacts{.meaning = "how rows travel between ranks: direct, or hierarchical (inside the nodes to the rank at "
-                           "the place of the destination, from there between the nodes, so that a rank sends each "
-                           "other node one message: DeepSpeed-MoE, Tutel's 2DH), which needs as many ranks of an "
+    ChoiceFacts{.meaning = "transport of rows between ranks: direct, or hierarchical (first inside a node, to the rank "
+                           "at the destination's place, then between nodes, so that a rank sends one message to each "
+                           "other node: DeepSpeed-MoE, Tutel's 2DH), which needs the same number of ranks of an "
                            "all-to-all on each of its nodes",
       .matters = [](const ScheduleSite& at) { return at.two_levels; },
       .varied = {{"direct"}, {"hierarchical"}}}),
 
   choice("rows", [](auto& s) -> auto& { return s.rows; },
-    ChoiceFacts{.meaning = "what travels as one row: slot (every expert of a token gets a copy and returns its "
+    ChoiceFacts{.meaning = "content of a row between ranks: slot (every expert of a token gets a copy and returns its "
                            "result) or token (every rank that has any of its experts gets one copy and returns one "
                            "weighted sum: EPS-MoE)",
       .automatic = "chosen in the first steps",
@@ -247,10 +248,10 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"slot"}, {"token"}}}),
 
   choice("memory_reuse", [](auto& s) -> auto& { return s.memory_reuse; },
-    ChoiceFacts{.meaning = "how expert inputs and activations come back in backward",
-      .note = "a recomputed block (recompute: block) keeps",
-      .automatic = "none where the memory it needs, whatever experts tokens choose, is within memory.limit_bytes, "
-                   "else the fastest of the others, with the rest of the limit as memory_limit",
+    ChoiceFacts{.meaning = "recovery of expert inputs and activations for backward",
+      .note = "recomputed blocks (recompute: block) keep them",
+      .automatic = "none if its memory is within memory.limit_bytes whatever experts tokens choose, else the fastest "
+                   "of the others, with the rest of the limit as memory_limit",
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.memory_reuse == ReuseStrategy::none) return;
         const auto refuse = [&](std::string_view why) {
@@ -266,30 +267,32 @@ inline constexpr std::tuple moe_choices{
       }}),
 
   choice("memory_limit", [](auto& s) -> auto& { return s.memory_limit; },
-    ChoiceFacts{.meaning = "bytes that a pass's buffers take at most on a rank, under any routing: tokens are cut "
-                           "into as many chunks as that needs; none: no limit; needs memory_reuse other than none",
+    ChoiceFacts{.meaning = "largest size in bytes of a pass's buffers on a rank, under any routing: tokens are cut "
+                           "into as many chunks as that needs; none: no limit; a limit needs memory_reuse other than "
+                           "none",
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (!s.memory_limit) return;
         if (s.memory_reuse == ReuseStrategy::none)
-          return no.add("needs schedule.moe.memory_reuse: s1 to s4, as kept activations are of the whole micro-batch");
+          return no.add("needs schedule.moe.memory_reuse: s1 to s4, because memory_reuse: none keeps activations of "
+                        "the whole micro-batch");
         if (s.all_to_all == ep::AllToAll::hierarchical)
-          return no.add("does not count rows that pass a rank on their way to another one: schedule.moe.all_to_all "
+          return no.add("does not count rows that a rank forwards to another rank: schedule.moe.all_to_all "
                         "must be direct, or memory_limit: none");
         if (s.rows == ep::RowOf::token)
-          return no.add("counts the buffers of rows of slots: schedule.moe.rows must be slot, or memory_limit: none");
+          return no.add("counts only buffers of slot rows: schedule.moe.rows must be slot, or memory_limit: none");
         if (const int64_t least = at.least_memory_limit(s.memory_reuse); *s.memory_limit < least)
-          no.add("is less than chunks of one token need, wherever they go; the least is ", least);
+          no.add("is too small for chunks of one token; the least is ", least);
       }}),
 
   choice("wire", [](auto& s) -> auto& { return s.wire; },
-    ChoiceFacts{.meaning = "rows between ranks: model (as they are computed) or fp8 (e4m3 with a scale a row, which "
-                           "rounds to 4 bits)"}),
+    ChoiceFacts{.meaning = "format of rows between ranks: model (as they are computed) or fp8 (e4m3 with a scale for "
+                           "each row, which rounds to 4 bits)"}),
 
   choice("order", [](auto& s) -> auto& { return s.order; },
-    ChoiceFacts{.meaning = "of the steps of a cut pass: alternating (sending and returning in turn: MPMoE), "
-                           "weights_last (no result waits for weight gradients), returns_last (all is sent before "
-                           "anything returns: Tutel, FasterMoE), or the name of a registered order",
+    ChoiceFacts{.meaning = "order of the steps of a chunked pass: alternating (sending and returning in turn: MPMoE), "
+                           "weights_last (no result waits for weight gradients), returns_last (everything is sent "
+                           "before anything returns: Tutel, FasterMoE), or the name of a registered order",
       .automatic = "chosen in the first steps",
       .chosen_in = [](const MoeSchedule& s) { return s.is_chunked(); },
       .late = true}),
@@ -299,25 +302,25 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"grouped", "dense_rows=auto"}, {"dense", "dense_rows=auto"}, {"by_load", "dense_rows=4"}}}),
 
   choice("dense_rows", [](auto& s) -> auto& { return s.dense_rows; },
-    ChoiceFacts{.meaning = "rows an expert, on average over those of a call that have any, from which gemms: by_load "
-                           "is dense",
-      .automatic = "256, where EPS-MoE's GPUs turn (4096 rows of 16 experts)",
+    ChoiceFacts{.meaning = "mean number of rows per expert, over the experts of a call that have any, from which "
+                           "gemms: by_load is dense",
+      .automatic = "256, the turning point of EPS-MoE's GPUs (4096 rows of 16 experts)",
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.dense_rows && s.gemms != Gemms::by_load)
-          no.add("is read by schedule.moe.gemms: by_load alone: choose that, or dense_rows: auto");
+          no.add("is read only by schedule.moe.gemms: by_load; choose that, or dense_rows: auto");
       }}),
 
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },
-    ChoiceFacts{.meaning = "of a rank's threads (train.threads) that experts compute with while other chunks of their "
-                           "pass are on their way, at least one: the rest is left to communication (EPS-MoE)",
+    ChoiceFacts{.meaning = "share of a rank's threads (train.threads), at least one thread, that compute experts while "
+                           "other chunks of their pass are in flight; the rest is left to communication (EPS-MoE)",
       .limits = {config::positive(), config::at_most(1)}}),
 
   choice("shared", [](auto& s) -> auto& { return s.shared; },
-    ChoiceFacts{.meaning = "when shared experts compute",
+    ChoiceFacts{.meaning = "time at which shared experts compute",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.shared == SharedExperts::beside && at.shared_experts == 0)
-          no.add("has nothing to compute beside the routed experts: model.moe.shared_experts is 0; legal here: after");
+          no.add("needs shared experts, but model.moe.shared_experts is 0; legal here: after");
       },
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .varied = {{"after"}, {"beside"}}})};

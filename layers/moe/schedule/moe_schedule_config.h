@@ -16,7 +16,7 @@ namespace hexad::moe {
 struct MoeScheduleConfig : MoeChoices<std::optional> {
   double trial_share = 0.03;
 
-  /// Returns the choices made here; for open ones, what is done until they are made.
+  /// Returns the choices that are made; open ones have the values that apply until they are made.
   MoeSchedule settled() const;
   /// True if the program has anything to choose. An open ESP exchange is chosen with the rest, never by itself.
   bool open() const { return !open_keys().empty(); }

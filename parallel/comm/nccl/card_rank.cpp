@@ -1,6 +1,7 @@
 #include "parallel/comm/nccl/card_rank.h"
 
-#include "framework/device/cuda/check.h"
+#include "framework/base/ordinal.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::comm::nccl {
@@ -39,7 +40,7 @@ CardRank::CardRank(const Library& library, const CudaStream& compute, int world_
 CommunicatorConfig CardRank::config(StreamKind kind, std::string name) const {
   CommunicatorConfig config = config_of(kind);
   config.name = std::move(name);
-  config.network_class = options_.network_class[static_cast<size_t>(kind.traffic)];
+  config.network_class = options_.network_class[base::ordinal(kind.traffic)];
   return config;
 }
 

@@ -15,14 +15,15 @@
 
 namespace hexad::comm::nccl {
 
-/// A stream of the card for traffic. What is launched on it starts once the caller's stream has come to the place of
-/// the call, and not before what was launched here earlier; the caller's stream does not wait.
+/// A stream of the card for traffic. A launch on it starts once the caller's stream reaches the place of the call.
+/// Launches run in order. The caller's stream does not wait.
 class TrafficStream {
  public:
   explicit TrafficStream(std::unique_ptr<device::cuda::CudaStream> stream) : stream_(std::move(stream)) {}
   Stream& stream() { return *stream_; }
   cudaStream_t handle() const { return stream_->handle(); }
-  /// Call it before a launch that reads or writes `t`. `caller` is a stream of the tensor's context.
+  /// Orders `t` after the work of `caller`. Call it before a launch that reads or writes `t`. `caller` is a stream of
+  /// the tensor's context.
   void touch(const Tensor& t, Stream& caller);
 
  private:
@@ -31,7 +32,7 @@ class TrafficStream {
 
 class CardRank {
  public:
-  /// `compute` is a stream of the context, which outlives this.
+  /// Makes the state of one rank. `compute` is a stream of the context, which outlives this object.
   CardRank(const Library& library, const device::cuda::CudaStream& compute, int world_rank,
            const DeviceGroupOptions& options);
 
@@ -40,15 +41,15 @@ class CardRank {
   const DeviceGroupOptions& options() const { return options_; }
   Watch& watch() { return watch_; }
   CommunicatorConfig config(StreamKind kind, std::string name) const;
-  /// Returns the stream of all groups of this kind: what they launch runs in the order of the calls.
+  /// Returns the stream that all groups of this kind share. Their launches run in the order of the calls.
   const std::shared_ptr<TrafficStream>& stream(StreamKind kind);
   std::shared_ptr<TrafficStream> make_stream(StreamKind kind);
 
-  /// Two bytes of the card that hold nothing.
+  /// Returns two unused bytes of the card's memory.
   std::byte* scratch() const { return scratch_.get(); }
 
-  /// Launches `work` on `on` behind the present end of `after`; `launch` describes it, without its events. The event is
-  /// the card's.
+  /// Launches `work` on `on` after the present end of `after`. `launch` describes the launch without its events. The
+  /// returned event is the card's.
   Event launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work);
 
  private:
@@ -56,11 +57,11 @@ class CardRank {
   const int ordinal_;
   const DeviceGroupOptions options_;
   const device::cuda::CudaStream& compute_;
-  int least_ = 0, greatest_ = 0;  // priority of streams
+  int least_ = 0, greatest_ = 0;  // range of stream priorities
   std::map<StreamKind, std::shared_ptr<TrafficStream>> streams_;
   std::unique_ptr<std::byte, cudaError_t (*)(void*)> scratch_;
   TimedEvents events_;
-  Watch watch_;  // last: its thread uses the library and events
+  Watch watch_;  // last, because its thread uses the library and events
 };
 
 }  // namespace hexad::comm::nccl

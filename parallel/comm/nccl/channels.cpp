@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "parallel/comm/nccl/pieces.h"
+#include "parallel/comm/nccl/message_pieces.h"
 
 namespace hexad::comm::nccl {
 
@@ -10,8 +10,9 @@ using namespace base;
 
 namespace {
 
-// The first message of a pair makes the host wait until the other side launches its part. Ranks may well send, or
-// receive, before they do the other: so this one is sent here, where all do the same.
+// Sends or receives one byte, to connect the pair. The first message of a pair blocks the host until the other side
+// launches its part. In later messages, ranks may send or receive first. Here all ranks use the same order, so none
+// blocks forever.
 void connect(CardRank& card, const Channel& channel, bool sends) {
   const Library& nccl = card.library();
   const Watch::HostCall call(card.watch(), "connecting a pair of ranks for messages");
@@ -27,9 +28,9 @@ void connect(CardRank& card, const Channel& channel, bool sends) {
 
 Channels::Channels(CardRank& card, const Communicator& group, const std::string& name, TrafficClass traffic, int rank,
                    int size)
-    : to_(static_cast<size_t>(size)), from_(static_cast<size_t>(size)) {
+    : to_(size), from_(size) {
   const StreamKind kind{.traffic = traffic, .messages = true};
-  all_.reserve(2 * static_cast<size_t>(size));  // others point into it
+  all_.reserve(2 * static_cast<size_t>(size));  // to_ and from_ point into it
   for (int round = 0; round < rounds_of(size); ++round)
     for (const bool upwards : {true, false}) {  // from the lower to the higher rank of each pair
       const std::optional<int> peer = partner_of(rank, round, size);
@@ -40,7 +41,7 @@ Channels::Channels(CardRank& card, const Communicator& group, const std::string&
       all_.push_back(
           {.communicator = std::move(communicator), .peer = rank == lower ? 1 : 0, .stream = card.make_stream(kind)});
       const bool sends = upwards == (rank == lower);
-      (sends ? to_ : from_)[static_cast<size_t>(*peer)] = &all_.back();
+      (sends ? to_ : from_)[*peer] = &all_.back();
       connect(card, all_.back(), sends);
     }
 }

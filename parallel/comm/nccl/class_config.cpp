@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/base/ordinal.h"
+
 namespace hexad::comm::nccl {
 
 CommunicatorConfig config_of(StreamKind kind) {
@@ -20,7 +22,7 @@ CommunicatorConfig config_of(StreamKind kind) {
 }
 
 int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest) {
-  const auto level_of = [&](TrafficClass t) { return priorities.of_class[static_cast<size_t>(t)]; };
+  const auto level_of = [&](TrafficClass t) { return priorities.of_class[base::ordinal(t)]; };
   const int lowest = *std::max_element(priorities.of_class.begin(), priorities.of_class.end());
   const bool boosted = kind.urgency == Urgency::urgent && priorities.by_need;
   return std::max(greatest, least - (lowest - level_of(kind.traffic)) - (boosted ? 1 : 0));

@@ -1,4 +1,4 @@
-// Share of the card and of the network that a class of traffic gets.
+// Share of the card and of the network for a class of traffic.
 #pragma once
 
 #include <compare>
@@ -12,27 +12,29 @@ namespace hexad::comm::nccl {
 /// Configuration of one communicator.
 struct CommunicatorConfig {
   std::string name{};
-  int min_ctas = 1, max_ctas = 1;  // thread blocks that its operations take up
+  int min_ctas = 1, max_ctas = 1;  // thread blocks that its operations occupy
   std::optional<int> network_class{};
 };
 
-/// Key of the stream that a communicator uses. Groups with equal keys share a stream, except that messages have one for
+/// Key of the stream that a communicator uses. Groups with equal keys share a stream, but messages have one stream for
 /// each peer and direction.
 struct StreamKind {
   TrafficClass traffic;
   Urgency urgency = Urgency::ordinary;
-  bool across_nodes = false;  // other links than inside a node
+  bool across_nodes = false;  // uses other links than inside a node
   bool messages = false;
   auto operator<=>(const StreamKind&) const = default;
 };
 
-/// Few thread blocks fill a network's links, more those inside a node. What a layout has in flight at a time fits on
-/// the card together (at most 132 blocks, one on each multiprocessor of an H100, with seven peers for messages), so
-/// that no operation waits for the room of another that waits for a peer.
+/// Returns the configuration of communicators of this kind. Few thread blocks fill a network's links; links inside a
+/// node need more. All operations that a layout has in flight fit on the card together, so no operation waits for the
+/// room of another that waits for a peer. They take at most 132 blocks, with seven peers for messages: one block on
+/// each multiprocessor of an H100.
 CommunicatorConfig config_of(StreamKind kind);
 
-/// CUDA's priority of such a stream, between `least` and `greatest` (which is the smaller number): as the priorities of
-/// the classes, as far as there are levels; what is urgent one level above its class.
+/// Returns CUDA's priority of such a stream, between `least` and `greatest` (which is the smaller number). Streams have
+/// the order of the classes' priorities, within the number of levels of CUDA. An urgent stream is one level above its
+/// class.
 int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest);
 
 }  // namespace hexad::comm::nccl

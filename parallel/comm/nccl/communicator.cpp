@@ -7,10 +7,10 @@ namespace hexad::comm::nccl {
 using namespace base;
 namespace {
 
-// `name` lives as long as the communicator.
+// Returns NCCL's configuration. `name` outlives the communicator.
 ncclConfig_t nccl_config(const CommunicatorConfig& config, const std::string& name) {
   ncclConfig_t c = NCCL_CONFIG_INITIALIZER;
-  c.blocking = 1;    // else NCCL starts a thread for every launch
+  c.blocking = 1;    // otherwise NCCL starts a thread for every launch
   c.splitShare = 0;  // operations of two communicators may be in flight together
   c.minCTAs = config.min_ctas, c.maxCTAs = config.max_ctas;
   c.commName = name.c_str();
@@ -60,7 +60,7 @@ Communicator::~Communicator() {
       return;
     }
   } catch (...) {
-    // Something has failed, which was said where it did.
+    // Another operation has failed and has already reported its error.
   }
   if (registered_) registered_->forget();
   if (card_.watch().release(handle_)) static_cast<void>(nccl.comm_abort(handle_));

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "parallel/comm/card_messages.h"
 #include "parallel/comm/nccl/nccl_group.h"
@@ -20,7 +20,7 @@ using device::DeviceContext;
 using device::DeviceKind;
 using device::cuda::check;
 
-// Two numbers that no other card has.
+// Returns two numbers that identify the card: no other card has both.
 std::array<int64_t, 2> card_of(DeviceContext& context) {
   const cudaUUID_t id = device::cuda::cuda_stream(context.compute()).card().properties().uuid;
   std::array<int64_t, 2> words{};
@@ -28,13 +28,10 @@ std::array<int64_t, 2> card_of(DeviceContext& context) {
   return words;
 }
 
-// Two ranks with one card; none.
+// Returns two ranks that share a card, if there are any.
 std::optional<std::pair<int, int>> sharers(const ProcessGroup& world, DeviceContext& context) {
   const std::vector<int64_t> cards = world.all_gather_values(card_of(context), context);
-  const auto same = [&](int a, int b) {
-    return cards[static_cast<size_t>(2 * a)] == cards[static_cast<size_t>(2 * b)] &&
-           cards[static_cast<size_t>(2 * a + 1)] == cards[static_cast<size_t>(2 * b + 1)];
-  };
+  const auto same = [&](int a, int b) { return cards[2 * a] == cards[2 * b] && cards[2 * a + 1] == cards[2 * b + 1]; };
   for (int a = 0; a < world.size(); ++a)
     for (int b = a + 1; b < world.size(); ++b)
       if (same(a, b)) return std::pair(a, b);
@@ -47,11 +44,12 @@ ncclUniqueId unique_id(const nccl::Library& nccl, const ProcessGroup& world, Dev
   std::array<int64_t, sizeof id / sizeof(int64_t)> words;
   std::memcpy(words.data(), &id, sizeof id);
   const std::vector<int64_t> all = world.all_gather_values(words, context);
-  std::memcpy(&id, all.data(), sizeof id);  // rank 0's
+  std::memcpy(&id, all.data(), sizeof id);  // the id of rank 0
   return id;
 }
 
-// Every rank learns whether all have the library: else those that have it would wait for the others.
+// Returns the library if all ranks can load it, otherwise null. All ranks learn the result, because ranks that have the
+// library would otherwise wait for the others.
 const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& context, std::string& why) {
   const nccl::Library* library = nullptr;
   try {
@@ -74,7 +72,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
     if (options.say && world.rank() == 0) options.say(text);
   };
   const auto without = [&](const std::string& why) -> std::unique_ptr<ProcessGroup> {
-    if (demanded) fail(ExitCode::resource, "distributed.device_collectives: nccl cannot be had: ", why);
+    if (demanded) fail(ExitCode::resource, "distributed.device_collectives: nccl is not available: ", why);
     auto messages = make_card_messages(world, context);
     say(cat("tensors of the cards go ",
             messages ? "to other ranks by MPI, which takes the card's memory, and for sums through host memory"
@@ -83,7 +81,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
     return messages;
   };
   if (context.kind() != DeviceKind::cuda)
-    return demanded ? without(cat("device: ", name_of(context.kind()), " is no card")) : nullptr;
+    return demanded ? without(cat("device: ", name_of(context.kind()), " is not a card")) : nullptr;
   if (const auto two = sharers(world, context))
     return without(cat("ranks ", two->first, " and ", two->second, " share a card, which NCCL does not support"));
   std::string why;
@@ -99,12 +97,12 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   const device::cuda::CudaStream& compute = device::cuda::cuda_stream(context.compute());
   const auto card = std::make_shared<nccl::CardRank>(*library, compute, world.rank(), complete);
   const ncclUniqueId id = unique_id(*library, world, context);
-  check(cudaSetDevice(card->ordinal()), "choosing the card");  // NCCL takes the thread's
+  check(cudaSetDevice(card->ordinal()), "choosing the card");  // NCCL uses the thread's current card
   auto communicator = std::make_unique<nccl::Communicator>(*card, id, world.size(), world.rank(),
                                                            card->config({.traffic = world.traffic()}, world.name()));
   int version = 0;
   nccl::check(*library, library->get_version(&version), "asking for the version");
-  say(cat("cards talk to each other by NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,
+  say(cat("cards communicate through NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,
           options.register_buffers ? ", in registered buffers of gradients and parameters" : ""));
   return std::make_unique<nccl::NcclGroup>(card, world, nullptr, std::move(communicator), Urgency::ordinary);
 }

@@ -35,7 +35,7 @@ Library load() {
   l.receive = nccl.function<decltype(ncclRecv)>("ncclRecv");
   int version = 0;
   check(l, l.get_version(&version), "asking for the version");
-  // The configuration of communicators has the layout of the headers that this program was compiled with.
+  // The configuration of communicators has the layout of the headers used to compile this program.
   if (version < NCCL_VERSION_CODE / 100 * 100)
     base::fail(base::ExitCode::resource, file, " is NCCL ", text_of(version), ", and this program needs ", NCCL_MAJOR,
                ".", NCCL_MINOR, " or later; or use distributed.device_collectives: host");

@@ -1,4 +1,4 @@
-// NCCL's functions, which the program takes from the library when it first needs them: it starts where there is none.
+// Functions of NCCL. The program loads them from the library on first use, so it also starts on machines without NCCL.
 #pragma once
 
 #include <nccl.h>
@@ -7,7 +7,7 @@
 
 namespace hexad::comm::nccl {
 
-/// Functions of NCCL, by its own names without their prefix.
+/// Functions of NCCL, named as in NCCL without the prefix.
 struct Library {
   decltype(&::ncclGetVersion) get_version;
   decltype(&::ncclGetUniqueId) get_unique_id;
@@ -31,20 +31,22 @@ struct Library {
   decltype(&::ncclRecv) receive;
 };
 
-/// Loaded at the first call. Throws Error(resource) with the reason where libnccl.so.2 is missing or too old.
+/// Returns the functions. Loads the library in the first call. Throws Error(resource) with the reason if libnccl.so.2
+/// is missing or too old.
 const Library& library();
 
-/// Throws Error(communication) with `what` and NCCL's text of the error; of what a lost peer causes Error(peer_lost).
+/// Throws Error(communication) with `what` and NCCL's text if `result` is an error. Throws Error(peer_lost) instead for
+/// an error due to a lost peer.
 void check(const Library& library, ncclResult_t result, std::string_view what);
 
-/// Calls between this object's life's begin and end are one launch. `end()` launches it.
+/// Makes all NCCL calls between its construction and end() one launch. end() launches them.
 class GroupedCalls {
  public:
   explicit GroupedCalls(const Library& library) : library_(library) {
     check(library_, library_.group_start(), "beginning grouped calls");
   }
   ~GroupedCalls() {
-    if (!ended_) static_cast<void>(library_.group_end());  // an exception passes: the job ends
+    if (!ended_) static_cast<void>(library_.group_end());  // an exception propagates: the job ends
   }
   GroupedCalls(const GroupedCalls&) = delete;
   GroupedCalls& operator=(const GroupedCalls&) = delete;

@@ -4,9 +4,10 @@
 #include <array>
 #include <cstring>
 
-#include "framework/device/cuda/check.h"
+#include "framework/base/ordinal.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/tensor/device_access.h"
-#include "parallel/comm/nccl/pieces.h"
+#include "parallel/comm/nccl/message_pieces.h"
 
 namespace hexad::comm::nccl {
 
@@ -36,23 +37,23 @@ ncclDataType_t type_of(Dtype dtype) {
 
 ncclRedOp_t reduction_of(Reduce reduce) {
   constexpr ncclRedOp_t operations[] = {ncclSum, ncclMax, ncclMin};
-  return operations[static_cast<size_t>(reduce)];
+  return operations[base::ordinal(reduce)];
 }
 
 std::byte* element(const Tensor& t, int64_t index) {
   return static_cast<std::byte*>(device_raw(t)) + index * size_of(t.dtype());
 }
 
-// Elements that go to and come from each rank, as they lie in two tensors.
+// Elements to send to and to receive from each rank, as ranges of two tensors.
 struct Exchange {
   std::byte *in, *out;
   Dtype dtype;
   std::vector<Piece> send, receive;  // by rank
 };
 
-// Every pair's first parts in one launch, then all second ones, and so on; nobody takes part in launches in which it
-// has nothing. In the first one every pair meets, also those with nothing to say: a rank that leaves out its call
-// because it has no rows is found, whatever others send.
+// Exchanges the parts of all pairs. The first launch takes the first piece of every pair, the next launch all second
+// pieces, and so on. A rank skips launches in which it has no piece. Every pair takes part in the first launch, even
+// without elements. So a rank that omits its call because it has no rows is always detected.
 void exchange(const Library& nccl, const Communicator& communicator, cudaStream_t stream, int rank, const Exchange& e,
               int64_t most) {
   const size_t ranks = e.send.size(), me = static_cast<size_t>(rank);
@@ -70,21 +71,21 @@ void exchange(const Library& nccl, const Communicator& communicator, cudaStream_
   const std::byte* const own = at(e.in, e.send[me], {});
   std::byte* const place = at(e.out, e.receive[me], {});
   if (e.send[me].count > 0 && own != place)
-    device::cuda::check(cudaMemcpyAsync(place, own, static_cast<size_t>(e.send[me].count * size_of(e.dtype)),
-                                        cudaMemcpyDeviceToDevice, stream),
-                        "copying what a rank sends itself");
+    device::cuda::check(
+        cudaMemcpyAsync(place, own, e.send[me].count * size_of(e.dtype), cudaMemcpyDeviceToDevice, stream),
+        "copying what a rank sends itself");
   for (size_t l = 0; l < launches; ++l) {
     GroupedCalls calls(nccl);
     for (size_t r = 0; r < ranks; ++r) {
       if (l < send[r].size())
         check(nccl,
-              nccl.send(at(e.in, e.send[r], send[r][l]), static_cast<size_t>(send[r][l].count), type,
-                        static_cast<int>(r), communicator.handle(), stream),
+              nccl.send(at(e.in, e.send[r], send[r][l]), send[r][l].count, type, static_cast<int>(r),
+                        communicator.handle(), stream),
               "sending");
       if (l < receive[r].size())
         check(nccl,
-              nccl.receive(at(e.out, e.receive[r], receive[r][l]), static_cast<size_t>(receive[r][l].count), type,
-                           static_cast<int>(r), communicator.handle(), stream),
+              nccl.receive(at(e.out, e.receive[r], receive[r][l]), receive[r][l].count, type, static_cast<int>(r),
+                           communicator.handle(), stream),
               "receiving");
     }
     calls.end();
@@ -105,10 +106,10 @@ StreamKind kind_of(const ProcessGroup& group, Urgency urgency) {
   return {.traffic = group.traffic(), .urgency = urgency, .across_nodes = group.crosses_nodes()};
 }
 
-// PointwiseKernels::sum_of takes no more.
+// Largest number of addends of PointwiseKernels::sum_of.
 constexpr int most_addends = 64;
 
-// The longest name that ranks compare.
+// Longest name that ranks compare, in words of 8 bytes.
 constexpr size_t name_words = 8;
 
 }  // namespace
@@ -132,7 +133,8 @@ std::unique_ptr<ProcessGroup> NcclGroup::urgent(std::string name) const {
   return make(0, rank(), control_.urgent(std::move(name)), Urgency::urgent);
 }
 
-// Communicators that are made in another order on each rank would mix up their ranks, and hang later.
+// Checks that all ranks split with the same name. Communicators made in a different order on each rank would mix up
+// their ranks, and hang later.
 void NcclGroup::check_same_split(const std::string& name) const {
   std::array<int64_t, name_words> mine{};
   std::memcpy(mine.data(), name.data(), std::min(name.size(), sizeof mine));
@@ -162,7 +164,7 @@ std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_pt
   return std::make_unique<NcclGroup>(card_, its, std::move(control), std::move(communicator), urgency);
 }
 
-// NCCL splits communicators on which nothing is in flight.
+// Waits for the group's operations, because NCCL splits only communicators on which nothing is in flight.
 void NcclGroup::quiesce() const {
   const Watch::HostCall call(card_->watch(), cat("waiting for the operations of group ", name(), " before a split"));
   stream_->stream().synchronize();
@@ -219,7 +221,7 @@ Event NcclGroup::message(const Operation& op, Stream& stream) const {
     const cudaStream_t on = channel.stream->handle();
     const auto type = type_of(t.dtype());
     for (const Piece& p : pieces_of(t.numel(), piece(t.dtype()))) {
-      const auto count = static_cast<size_t>(p.count);
+      const size_t count = p.count;
       if (sends)
         check(nccl, nccl.send(element(t, p.begin), count, type, channel.peer, communicator, on), "sending");
       else
@@ -237,35 +239,31 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
   if ((op.kind == Kind::all_reduce || op.kind == Kind::reduce_scatter) && sums_in_order(op))
     return sum_in_order(op, caller);
   std::unique_lock<std::mutex> in_use;
-  if (communicator_->registered() && op.kind != Kind::all_to_all)  // whose rows are others in every step
+  if (communicator_->registered() && op.kind != Kind::all_to_all)  // its row counts change in every step
     in_use = communicator_->registered()->use(std::array{&op.in, &op.out}, caller, stream_);
   switch (op.kind) {
     case Kind::all_reduce:
       for (const Piece& p : pieces_of(op.out.numel(), piece(op.out.dtype()))) {
         void* const x = element(op.out, p.begin);
-        check(nccl,
-              nccl.all_reduce(x, x, static_cast<size_t>(p.count), type, reduction_of(op.reduce), communicator, stream),
-              "all_reduce");
+        check(nccl, nccl.all_reduce(x, x, p.count, type, reduction_of(op.reduce), communicator, stream), "all_reduce");
       }
       return;
     case Kind::broadcast:
       for (const Piece& p : pieces_of(op.out.numel(), piece(op.out.dtype()))) {
         void* const x = element(op.out, p.begin);
-        check(nccl, nccl.broadcast(x, x, static_cast<size_t>(p.count), type, op.peer, communicator, stream),
-              "broadcast");
+        check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream), "broadcast");
       }
       return;
-    // Parts of these two do not lie side by side, so they are launched whole; they are as long as a bucket of gradients
-    // or weights.
+    // The ranks' parts of these two operations are not contiguous, so each operation is launched whole. Its length is
+    // that of a bucket of gradients or weights.
     case Kind::reduce_scatter:
       return check(nccl,
-                   nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), static_cast<size_t>(op.out.numel()), type,
-                                       ncclSum, communicator, stream),
+                   nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,
+                                       communicator, stream),
                    "reduce_scatter");
     case Kind::all_gather:
       return check(nccl,
-                   nccl.all_gather(device_raw(op.in), device_raw(op.out), static_cast<size_t>(op.in.numel()), type,
-                                   communicator, stream),
+                   nccl.all_gather(device_raw(op.in), device_raw(op.out), op.in.numel(), type, communicator, stream),
                    "all_gather");
     case Kind::all_to_all:
       return all_to_all(op);
@@ -287,15 +285,15 @@ void NcclGroup::all_to_all(const Operation& op) const {
            piece(op.in.dtype()));
 }
 
-// Every rank gets all ranks' addends of its part and adds them in their order; after an all_reduce the others get the
-// sums. As many bytes as NCCL's ring sends.
+// Sums in rank order. Every rank receives all ranks' addends of its part and adds them in rank order. After an
+// all_reduce the ranks also exchange the sums. Sends as many bytes as NCCL's ring.
 void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
   const bool everywhere = op.kind == Kind::all_reduce;
   const Tensor& in = everywhere ? op.out : op.in;
   const Dtype dtype = in.dtype();
   std::vector<Piece> parts, rows;
   for (int r = 0; r < size(); ++r) parts.push_back(share_of(in.numel(), r, size()));
-  const Piece mine = parts[static_cast<size_t>(rank())];
+  const Piece mine = parts[rank()];
   for (int r = 0; r < size(); ++r) rows.push_back({r * mine.count, mine.count});
   const Tensor addends = Tensor::empty({size(), mine.count}, dtype, in.device(), Category::communication);
   stream_->touch(addends, caller);
@@ -311,7 +309,7 @@ void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
            {.in = element(op.out, 0),
             .out = element(op.out, 0),
             .dtype = dtype,
-            .send = std::vector<Piece>(static_cast<size_t>(size()), mine),
+            .send = std::vector<Piece>(size(), mine),
             .receive = parts},
            piece(dtype));
 }

@@ -1,4 +1,4 @@
-// Ranks with a card each, whose collectives on tensors of these cards NCCL does.
+// Group of ranks with one card each. NCCL executes its collectives on tensors of these cards.
 #pragma once
 
 #include "parallel/comm/nccl/channels.h"
@@ -8,22 +8,24 @@ namespace hexad::comm::nccl {
 
 using base::Dtype;
 
-/// A group over NCCL. Host traffic (small exchanges, barriers, splits, host tensors) takes another group of its ranks.
+/// A group over NCCL. Host traffic (small exchanges, barriers, splits, host tensors) uses another group of the same
+/// ranks.
 ///
-/// Every class of traffic has a stream of its own inside nodes and one across them, over all groups, and every pair of
-/// ranks one in each direction for messages. Operations of one stream run in the order of the calls, so ranks that
-/// share several groups of a class call their operations in the same order, as ranks do that run one program. Streams
-/// do not wait for each other: all that can be launched at a time fits on the card together (class_config.h).
+/// Each class of traffic has one stream inside nodes and one across nodes, shared by all groups. For messages, each
+/// pair of ranks has one stream per direction. Operations of one stream run in the order of the calls. So ranks that
+/// share several groups of a class must call their operations in the same order, as ranks of one program do. Streams do
+/// not wait for each other: all launches that are possible at one time fit on the card together (class_config.h).
 ///
-/// An event is a mark of the class's stream: no host waits. The first message of a group is collective: its ways are
-/// made then.
+/// An event is a mark of the class's stream: no host thread waits. The first message of a group is collective, because
+/// it makes the group's channels.
 ///
-/// NCCL keeps less than ProcessGroup promises: the order of a sum is its own (the same bits on all ranks, and for one
-/// version on the same cards and links), sums of bf16 are rounded at every step, and a maximum or minimum may lose a
-/// NaN. With DeviceGroupOptions::sum_of sums are those of other groups, bit for bit.
+/// NCCL guarantees less than ProcessGroup promises. The order of a sum is NCCL's own: results are bitwise identical on
+/// all ranks, and from run to run only for one version on the same cards and links. Sums of bf16 are rounded at every
+/// step. A maximum or minimum may lose a NaN. With DeviceGroupOptions::sum_of, sums are bitwise identical to those of
+/// other groups.
 class NcclGroup final : public ProcessGroup {
  public:
-  /// The ranks of `control`, which outlives this group unless it is `owned`.
+  /// Makes a group of the ranks of `control`, which outlives this group unless it is `owned`.
   NcclGroup(std::shared_ptr<CardRank> card, const ProcessGroup& control, std::unique_ptr<ProcessGroup> owned,
             std::unique_ptr<Communicator> communicator, Urgency urgency);
   int rank() const override { return control_.rank(); }
@@ -33,7 +35,7 @@ class NcclGroup final : public ProcessGroup {
 
  protected:
   Event start(Operation op, Stream& stream) const override;
-  void end_others(ExitCode code) const override { control_.abort_job(code); }
+  void abort_other_ranks(ExitCode code) const override { control_.abort_job(code); }
   bool takes_device_tensors() const override { return true; }
 
  private:

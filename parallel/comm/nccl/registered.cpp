@@ -38,7 +38,7 @@ std::unique_lock<std::mutex> Registered::use(std::span<const Tensor* const> tens
 void Registered::add(Blocks& blocks, const Blocks::Extent& block) {
   const Library& nccl = card_.library();
   void* handle = nullptr;
-  const ncclResult_t result = nccl.comm_register(communicator_, block.begin, static_cast<size_t>(block.bytes), &handle);
+  const ncclResult_t result = nccl.comm_register(communicator_, block.begin, block.bytes, &handle);
   check(nccl, result,
         cat("registering a buffer of ", block.bytes, " bytes with communicator ", name_,
             "; distributed.register_buffers: false trains without"));
@@ -50,14 +50,15 @@ void Registered::add(Blocks& blocks, const Blocks::Extent& block) {
 void Registered::remove(const void* block) {
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(block);
-  if (it == handles_.end()) return;  // the communicator ended before
+  if (it == handles_.end()) return;  // the communicator has ended already
   void* const handle = it->second;
   handles_.erase(it);
   try {
     const Watch::HostCall call(card_.watch(), cat("deregistering a buffer of communicator ", name_));
     deregister(handle);
   } catch (const Error& e) {
-    // After a failure, which was said where it was found, all communicators are aborted with what they registered.
+    // After a failure, which has already been reported, all communicators are aborted and their buffers are
+    // deregistered.
     if (card_.watch().has(communicator_)) std::fprintf(stderr, "hexad: %s\n", e.what());
   }
 }

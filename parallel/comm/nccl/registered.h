@@ -12,25 +12,29 @@
 
 namespace hexad::comm::nccl {
 
-/// NCCL reads and writes registered buffers without copies of its own where links and algorithms allow that. It wants
-/// each to be one piece of the card's memory, and at the same place of it on all ranks; that either all ranks' buffers
-/// of an operation are registered or none; and that they are deregistered before their pages go. Whole blocks
-/// (device/cuda/whole_blocks.h) are such pieces. Their sizes are those of buckets, the same on all ranks.
+/// Registered buffers of a communicator. NCCL reads and writes these without copies of its own if links and algorithms
+/// allow it.
 ///
-/// A block is registered when an operation uses it first, and until it is freed or the communicator ends. Thread-safe:
-/// blocks are freed by any thread.
+/// NCCL requires that each buffer is in one piece of the card's memory, at the same offset on all ranks. In an
+/// operation, the buffers of all ranks or of no rank are registered. Buffers must be deregistered before their pages
+/// are freed. Whole blocks (device/cuda/whole_blocks.h) are such pieces. Their sizes are those of buckets, the same on
+/// all ranks.
+///
+/// The first operation that uses a block registers it. It stays registered until it is freed or the communicator ends.
+/// Thread-safe, because any thread may free blocks.
 class Registered : public std::enable_shared_from_this<Registered> {
  public:
-  /// Null where the rank's options say that nothing is registered.
+  /// Makes the object. Returns null if the rank's options turn registration off.
   static std::shared_ptr<Registered> make(CardRank& card, ncclComm_t communicator, const std::string& name);
 
-  /// Registers the tensors' blocks, if all are whole, before an operation on them; `caller` is a stream of their
-  /// context. The operation is launched on `stream`, under the lock: NCCL takes one call for a communicator at a time.
+  /// Registers the tensors' blocks before an operation on them, if all are whole blocks. `caller` is a stream of their
+  /// context. The operation is launched on `stream` while the returned lock is held, because NCCL takes one call per
+  /// communicator at a time.
   [[nodiscard]] std::unique_lock<std::mutex> use(std::span<const Tensor* const> tensors, Stream& caller,
                                                  const std::shared_ptr<TrafficStream>& stream);
-  /// The communicator ends: waits for its operations and deregisters all.
+  /// Ends registration with the communicator: waits for its operations and deregisters all buffers.
   void end();
-  /// It is aborted, and all that is registered with it.
+  /// Drops all buffers, because the communicator is aborted and NCCL deregisters them.
   void forget();
 
  private:
@@ -40,11 +44,11 @@ class Registered : public std::enable_shared_from_this<Registered> {
   void remove(const void* block);
   void deregister(void* handle);
 
-  CardRank& card_;  // gone after end() or forget()
+  CardRank& card_;  // not used after end() or forget()
   const ncclComm_t communicator_;
   const std::string name_;
   std::mutex mutex_;
-  std::map<const void*, void*> handles_;  // by the block's begin
+  std::map<const void*, void*> handles_;  // by address of the block
   std::shared_ptr<TrafficStream> stream_;
 };
 

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <vector>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::comm::nccl {
 
@@ -15,7 +15,7 @@ struct TimedEvents::Pool {
   std::vector<cudaEvent_t> unused{};
 
   explicit Pool(int card) : ordinal(card) {}
-  // Errors are of no use here: CUDA may be gone already.
+  // Ignores errors, because CUDA may have been shut down already.
   ~Pool() {
     for (cudaEvent_t event : unused) static_cast<void>(cudaEventDestroy(event));
   }
@@ -32,7 +32,7 @@ struct TimedEvents::Pool {
       }
     }
     cudaEvent_t event = nullptr;
-    check(cudaSetDevice(ordinal), "choosing the card");  // this thread may be one that never did
+    check(cudaSetDevice(ordinal), "choosing the card");  // this thread may not have chosen a card yet
     check(cudaEventCreate(&event), "making an event");
     return event;
   }
@@ -52,7 +52,7 @@ TimedEvent TimedEvents::record(cudaStream_t stream) {
 bool passed(const TimedEvent& event) {
   const cudaError_t state = cudaEventQuery(event.get());
   if (state == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // an answer, not an error
+    static_cast<void>(cudaGetLastError());  // clears the error: "not ready" is a valid answer
     return false;
   }
   check(state, "asking for an event");

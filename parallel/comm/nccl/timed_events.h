@@ -1,4 +1,4 @@
-// Events of the card that know when they were passed, used again and again.
+// Reusable events of the card that record the time at which they are reached.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,14 +7,14 @@
 
 namespace hexad::comm::nccl {
 
-/// Goes back to its pool when nobody holds it.
+/// An event that returns to its pool once no owner is left.
 using TimedEvent = std::shared_ptr<CUevent_st>;
 
 /// Timed events of one card. Thread-safe.
 class TimedEvents {
  public:
   explicit TimedEvents(int ordinal);
-  /// Recorded at the present end of `stream`.
+  /// Records an event at the present end of `stream`.
   TimedEvent record(cudaStream_t stream);
 
  private:
@@ -22,7 +22,7 @@ class TimedEvents {
   std::shared_ptr<Pool> pool_;
 };
 
-/// Throws Error(resource) when the card has failed.
+/// True if the stream has reached the event. Throws Error(resource) if the card has failed.
 bool passed(const TimedEvent& event);
 /// Returns the seconds between two events that have passed.
 double seconds_between(const TimedEvent& begin, const TimedEvent& end);

@@ -13,10 +13,10 @@ using namespace std::chrono_literals;
 using base::cat;
 using base::ExitCode;
 
-// Looks in the watchdog's time: a hang is found at most so much too late.
+// Number of checks per watchdog limit. A hang is found at most one check interval late.
 constexpr int looks = 16;
 constexpr auto longest_interval = 20ms;
-// NCCL's abort waits for its own threads, and has been seen to hang itself.
+// Longest wait for NCCL's abort, which waits for its own threads and has itself been seen to hang.
 constexpr auto patience_with_abort = 5s;
 
 void abort_all(const Library& library, const std::vector<ncclComm_t>& communicators) {
@@ -81,7 +81,7 @@ void Watch::launched(cudaStream_t stream, Launch launch) {
   std::lock_guard lock(mutex_);
   if (failed_) return;
   const bool was_idle = idle();
-  // Bytes count at once, in the step that sends them; this thread may see the end of that much later.
+  // The bytes count immediately, in the step that sends them. This thread may see the end of the operation much later.
   if (launch.meter) launch.meter->flew(launch.traffic, 0, launch.bytes);
   flights_[stream].push_back({.launch = std::move(launch)});
   if (was_idle) changed_.notify_all();
@@ -94,7 +94,7 @@ Watch::Clock::duration Watch::interval() const {
 }
 
 void Watch::run() {
-  static_cast<void>(cudaSetDevice(ordinal_));  // else CUDA would take memory of the first card for this thread
+  static_cast<void>(cudaSetDevice(ordinal_));  // otherwise CUDA would take memory of the first card for this thread
   std::unique_lock lock(mutex_);
   auto last = Clock::now();
   while (!stopping_) {
@@ -105,7 +105,7 @@ void Watch::run() {
     }
     changed_.wait_for(lock, interval(), [&] { return stopping_; });
     const auto now = Clock::now();
-    // A process that was stopped did not wait for others.
+    // Time in which this process was stopped does not count as waiting.
     const auto waited = std::min<Clock::duration>(now - std::exchange(last, now), 2 * interval());
     look(lock, std::chrono::duration<double>(waited).count());
   }
@@ -114,7 +114,7 @@ void Watch::run() {
 std::string Watch::look_at(std::deque<InFlight>& flights, double seconds) const {
   while (!flights.empty()) {
     InFlight& first = flights.front();
-    if (!passed(first.launch.begin)) return {};  // the work before it
+    if (!passed(first.launch.begin)) return {};  // work before the operation still runs
     if (!passed(first.launch.end)) {
       first.waits += seconds;
       return options_.watchdog_seconds > 0 && first.waits > options_.watchdog_seconds ? first.launch.what : "";
@@ -130,7 +130,7 @@ void Watch::look(std::unique_lock<std::mutex>& lock, double seconds) {
   const auto hang = [&](const std::string& what) {
     fail(lock, ExitCode::communication,
          cat("hang: ", options_.watchdog_seconds, " s in ", what,
-             ": this rank has come to it, and others have not or call something else"));
+             ": this rank has reached it, but others have not or call something else"));
   };
   for (auto it = flights_.begin(); it != flights_.end();) {
     std::string late;

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::plan::eps {
 namespace {
@@ -14,15 +14,15 @@ const double rounding = tests::tolerance(base::Dtype::f64, 16);
 
 using Points = std::vector<config::Curve::Point>;
 
-TEST(Eps, ExpectedActivatedExperts) {
+TEST(Eps, ExpectedActivatedExpertsMatchKnownCases) {
   EXPECT_DOUBLE_EQ(expected_activated_experts(2, 8, 1), 2);
   EXPECT_DOUBLE_EQ(expected_activated_experts(8, 8, 1), 8);
   EXPECT_NEAR(expected_activated_experts(2, 8, 2), 2 + 2 * (1 - 2.0 / 8), rounding * 8);
-  EXPECT_NEAR(expected_activated_experts(6, 160, 4096), 160, 160 * rounding);  // prefill: all
+  EXPECT_NEAR(expected_activated_experts(6, 160, 4096), 160, 160 * rounding);  // prefill activates all experts
 }
 
-TEST(Eps, ExpectedDevicesOfEverySubset) {
-  // Two devices of two experts each, and four of two: counted.
+TEST(Eps, ExpectedDevicesAreTheMeanOverEverySubset) {
+  // Counts for two devices with two experts each, and for four devices with two each.
   for (const int64_t D : {2, 4})
     for (const int64_t k : {1, 2, 3}) {
       const int64_t E = D * 2;
@@ -37,8 +37,8 @@ TEST(Eps, ExpectedDevicesOfEverySubset) {
   EXPECT_EQ(expected_devices(4, 4, 4), 4);
 }
 
-/// Bytes that device 0 sends when `tokens` tokens of one byte on each of D devices go to `copies` devices each, spread
-/// evenly, its own among them as often as any other.
+/// Counts the bytes that device 0 sends when each of D devices has `tokens` tokens of one byte. Each token goes to
+/// `copies` devices, spread evenly over all devices, including its own.
 double counted_all_to_all(int64_t D, int64_t tokens, int64_t copies) {
   double sent = 0;
   for (int64_t token = 0; token < tokens; ++token)
@@ -46,13 +46,13 @@ double counted_all_to_all(int64_t D, int64_t tokens, int64_t copies) {
   return sent;
 }
 
-TEST(Eps, VolumesOfSection42ByCounting) {
+TEST(Eps, VolumesOfSection42EqualCountedOnes) {
   for (const int64_t D : {2, 4, 8})
     for (int64_t g = 1; g <= D; ++g) {
       const int64_t tokens = 8 * D;
       const auto P = static_cast<double>(tokens * D), devices = static_cast<double>(D), copies = static_cast<double>(g);
       const double exchange = counted_all_to_all(D, tokens, g);
-      // A ring's reduce-scatter and all-gather: D - 1 steps of P/D each.
+      // A ring's reduce-scatter and all-gather take D - 1 steps of P/D each.
       const double ring = (devices - 1) * P / devices;
       EXPECT_DOUBLE_EQ(volume(Mode::dp_ep, P, devices, copies), exchange);
       EXPECT_DOUBLE_EQ(volume(Mode::tp_tp, P, devices, copies), 2 * ring);
@@ -76,7 +76,7 @@ TEST(Eps, LocalReduceReturnsGRowsInsteadOfK) {
   EXPECT_GT(combine_volume_without_reduce(Mode::tp_ep, 1, D, k), volume(Mode::tp_ep, 1, D, g));
 }
 
-TEST(Eps, MemoryTrafficOfSection42) {
+TEST(Eps, MemoryTrafficMatchesSection42) {
   const Block b{.M_in = 8, .M_out = 16, .M_weight = 32};
   EXPECT_EQ(attention_io(Mode::tp_tp, b, 64, 4), 8 + 16 + 16 + 8);
   EXPECT_EQ(attention_io(Mode::tp_ep, b, 64, 4), attention_io(Mode::tp_tp, b, 64, 4));
@@ -109,7 +109,7 @@ TEST(Eps, ProductsSwitchWithTheLoad) {
 }
 
 TEST(Eps, BestGroupsAreNearTheSquareRoot) {
-  // DeepSeek-V2 on 8 GPUs has 20 experts a device; the paper finds 5 groups best.
+  // DeepSeek-V2 on 8 GPUs has 20 experts a device. The paper finds that 5 groups are best.
   const double comm = 2.5e-3, comp = 4e-3;
   const Overhead overhead{.k = 1e-4, .b = 2e-5};
   EXPECT_NEAR(unrestricted_groups(comm, comp, overhead), 5, 5 * rounding);
@@ -121,20 +121,20 @@ TEST(Eps, BestGroupsAreNearTheSquareRoot) {
 }
 
 TEST(Eps, BetweenDivisorsTheBetterNeighbourWins) {
-  // sqrt(C/k) = 3.16 with 8 experts: 2 or 4.
+  // sqrt(C/k) = 3.16 with 8 experts, so 2 or 4 groups are best.
   const Overhead overhead{.k = 0.1, .b = 0};
   EXPECT_EQ(best_groups(all_groups(1, 9, 8, overhead)).N, gain(1, 9, 2, overhead) > gain(1, 9, 4, overhead) ? 2 : 4);
 }
 
 TEST(Eps, ChoosesOneGroupWhenMoreCostMoreThanTheyHide) {
-  // Small loads: no division pays.
+  // For small loads, no division helps.
   const auto tried = all_groups(1e-4, 2e-4, 20, {.k = 4e-5, .b = 2e-5});
   EXPECT_EQ(best_groups(tried).N, 1);
   EXPECT_EQ(best_groups(tried).gain, 0);
 }
 
 TEST(Eps, GroupsPayWithinBothBounds) {
-  // Table 7 at m = 1700, in units of the undivided times; e0 and e1 are printed with two digits.
+  // Table 7 at m = 1700, in units of the undivided times. e0 and e1 are printed with two digits.
   const config::Curve S = Points{{850, 0.6595}, {1700, 1}}, G = Points{{850, 0.6}, {1700, 1}},
                       half = Points{{850, 0.51}, {1700, 0.9}};
   const Extra found = extra(1700, 2, S, half, G);

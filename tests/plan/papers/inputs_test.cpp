@@ -17,7 +17,7 @@ Paper paper_of(std::string_view name) {
   return *std::ranges::find(all, name, &Paper::name);
 }
 
-/// The paper's example in recipes/papers, changed.
+/// Returns the paper's example in recipes/papers, with overrides.
 Json example(std::string_view paper, const std::string& file, const Overrides& overrides = {}) {
   const std::string path = HEXAD_SOURCE_DIR "/recipes/papers/" + file;
   return Json::parse(paper_of(paper).evaluate(config::load(path, overrides)));
@@ -32,12 +32,12 @@ std::string refusal(std::string_view paper, std::string_view text) {
   return "accepted";
 }
 
-/// The papers cut digits off, and add what is left.
+/// Expects a printed value in milliseconds. The papers truncate digits, and then add the truncated values.
 void expect_milliseconds(const Json& seconds, double printed) {
   EXPECT_NEAR(seconds.get<double>() * 1e3, printed, 0.005) << seconds;
 }
 
-TEST(Inputs, MontasTable8) {
+TEST(Inputs, MontasExampleGivesTable8) {
   const Json out = example("monta", "monta-table8.yaml");
   expect_milliseconds(out["baseline"]["T_seconds"], 6.909);
   expect_milliseconds(out["O1"]["AA"]["seconds"], 1.012);
@@ -90,7 +90,7 @@ step: {T_step: 1.0, n_A2A: 30, tokens: 65536, F: 1e16, FP: 5e15}
   EXPECT_EQ(step["baseline"]["mfu"], 2);
 }
 
-TEST(Inputs, MpmoesSavings) {
+TEST(Inputs, MpmoesExampleGivesTheSavings) {
   const Json out = example("mpmoe", "mpmoe-gpt-xl.yaml");
   const auto saved = [&](size_t i) { return out["memory"]["by_n"][i]["delta_M_act"]["elements"].get<double>(); };
   EXPECT_EQ(out["memory"]["by_n"][1]["n"], 2);
@@ -111,7 +111,7 @@ TEST(Inputs, MpmoeWithoutSpeedsIsMemoryOnly) {
   EXPECT_FALSE(out.contains("configurations"));
 }
 
-TEST(Inputs, ParmsLayer) {
+TEST(Inputs, ParmsExampleGivesTheLayer) {
   const Json out = example("parm", "parm-table3.yaml");
   EXPECT_DOUBLE_EQ(out["x_elements"].get<double>(), 4.0 * 1024 * 2048);
   EXPECT_DOUBLE_EQ(out["y_elements"].get<double>(), 4 * 2.4 * 4 * 1024 * 2048);
@@ -122,7 +122,7 @@ TEST(Inputs, ParmsLayer) {
   for (const Json& claim : out["claims"]) EXPECT_EQ(claim["holds"], true) << claim;
   const double best = std::min(out["t_D1_seconds"].get<double>(), out["t_D2_seconds"].get<double>());
   EXPECT_DOUBLE_EQ(out["baseline"]["speedup"].get<double>(), out["baseline"]["t_B_seconds"].get<double>() / best);
-  // Every collective of the baseline carries N_MP times too much, and there are two more of them.
+  // Every collective of the baseline carries N_MP times too much, and it has two more of them.
   EXPECT_GT(out["baseline"]["speedup"].get<double>(), 4);
 }
 
@@ -169,7 +169,7 @@ TEST(Inputs, EveryProblemIsNamedWithItsLine) {
        {"x.yaml:2: e (1) must be at least 2", "x.yaml:4: r1 (1.2) must be at most 1",
         "x.yaml:6: r2 ([[0, 0.5], [10, 0.6]]) must start at a size above 0",
         "x.yaml:8: r_3 is not a key; did you mean r3?", "x.yaml: r3 is not set; it must be greater than 0",
-        "x.yaml: I (none by default) must be given, or b, s and h, of which it is the product with k and BPE",
+        "x.yaml: I (none by default) must be given, or b, s and h: it is their product with k and BPE",
         "x.yaml: I_minimal (none by default) must be given, or N, the number of chunks"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
 }
@@ -178,9 +178,9 @@ const std::string monta = "{t: 8, e: 2, B1: 1, r1: 1, B2: 1, r2: 1, B3: 1, r3: 1
 
 TEST(Inputs, MontaRefusesKeysThatWouldDoNothing) {
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, h: 3, BPE: 4}"),
-            "x.yaml:1: h (3) has no use beside I without memory\nx.yaml:1: BPE (4) has no use beside I");
+            "x.yaml:1: h (3) has no use if I is given and memory is not\nx.yaml:1: BPE (4) has no use if I is given");
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, I_minimal: 1}"),
-            "x.yaml:1: I_minimal (1) has no use beside N, which says how many chunks there are");
+            "x.yaml:1: I_minimal (1) has no use if N, the number of chunks, is given");
   EXPECT_EQ(refusal("monta", monta + "I_minimal: 1, I: 1e9}"),
             "x.yaml:1: I_minimal (1) allows more than 1024 chunks of I/t");
   EXPECT_EQ(refusal("monta", monta + "N: 1, I: 5, memory: {P1: 1, P2: 1, l: 1}}"), "x.yaml:1: memory needs b, s and h");
@@ -206,7 +206,7 @@ TEST(Inputs, ParmRefusesCollectivesThatAreHalfPriced) {
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, measured_A2A: 3}"),
             "x.yaml:1: measured_A2A (3) must be at least two points, [[elements, seconds], ...]");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, measured_A2A: [[1, 1], [2, 2]]}"),
-            "x.yaml:1: measured_A2A ([[1, 1], [2, 2]]) must not stand beside alpha_A2A");
+            "x.yaml:1: measured_A2A ([[1, 1], [2, 2]]) must not be given together with alpha_A2A");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, alpha_o: 1, beta_o: 1, inner: EP}"),
             "x.yaml:1: alpha_o (1) has no use with N_MP = 1: there is no MP-AllGather\n"
             "x.yaml:1: beta_o (1) has no use with N_MP = 1: there is no MP-AllGather\n"

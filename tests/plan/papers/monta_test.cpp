@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::plan::monta {
 namespace {
@@ -20,13 +20,13 @@ Network table_8() {
           .copy = {1.6e12, 0.8}};
 }
 
-/// The table cuts digits off: a sum of `terms` of its latencies lies below by up to a last digit each.
+/// The table truncates digits. A sum of `terms` of its latencies may be too small by one last digit for each term.
 void expect_printed(double milliseconds, double seconds, int terms = 1) {
   const double cut = 0.001 * terms;
   EXPECT_NEAR(seconds * 1e3, milliseconds + cut / 2, cut / 2 + rounding) << "printed: " << milliseconds;
 }
 
-TEST(Monta, Table8sLatencies) {
+TEST(Monta, LatenciesMatchTable8) {
   const Network network = table_8();
   expect_printed(6.909, baseline(table_8_volume, network).seconds);
   const Chunk whole = chunk(table_8_volume, network, 1), quarter = chunk(table_8_volume, network, 4);
@@ -41,7 +41,7 @@ TEST(Monta, Table8sLatencies) {
   EXPECT_EQ(quarter.copy.volume, 64e6);
 }
 
-TEST(Monta, StrategiesOfTable8) {
+TEST(Monta, StrategiesMatchTable8) {
   const Network network = table_8();
   const Chunk whole = chunk(table_8_volume, network, 1), quarter = chunk(table_8_volume, network, 4);
   const double base = baseline(table_8_volume, network).seconds;
@@ -54,12 +54,12 @@ TEST(Monta, StrategiesOfTable8) {
   check(Strategy::o3, quarter, 4, 1.964, 0.284);
 }
 
-TEST(Monta, LimitsOfSection5) {
+TEST(Monta, LimitsMatchSection5) {
   const Network network = table_8();
   EXPECT_NEAR(limits(network).o1, 0.34375, rounding);   // 1/8 + 7/8 x 2 / 8
   EXPECT_NEAR(limits(network).o3, 7.0 / 32, rounding);  // equation 13
   EXPECT_NEAR(limits(network).o2, 7.0 / 32 + 2 * 25e9 / 1.6e12, rounding);
-  // Equation 12 with equal efficiencies.
+  // Tests equation 12 with equal efficiencies.
   Network equal = network;
   equal.all_to_all.efficiency = equal.all_gather.efficiency = 1;
   const Chunk one = chunk(table_8_volume, equal, 4);
@@ -98,7 +98,7 @@ TEST(Monta, TheLongestOfThreeStagesSetsThePaceOfO3) {
 }
 
 TEST(Monta, TheSearchRemembersTheBestNotTheLast) {
-  // Small chunks cost latency: 4 is better than 1, and than 32.
+  // Small chunks pay latency: 4 chunks are better than 1, and better than 32.
   Network network = table_8();
   network.all_to_all.efficiency = Points{{1e6, 0.03}, {8e6, 0.427}, {32e6, 0.632}, {256e6, 0.741}};
   ASSERT_EQ(most_chunks(table_8_volume, network, 1e6), 32);
@@ -128,17 +128,17 @@ TEST(Monta, Algorithm3TakesTheQuickest) {
 }
 
 TEST(Monta, Equation3NeedsTopK) {
-  // "256 M" at 8K x 8192 in bf16 are two assignments a token; M is 2^20 there, 1e6 in the latencies.
+  // "256 M" at 8K x 8192 in bf16 means two assignments a token. M is 2^20 here, but 1e6 in the latencies.
   EXPECT_EQ(all_to_all_volume(1, 8192, 8192, 2, 2), 256.0 * (1 << 20));
 }
 
-TEST(Monta, ACardsEffectiveBandwidth) {
-  // The baseline's is B1 times its efficiency.
+TEST(Monta, EffectiveBandwidthIsThatOfTheBaseline) {
+  // The baseline's effective bandwidth is B1 times its efficiency.
   EXPECT_NEAR(effective_bandwidth(256e6, 16, 8, baseline(256e6, table_8()).seconds), 25e9 * 0.741, 25e9 * rounding);
 }
 
 TEST(Monta, AllToAllFrom22To10PercentShortensTheStepBy13) {
-  // Section 4: the share falls from 22% to 10%, the step gets 13% shorter.
+  // Section 4: the share falls from 22% to 10%, and the step gets 13% shorter.
   const Step step{.seconds = 1, .count = 10, .tokens = 1000, .flops = 4e9, .peak_flops = 1e10};
   const StepEstimate before = estimate(step, 0.022, 0.022), after = estimate(step, 0.022, 0.022 * 0.394);
   EXPECT_NEAR(before.all_to_all_share, 0.22, rounding);
@@ -148,7 +148,7 @@ TEST(Monta, AllToAllFrom22To10PercentShortensTheStepBy13) {
   EXPECT_NEAR(before.mfu, 0.4, rounding);
 }
 
-TEST(Monta, Table3) {
+TEST(Monta, StateBytesMatchTable3) {
   const Shards shards{.p = 2, .t = 4, .e = 8, .d = 16, .d_experts = 2};
   const double rest[] = {16, 4 + 12.0 / 16, 2 + 14.0 / 16, 16.0 / 16};
   const double experts[] = {16, 4 + 12.0 / 2, 2 + 14.0 / 2, 16.0 / 2};
@@ -165,7 +165,7 @@ TEST(Monta, F32GradientsMake18BytesAParameter) {
     EXPECT_DOUBLE_EQ(state_bytes(1, 0, {.d = 4}, zero, f32_gradients).non_moe, kept[zero]) << zero;
 }
 
-TEST(Monta, Table4) {
+TEST(Monta, ActivationBytesMatchTable4) {
   const Activations m{.b = 2, .s = 1024, .h = 512, .l = 6, .a = 8, .k = 2, .t = 4, .e = 8};
   const double one = 2.0 * 1024 * 512 * 6, scores = 5.0 * 8 * 1024 / 512;
   const ActivationBytes a = activation_bytes(m);
@@ -176,10 +176,10 @@ TEST(Monta, Table4) {
   EXPECT_DOUBLE_EQ(a.full, 2 * one / 4);
 }
 
-TEST(Monta, Table4Corrected) {
+TEST(Monta, CorrectedActivationBytesCountOwnTokensOfEveryRank) {
   const Activations m{.b = 2, .s = 1024, .h = 512, .l = 6, .a = 8, .k = 2, .t = 4, .e = 8};
   const double one = 2.0 * 1024 * 512 * 6, scores = 5.0 * 8 * 1024 / 512;
-  // Every rank of an expert group brings tokens of its own: k a token on each, 1.5 times that on the busiest.
+  // Every rank of an expert group has tokens of its own: k a token on each rank, 1.5 times that on the busiest.
   const ActivationBytes a = corrected_activation_bytes(m, 1.5);
   EXPECT_DOUBLE_EQ(a.with_sp, one * ((13 + 21 * 3.0) / 4 + scores / 4));
   EXPECT_DOUBLE_EQ(a.selective, one * (13 + 21 * 3.0) / 4);

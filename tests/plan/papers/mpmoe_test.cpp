@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::plan::mpmoe {
 namespace {
 
 const double rounding = tests::tolerance(base::Dtype::f64, 64);
 
-/// Table 3's MoE-GPT-XL.
+/// Returns MoE-GPT-XL of table 3.
 Layer gpt_xl(double B) { return {.M = 2048, .H = 8192, .B = B, .E = 64}; }
 
-TEST(Mpmoe, MemoryOfEquations1To4) {
+TEST(Mpmoe, MemoryMatchesEquations1To4) {
   const Layer l{.M = 10, .H = 40, .B = 7, .E = 3};
   EXPECT_EQ(model_states(l), 4 * (3 * 10 + 2 * 40 * 10));
   EXPECT_EQ(activations(l), 4 * 7 * 10 + 7 * 40);
@@ -33,11 +33,11 @@ TEST(Mpmoe, SavingsOf2And4And8PartsGoAs1To2To2AndAHalf) {
 }
 
 TEST(Mpmoe, SavingsApproachTheirBoundWithLargeBatches) {
-  // Equation 6 without model states, H = 4 M: a quarter, a half, five eighths.
+  // Equation 6 without model states and with H = 4 M gives a quarter, a half, and five eighths.
   EXPECT_NEAR(saving_ratio(gpt_xl(1e9), 2), 0.25, 1e-3);
   EXPECT_NEAR(saving_ratio(gpt_xl(1e9), 4), 0.5, 1e-3);
   EXPECT_NEAR(saving_ratio(gpt_xl(1e9), 8), 0.625, 1e-3);
-  // The paper's averages (23, 34, 38%) lie below these bounds.
+  // The paper's averages (23, 34, 38%) are below these bounds.
   EXPECT_LT(saving_ratio(gpt_xl(256), 8), saving_ratio(gpt_xl(16384), 8));
 }
 
@@ -62,22 +62,22 @@ TEST(Mpmoe, OverlapPaysAboveHalfTheSpeedOnBothSides) {
 TEST(Mpmoe, APhaseIsAsLongAsItsSlowestStream) {
   const Slowdowns a{
       .comm_comp = 0.8, .comm_mem = 0.5, .comm_all = 0.4, .comp_comm = 0.9, .comp_all = 0.85, .mem_comm = 0.25};
-  EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1}, a), 1);  // alone
+  EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1}, a), 1);  // an operation without others
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 4, .comp = 1}, a), 5);
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .comp = 9}, a), 10);
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .mem = 1}, a), 4);
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .comp = 1, .mem = 1}, a), 2.5);
 }
 
-TEST(Mpmoe, P2OfParadigm1AsPrinted) {
-  // max((tS + tR)/alpha(comm, comp), tC/alpha(comp, comm)), here n - 2 = 6 times.
+TEST(Mpmoe, P2OfParadigm1IsAsPrinted) {
+  // The slowed operations take max((tS + tR)/alpha(comm, comp), tC/alpha(comp, comm)), here n - 2 = 6 times.
   const Slowdowns a{.comm_comp = 0.8, .comp_comm = 0.9};
   EXPECT_DOUBLE_EQ(phases(Paradigm::no_copies, {.S = 3, .C = 2, .R = 1}, 8, a).p2, 6 * 4 / 0.8);
   EXPECT_DOUBLE_EQ(phases(Paradigm::no_copies, {.S = 3, .C = 9, .R = 1}, 8, a).p2, 6 * 9 / 0.9);
 }
 
-/// The same pipeline without phases: three streams in their orders, each operation as soon as its stream and what it
-/// needs are ready, nothing slowed down.
+/// Simulates the same pipeline without phases. Three streams run in order. Each operation starts once its stream and
+/// its inputs are ready, and nothing is slowed down.
 double free_flow(Paradigm paradigm, const Operations& o, size_t n) {
   std::vector<double> sent(n), computed(n), copied(n);
   double comm = 0, comp = 0, mem = 0;
@@ -103,7 +103,7 @@ TEST(Mpmoe, PhasesAreExactWhereOneStreamIsTheBottleneck) {
     for (Operations o : {communication, computation})
       for (const int64_t n : {1, 2, 3, 8}) {
         if (paradigm != Paradigm::no_copies) o.M = 1;
-        EXPECT_DOUBLE_EQ(phases(paradigm, o, n, {}).seconds(), free_flow(paradigm, o, static_cast<size_t>(n)))
+        EXPECT_DOUBLE_EQ(phases(paradigm, o, n, {}).seconds(), free_flow(paradigm, o, n))
             << "n = " << n << ", C = " << o.C;
       }
 }
@@ -114,13 +114,13 @@ TEST(Mpmoe, PhasesNeverPromiseMoreThanTheStreamsCanDo) {
       for (const double M : {0.5, 2.0, 8.0})
         for (const int64_t n : {1, 2, 5}) {
           const Operations o{.S = 2, .C = C, .R = 1, .M = paradigm == Paradigm::no_copies ? 0 : M};
-          const double flow = free_flow(paradigm, o, static_cast<size_t>(n));
+          const double flow = free_flow(paradigm, o, n);
           EXPECT_GE(phases(paradigm, o, n, {}).seconds(), flow * (1 - rounding));
           EXPECT_LE(phases(paradigm, o, n, {}).seconds(), 1.25 * flow) << C << " " << M << " " << n;
         }
 }
 
-TEST(Mpmoe, ReuseCostsOfTable2) {
+TEST(Mpmoe, ReuseCostsMatchTable2) {
   const Layer l{.M = 10, .H = 40, .B = 7, .k = 2};
   const double input = 2 * 7 * 10, activations = 2 * 7 * 40, again = 2.0 * 2 * 7 * 10 * 40;
   const auto check = [&](Reuse r, double copied, double communicated, double recomputed) {
@@ -136,7 +136,7 @@ TEST(Mpmoe, ReuseCostsOfTable2) {
   check(Reuse::s4, 0, input, again);
 }
 
-/// Speeds that reach half of the peak at some volume, so that many parts cost.
+/// Returns speeds that reach half of the peak at some volume, so that many chunks are slow.
 Machine machine(double comm, double comp, double mem) {
   const auto with_latency = [](double peak, double half) {
     std::vector<config::Curve::Point> points;
@@ -150,7 +150,7 @@ Machine machine(double comm, double comp, double mem) {
 }
 
 TEST(Mpmoe, S4IsWorthItWhereCommunicationIsTheBottleneckAndCopiesDisturbIt) {
-  // Section 5.5.3: recomputing is the better where communication is slow and slowed by copies; offloading where
+  // Section 5.5.3: recomputing is better if communication is slow and slowed by copies. Offloading is better if
   // computation is the bottleneck.
   Machine slow_network = machine(1e9, 300e12, 10e9), fast_network = machine(200e9, 30e12, 100e9);
   slow_network.alpha = {.comm_mem = 0.6, .comm_all = 0.5};
@@ -162,7 +162,7 @@ TEST(Mpmoe, S4IsWorthItWhereCommunicationIsTheBottleneckAndCopiesDisturbIt) {
 }
 
 TEST(Mpmoe, LargerBatchesTakeMoreParts) {
-  // Figure 14: 2 below 8k tokens, 4 to 22k, 8 above; where the steps lie depends on the machine.
+  // Figure 14: 2 chunks below 8k tokens, 4 up to 22k, 8 above. The exact thresholds depend on the machine.
   const Machine m = machine(5e9, 100e12, 20e9);
   int64_t last = 1;
   for (const double B : {64.0, 1024.0, 16384.0, 65536.0}) {

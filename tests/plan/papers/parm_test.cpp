@@ -2,30 +2,31 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/tolerance.h"
+#include "tests/support/allowed_error.h"
 
 namespace hexad::plan::parm {
 namespace {
 
 const double rounding = tests::tolerance(base::Dtype::f64, 16);
 
-/// Section VI-B: the AllGather on the 8-GPU server and on the 32-GPU cluster. The AlltoAll's are not printed.
+/// Section VI-B: AllGather on the 8-GPU server and on the 32-GPU cluster. The paper does not print the values of
+/// AlltoAll.
 constexpr AlphaBeta all_gather_a{6.64e-4, 5.38e-10}, all_gather_b{1.09e-4, 7.14e-10};
 constexpr AlphaBeta all_to_all{3e-4, 1.3e-9};
 
-/// One of Table III's.
+/// Returns a layer of Table III.
 Layer table_3_layer() {
   return {.B = 4, .L = 1024, .M = 2048, .E = 8, .k = 2, .f = 1.2, .N_MP = 4, .N_EP = 8, .N_ESP = 4};
 }
 
 TEST(Parm, AnExpertsTokensHaveNoEmbeddingSizeInThem) {
-  // Algorithm 1 prints T = k f B L M/E and then y = E T M N_ESP, which would have M twice.
+  // Algorithm 1 prints T = k f B L M/E and then y = E T M N_ESP, which would contain M twice.
   const Layer l = table_3_layer();
   EXPECT_DOUBLE_EQ(l.T(), 2 * 1.2 * 4 * 1024 / 8);
   EXPECT_DOUBLE_EQ(l.ETM(), 2 * 1.2 * l.BLM());
 }
 
-TEST(Parm, BaselineOfEquation1) {
+TEST(Parm, BaselineMatchesEquation1) {
   const Layer l = table_3_layer();
   const BaselineCosts costs{.AG_ESP = {1, 0.5}, .AR_ESP = {2, 0.25}, .A2A_EP = {4, 2}};
   const Baseline t = baseline(l, costs);
@@ -35,10 +36,10 @@ TEST(Parm, BaselineOfEquation1) {
   EXPECT_DOUBLE_EQ(t.seconds(), t.AG_ESP + t.AR_ESP + 2 * t.A2A_EP);
 }
 
-TEST(Parm, SchedulesOfEquations11And14) {
+TEST(Parm, SchedulesMatchEquations11And14) {
   const Layer l = table_3_layer();
   const Costs costs{.AG_MP = all_gather_b, .A2A = all_to_all, .overlap = AlphaBeta{3.5e-4, 1.4e-9}};
-  const double y = l.ETM() * 4 / 4;  // N_ESP/N_MP: equation 13's second line forgets N_ESP
+  const double y = l.ETM() * 4 / 4;  // N_ESP/N_MP: the second line of equation 13 omits N_ESP
   EXPECT_DOUBLE_EQ(s1_seconds(l, costs), 2 * (3e-4 + 1.3e-9 * y) + 1.09e-4 + 7.14e-10 * l.BLM());
   EXPECT_DOUBLE_EQ(s2_seconds(l, costs), 3e-4 + 1.3e-9 * y + 3.5e-4 + 1.4e-9 * y);
   EXPECT_DOUBLE_EQ(s2_sequential_seconds(l, costs), 2 * (3e-4 + 1.3e-9 * y) + 1.09e-4 + 7.14e-10 * l.ETM());
@@ -54,7 +55,8 @@ TEST(Parm, WithoutModelParallelismBothSchedulesAreEquation2) {
 }
 
 TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
-  // Section IV-B: t_D2 goes to zero with T, t_D1 to AG_MP(BLM); AG_MP(BLM) does not grow with T, AG_MP(ETM) does.
+  // Section IV-B: t_D2 approaches zero with T, and t_D1 approaches AG_MP(BLM). AG_MP(BLM) does not grow with T, but
+  // AG_MP(ETM) does.
   for (const AlphaBeta& gather : {all_gather_a, all_gather_b}) {
     const Costs costs{.AG_MP = gather, .A2A = all_to_all, .overlap = {}};
     Layer l = table_3_layer();
@@ -71,7 +73,7 @@ TEST(Parm, AllToAllAndAllGatherInPhasesHideTheShorterButForOneSlice) {
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(4, 8, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // one phase hides nothing
-  // Without measured alpha_o, beta_o, S2 is priced by it, and never above the sequence (equation 7).
+  // S2 is priced without measured alpha_o and beta_o, and never above the sequence (equation 7).
   const Layer l = table_3_layer();
   const Costs costs{.AG_MP = all_gather_b, .A2A = all_to_all, .overlap = {}};
   EXPECT_DOUBLE_EQ(s2_seconds(l, costs),
@@ -89,13 +91,13 @@ TEST(Parm, ClaimsOfSection4HoldForPlausibleCosts) {
     EXPECT_EQ(list.size(), mp == 1 ? 3u : 5u);
     for (const Claim& claim : list) EXPECT_TRUE(claim.holds()) << claim.text << " with N_MP = " << mp;
   }
-  // A fused AlltoAll slower than what it replaces is reported, not assumed away.
+  // If a fused AlltoAll is slower than the operations that it replaces, this is reported.
   Costs slow = costs;
   slow.A2A = {1e-2, 1e-8};
   EXPECT_FALSE(claims(l, slow, base)[0].holds());
 }
 
-TEST(Parm, PlacementCases) {
+TEST(Parm, PlacementHasTheCaseOfThePaper) {
   const auto where = [](int64_t ep, int64_t esp, int64_t per_node, Inner inner) {
     return placement_case({.N_EP = ep, .N_ESP = esp, .ranks_per_node = per_node, .inner = inner});
   };
@@ -104,12 +106,12 @@ TEST(Parm, PlacementCases) {
   EXPECT_EQ(where(2, 2, 2, Inner::ep), 3);  // Fig. 2: EP groups {0, 1}, {2, 3}, two GPUs a node
   EXPECT_EQ(where(4, 8, 4, Inner::ep), 3);
   EXPECT_EQ(where(4, 4, 2, Inner::esp), 4);
-  EXPECT_EQ(where(4, 3, 4, Inner::esp), 4);  // the second ESP group lies on two nodes
+  EXPECT_EQ(where(4, 3, 4, Inner::esp), 4);  // the second ESP group spans two nodes
   EXPECT_EQ(where(8, 1, 4, Inner::esp), 2);
 }
 
 TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
-  // Case 2: ESP-AllGather stays inside, EP-AlltoAll goes out, EP&ESP-AlltoAll does both.
+  // Case 2: ESP-AllGather stays inside the node, EP-AlltoAll leaves it, and EP&ESP-AlltoAll does both.
   const Loads two = loads({.N_EP = 8, .N_ESP = 4, .ranks_per_node = 4, .inner = Inner::esp}, 32);
   EXPECT_EQ(two.AG_ESP.link(), "intra");
   EXPECT_EQ(two.AR_ESP.link(), "intra");
@@ -119,14 +121,15 @@ TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
   EXPECT_EQ(two.AR_ESP.intra, 2 * two.AG_ESP.intra);
   EXPECT_EQ(two.A2A_EP.inter, 7 * 32 / 8);
   EXPECT_EQ(two.A2A.intra, 3);
-  // Four groups' tensors a fourth of the size: what leaves the node is as much as that of EP-AlltoAll.
+  // The tensors of four groups have a fourth of the size, so the same number of bytes leaves the node as in
+  // EP-AlltoAll.
   EXPECT_EQ(two.A2A.inter, two.A2A_EP.inter);
-  // Case 3: the other way round.
+  // Case 3 is the reverse.
   const Loads three = loads({.N_EP = 4, .N_ESP = 8, .ranks_per_node = 4, .inner = Inner::ep}, 32);
   EXPECT_EQ(three.AG_ESP.link(), "inter");
   EXPECT_EQ(three.A2A_EP.link(), "intra");
   EXPECT_EQ(three.A2A.inter, three.AG_ESP.inter);
-  // Case 1, equation 4: less leaves a GPU in EP&ESP-AlltoAll only by its own share.
+  // Case 1, equation 4: EP&ESP-AlltoAll sends less only by the GPU's own share.
   const Loads one = loads({.N_EP = 2, .N_ESP = 4, .ranks_per_node = 8, .inner = Inner::esp}, 32);
   EXPECT_EQ(one.A2A.inter, 0);
   EXPECT_EQ(one.A2A.intra, 7 * 32 / 8);

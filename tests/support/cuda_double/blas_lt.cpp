@@ -1,5 +1,5 @@
-// cuBLASLt on the CPU: descriptors are taken at their word, in column-major order, and what the library would refuse is
-// refused. Products of two dense matrices of bf16, f32 or f64; no batches, no epilogues.
+// cuBLASLt on the CPU. Descriptors are interpreted exactly, in column-major order, and calls that the library would
+// refuse are refused. It supports products of two dense matrices of bf16, f32 or f64, without batches or epilogues.
 #include "tests/support/cuda_double/blas_lt.h"
 
 #include <cublasLt.h>
@@ -26,7 +26,7 @@ std::map<const std::byte*, size_t>& workspaces() {
   return in_use;
 }
 
-/// Contents of our opaque structs. Zeros are none of these kinds: nobody initialised the struct.
+/// Kinds of contents of the library's opaque structs. Zeros have none of these kinds: the struct was not initialised.
 enum class Kind : uint32_t { none, layout, product, preference, algorithm };
 
 struct Layout {
@@ -51,7 +51,7 @@ struct Algorithm {
   Kind kind;
   uint32_t alignment[operands];
   uint64_t workspace;
-  uint64_t rows, columns;  // of the result
+  uint64_t rows, columns;  // size of the result
 };
 
 template <class T, class Opaque>
@@ -60,7 +60,7 @@ void put(Opaque* to, const T& value) {
   *to = {};
   std::memcpy(to, &value, sizeof value);
 }
-/// Throws std::logic_error for what nobody has initialised as one.
+/// Throws std::logic_error if the struct was not initialised as a T.
 template <class T, class Opaque>
 T get(const Opaque* from, Kind kind) {
   T value{};
@@ -69,7 +69,7 @@ T get(const Opaque* from, Kind kind) {
   return value;
 }
 
-/// D = alpha op(A) op(B) + beta C, all the library's way: column by column.
+/// Problem D = alpha op(A) op(B) + beta C, in the library's column-major order.
 struct Problem {
   Product product;
   Layout a, b, c, d;
@@ -102,7 +102,7 @@ cublasStatus_t state_of(const Problem& p) {
   return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/// bf16 has kernels for columns at multiples of 4 bytes alone.
+/// bf16 has kernels only for columns at multiples of 4 bytes.
 bool has_kernel(const Problem& p, const uint32_t (&alignment)[operands]) {
   const Layout* layouts[] = {&p.a, &p.b, &p.c, &p.d};
   for (int o = 0; o < operands; ++o) {
@@ -112,7 +112,7 @@ bool has_kernel(const Problem& p, const uint32_t (&alignment)[operands]) {
   return true;
 }
 
-constexpr uint64_t workspace_alignment = 256, deep = 256;  // the sum is split from `deep` terms on
+constexpr uint64_t workspace_alignment = 256, deep = 256;  // the sum is split if it has at least `deep` terms
 
 uint64_t workspace_for(const Problem& p, uint64_t most) {
   const uint64_t bytes = p.m() * p.n() * size_of(p.product.scale);
@@ -136,11 +136,11 @@ void put_number(void* p, cudaDataType type, size_t i, A x) {
   }
 }
 
-/// op(matrix), column by column without gaps.
+/// Returns op(matrix), column by column without gaps.
 template <class A>
 std::vector<A> dense(const void* data, const Layout& l, bool transposed) {
   const size_t rows = transposed ? l.columns : l.rows, columns = transposed ? l.rows : l.columns;
-  const auto leading = static_cast<size_t>(l.leading);
+  const size_t leading = l.leading;
   std::vector<A> out(rows * columns);
   for (size_t c = 0; c < columns; ++c)
     for (size_t r = 0; r < rows; ++r)
@@ -152,12 +152,12 @@ struct Call {
   Problem problem;
   const void *a, *b, *c;
   void* d;
-  std::byte* workspace;  // null: none is needed
+  std::byte* workspace;  // null if no workspace is needed
   uint64_t workspace_bytes;
   double alpha, beta;
 };
 
-/// sums[m, n] += over terms [begin, end), summed block by block.
+/// Adds the terms [begin, end) to sums[m, n], block by block.
 template <class A>
 void add_terms(A* sums, const std::vector<A>& a, const std::vector<A>& b, size_t m, size_t n, size_t k, size_t begin,
                size_t end) {
@@ -182,7 +182,7 @@ void multiply(const Call& call) {
                        b = dense<A>(call.b, p.b, p.product.b != CUBLAS_OP_N);
   std::vector<A> sums(m * n);
   if (call.workspace) {
-    // The first half of the terms waits in the workspace, which holds what others left there.
+    // The sum of the first half of the terms is kept in the workspace, which holds data of earlier calls.
     std::memset(call.workspace, 0xff, call.workspace_bytes);
     A* const first = reinterpret_cast<A*>(call.workspace);
     std::fill_n(first, m * n, A(0));
@@ -196,7 +196,7 @@ void multiply(const Call& call) {
   for (size_t j = 0; j < n; ++j)
     for (size_t i = 0; i < m; ++i) {
       A result = static_cast<A>(call.alpha) * sums[j * m + i];
-      if (call.beta != 0)  // else C is not read
+      if (call.beta != 0)  // otherwise C is not read
         result += static_cast<A>(call.beta) * number<A>(call.c, p.c.type, i + j * static_cast<size_t>(p.c.leading));
       put_number(call.d, p.d.type, i + j * static_cast<size_t>(p.d.leading), result);
     }
@@ -281,7 +281,7 @@ cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t to, size_t, 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, size_t bytes) {
   auto product = get<Product>(to, Kind::product);
-  if (attribute == CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET) {  // of interest to a card's speed alone
+  if (attribute == CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET) {  // affects only the speed of a card
     int32_t multiprocessors = 0;
     if (bytes != sizeof multiprocessors) return CUBLAS_STATUS_INVALID_VALUE;
     std::memcpy(&multiprocessors, value, sizeof multiprocessors);
@@ -328,7 +328,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t t
   switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
       return set(preference.most_workspace);
-    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:  // the double's sums are of the compute type
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:  // the double sums in the compute type
       return set(scheme);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
       return set(preference.alignment[a_operand]);

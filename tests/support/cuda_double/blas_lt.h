@@ -1,12 +1,12 @@
-// The double of cuBLASLt, as far as tests look into it.
+// Interface of tests to the double of cuBLASLt.
 #pragma once
 
 #include <cstddef>
 
 namespace hexad::cuda_double {
 
-/// The room that a product takes in its workspace while it runs. Throws std::runtime_error where another has taken some
-/// of it: two streams then share a workspace.
+/// Part of a workspace that a product uses while it runs. The constructor throws std::runtime_error if another product
+/// uses a part of it, because two streams then share a workspace.
 class WorkspaceInUse {
  public:
   WorkspaceInUse(const void* begin, size_t bytes);

@@ -38,12 +38,10 @@ cudaError_t set_last_error(cudaError_t error) {
 
 void break_device(int device, const std::string& why) {
   std::fprintf(stderr, "CUDA double: device %d: %s\n", device, why.c_str());
-  broken[static_cast<size_t>(device)] = true;
+  broken[device] = true;
 }
 
-cudaError_t state_of(int device) {
-  return broken[static_cast<size_t>(device)] ? set_last_error(cudaErrorLaunchFailure) : cudaSuccess;
-}
+cudaError_t state_of(int device) { return broken[device] ? set_last_error(cudaErrorLaunchFailure) : cudaSuccess; }
 
 void mend_devices() {
   for (auto& b : broken) b = false;
@@ -71,7 +69,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return *count ? cudaSuccess : set_last_error(cudaErrorNoDevice);
 }
 
-// An H100's, as far as anybody asks.
+// Fills in the properties of an H100 that callers read.
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   if (device < 0 || device >= device_count()) return set_last_error(cudaErrorInvalidDevice);
   *p = {};
@@ -114,7 +112,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
   if (device < 0 || device >= device_count()) return set_last_error(cudaErrorInvalidDevice);
-  std::snprintf(text, static_cast<size_t>(length), "0000:%02x:00.0", device + 1);
+  std::snprintf(text, length, "0000:%02x:00.0", device + 1);
   return cudaSuccess;
 }
 

@@ -8,18 +8,19 @@
 
 namespace hexad::cuda_double {
 
-/// HEXAD_CUDA_DOUBLE_DEVICES, else 8.
+/// Returns HEXAD_CUDA_DOUBLE_DEVICES, or 8 if it is not set.
 int device_count();
 /// Returns this thread's device (cudaSetDevice).
 int current_device();
 
-/// Sets what cudaGetLastError will return next on this thread; returns `error`.
+/// Sets the next result of cudaGetLastError on this thread, and returns `error`.
 cudaError_t set_last_error(cudaError_t error);
-/// Its work failed: says `why` on the standard error, and every later call that asks for the device fails.
+/// Marks a device as broken after its work failed. Prints `why` on standard error. Every later call that needs the
+/// device fails.
 void break_device(int device, const std::string& why);
-/// cudaErrorLaunchFailure if the device is broken, else cudaSuccess.
+/// Returns cudaErrorLaunchFailure if the device is broken, otherwise cudaSuccess.
 cudaError_t state_of(int device);
-/// Makes the devices those that a new process finds. Call while no stream is there.
+/// Restores the devices to the state of a new process. Call it while no stream exists.
 void mend_devices();
 
 }  // namespace hexad::cuda_double

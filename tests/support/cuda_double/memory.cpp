@@ -33,7 +33,7 @@ Ranges& ranges() {
   return all;
 }
 
-// The range that holds `p`, or none. Under the mutex.
+// Returns the range that contains `p`, or null. The mutex must be held.
 const std::pair<const uintptr_t, Range>* range_at(const void* p) {
   const auto place = reinterpret_cast<uintptr_t>(p);
   auto it = ranges().by_begin.upper_bound(place);
@@ -42,7 +42,7 @@ const std::pair<const uintptr_t, Range>* range_at(const void* p) {
   return place < it->first + static_cast<uintptr_t>(it->second.bytes) ? &*it : nullptr;
 }
 
-constexpr size_t alignment = 512;  // as a card's
+constexpr size_t alignment = 512;  // same alignment as on a card
 
 void* take(size_t bytes) { return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment); }
 
@@ -115,7 +115,8 @@ bool begins_a_range(void* p, Memory kind) {
   return it != ranges().by_begin.end() && it->second.kind == kind;
 }
 
-// Copies from pages that may move have read everything when the call returns; to such pages, written everything.
+// A copy from pageable memory has read everything when the call returns. A copy to pageable memory has written
+// everything.
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   const auto size = static_cast<int64_t>(bytes);
@@ -150,7 +151,7 @@ cudaError_t cudaMalloc(void** p, size_t bytes) {
   return *p = block, cudaSuccess;
 }
 
-// Waits for the device, as CUDA's does.
+// Waits for the device, like CUDA's cudaFree.
 cudaError_t cudaFree(void* p) {
   if (!p) return cudaSuccess;
   if (!begins_a_range(p, Memory::device)) return set_last_error(cudaErrorInvalidValue);
@@ -204,7 +205,7 @@ cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, si
   return state_of(device_of(stream));
 }
 
-// Through the default stream, as far as there is one: the host waits.
+// Runs in place of the default stream, which the double does not have: the host waits.
 cudaError_t cudaMemset(void* p, int value, size_t bytes) {
   if (bytes && !reaches(p, static_cast<int64_t>(bytes))) return set_last_error(cudaErrorInvalidValue);
   const cudaError_t state = synchronize_device(current_device());

@@ -1,4 +1,4 @@
-// Memory of the CUDA double: the process's own, with an account of what is a device's and what is pinned.
+// Memory of the CUDA double. It is the process's own memory, with a record of device memory and pinned memory.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,25 @@ enum class Memory : uint8_t { pageable, pinned, device };
 
 /// Returns the kind of memory that `p` points to.
 Memory kind_of(const void* p);
-/// The device that the memory at `p` belongs to; -1 where it is the host's.
+/// Returns the device that owns the memory at `p`; -1 for host memory.
 int device_at(const void* p);
-/// True if all `bytes` bytes from `p` on are the device's, or pinned: a copy or a kernel may go there.
+/// True if all `bytes` bytes from `p` on are device memory or pinned memory, so that a copy or a kernel may access
+/// them.
 bool reaches(const void* p, int64_t bytes);
-/// True if `bytes` bytes from `begin` on are exactly what one cuMemMap() mapped.
+/// True if `bytes` bytes from `begin` on are exactly the range of one cuMemMap().
 bool is_one_piece(const void* begin, int64_t bytes);
 
-/// Sets the capacity of each device, 80 GiB by default: beyond it there is no memory.
+/// Sets the capacity of each device, 80 GiB by default. Allocations beyond it fail.
 void set_capacity(int64_t bytes);
 int64_t capacity();
 int64_t in_use(int device);
 
-// For those who make memory otherwise (virtual memory).
+// Functions for other allocators (virtual memory).
 
-/// False: the device has no room for so much. Negative: given back.
+/// Adds to the used bytes of a device; negative: returns memory. Returns false if the device has too little memory.
 bool charge(int device, int64_t bytes);
 void add_range(void* begin, int64_t bytes, Memory kind, int device);
-/// Its bytes.
+/// Removes a range, and returns its bytes.
 int64_t remove_range(void* begin);
 
 }  // namespace hexad::cuda_double

@@ -1,5 +1,5 @@
-// In the place of parallel/comm/mpi_cards.cpp: memory of the double's cards is the process's own, which every MPI
-// takes.
+// Replacement of parallel/comm/mpi_cards.cpp. The memory of the double's cards is the process's own, which every MPI
+// accepts.
 #include "parallel/comm/mpi_cards.h"
 
 #include <cstdlib>

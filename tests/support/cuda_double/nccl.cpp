@@ -23,13 +23,13 @@ namespace {
 
 constexpr int default_ctas = 32, finalizing = -1;
 
-// A rank's side of a communicator; held by its handle and by what it has launched. Under the world's lock.
+// A rank's side of a communicator. Its handle and its launched operations hold it. The world's lock guards it.
 struct Side {
   std::shared_ptr<Clique> clique;
   int rank = 0, device = 0;
   ncclConfig_t config{};
-  ncclResult_t state = ncclSuccess;  // asynchronous
-  bool gone = false;                 // aborted
+  ncclResult_t state = ncclSuccess;  // asynchronous state
+  bool gone = false;                 // true after an abort
   int64_t collectives = 0, splits = 0;
   int64_t launched = 0, done = 0;             // operations keep their order, also over several streams
   std::map<uintptr_t, int64_t> registered{};  // begin -> bytes
@@ -44,7 +44,7 @@ struct ncclComm {
 
 namespace {
 
-// Ranks that come to one unique id.
+// Ranks that join with one unique id.
 struct Birth {
   std::shared_ptr<Clique> clique;
   std::map<int, Side*> sides;
@@ -52,8 +52,8 @@ struct Birth {
 
 struct Registry {
   std::map<uint64_t, Birth> births;
-  std::vector<SidePtr> sides;  // alive
-  std::map<int, int> used;     // thread blocks by device
+  std::vector<SidePtr> sides;  // sides that are neither destroyed nor aborted
+  std::map<int, int> used;     // thread blocks in use, by device
   int ctas = 132;
   uint64_t ids = 0;
   int64_t launches = 0;
@@ -79,7 +79,7 @@ void wait(Lock& lock, Holds holds) {
 
 bool is_blocking(const Side& s) { return s.config.blocking != 0; }
 
-// Returns ncclSuccess if the communicator may be used, or the reason why not.
+// Returns ncclSuccess if the communicator may be used; otherwise the reason why not.
 ncclResult_t ready(ncclComm_t comm) {
   if (!comm || !comm->side) return refuse(ncclInvalidArgument, "the communicator is null");
   if (comm->side->gone) return refuse(ncclInvalidUsage, "the communicator was aborted");
@@ -108,8 +108,8 @@ SidePtr make_side(const std::shared_ptr<Clique>& clique, int rank, int device) {
   return side;
 }
 
-// Calls `finish`, which waits for the other ranks: here where the communicator blocks, else on a thread, and its result
-// is then the side's state.
+// Calls `finish`, which waits for the other ranks. If the communicator blocks, the call runs here. Otherwise it runs on
+// a thread, and its result becomes the side's state.
 template <class F>
 ncclResult_t complete(Lock& lock, const SidePtr& side, const F& finish) {
   if (is_blocking(*side)) return finish(lock);
@@ -122,7 +122,7 @@ ncclResult_t complete(Lock& lock, const SidePtr& side, const F& finish) {
   return ncclInProgress;
 }
 
-// With `faults` a buffer that is still registered is one.
+// Ends a communicator. With `faults`, each buffer that is still registered counts as a fault.
 void end(ncclComm_t comm, bool faults) {
   if (faults) registry().registration_faults += static_cast<int64_t>(comm->side->registered.size());
   comm->side->registered.clear();
@@ -141,7 +141,7 @@ thread_local std::vector<Launch> grouped;
 
 int ctas_of(const Side& s) { return s.config.maxCTAs == NCCL_CONFIG_UNDEF_INT ? default_ctas : s.config.maxCTAs; }
 
-// On the stream's thread.
+// Runs a launch on the stream's thread.
 void run(const Launch& launch, int64_t place, int64_t number) {
   Side& s = *launch.side;
   Lock lock(nccl_world().mutex);
@@ -196,7 +196,7 @@ ncclResult_t submit(ncclComm_t comm, cudaStream_t stream, NcclCall call, size_t 
   const bool reduces = call.kind == NcclKind::all_reduce || call.kind == NcclKind::reduce_scatter;
   if (reduces && !can_reduce(call.type)) return refuse(ncclInvalidArgument, "the double does not reduce such elements");
   if (call.peer < 0 || call.peer >= s.clique->ranks()) return refuse(ncclInvalidArgument, "there is no such rank");
-  if (!call.is_message() && call.count == 0) return ncclSuccess;  // NCCL discards it
+  if (!call.is_message() && call.count == 0) return ncclSuccess;  // NCCL discards such a call
   const auto same = [&](const Launch& l) {
     return l.side == comm->side && l.stream == stream && l.calls.front().is_message();
   };
@@ -216,7 +216,7 @@ std::vector<NcclCommunicator> nccl_communicators() {
   Lock lock(nccl_world().mutex);
   std::vector<NcclCommunicator> all;
   for (const SidePtr& s : registry().sides) {
-    const char* name = s->config.commName;  // the caller's, who keeps it, as NCCL expects
+    const char* name = s->config.commName;  // the caller keeps the name alive, as NCCL requires
     all.push_back({name ? name : "", s->rank, s->clique->ranks(), s->device, s->config});
   }
   return all;
@@ -338,7 +338,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
     auto& clique = here.made[color];
     if (!clique) clique = std::make_shared<Clique>(static_cast<int>(members.size()));
     side->clique = clique;
-    while (members[static_cast<size_t>(side->rank)].second != parent->rank) ++side->rank;
+    while (members[side->rank].second != parent->rank) ++side->rank;
     registry().sides.push_back(side);
     *made = new ncclComm{side};
     return ncclSuccess;
@@ -377,7 +377,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (!comm) return ncclSuccess;
   comm->side->gone = true;
   end(comm, false);
-  // NCCL frees the handle here; the double keeps it, so that a later use is told of.
+  // NCCL frees the handle here. The double keeps it, so that a later use is reported.
   return ncclSuccess;
 }
 
@@ -398,7 +398,8 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   return ncclSuccess;
 }
 
-// NCCL takes more: any memory, of which it uses what is one piece, and what overlaps other registrations.
+// Registers a buffer. NCCL accepts any memory, of which it uses the contiguous part, and overlapping registrations; the
+// double refuses both.
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* begin, size_t bytes, void** handle) {
   *handle = nullptr;
   const auto size = static_cast<int64_t>(bytes);

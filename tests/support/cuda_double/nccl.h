@@ -1,12 +1,14 @@
 // Interface of tests to the double of NCCL, whose ranks are threads of one process.
 //
-// An operation, as in NCCL, is launched on a stream and holds it until all ranks of the communicator have launched
-// theirs. While it waits it takes up thread blocks (CTAs) of its device: if those of several communicators do not fit
-// on the device together, ranks that launch them in different orders hang, as ranks do that use one stream for them.
-// The first operation of a communicator, and the first message of a pair, connect: the host waits until the others
-// launch theirs. Operations that ranks disagree on hang, too, and so do messages without a receiver or of another size
-// than expected, and those of which some ranks' buffers are registered and others' are not. Sums are rounded at every
-// step and go round the ranks from another one in every part, as in NCCL's rings.
+// As in NCCL, an operation is launched on a stream and holds it until all ranks of the communicator have launched
+// theirs. While it waits, it occupies thread blocks (CTAs) of its device. Operations of several communicators may
+// together need more thread blocks than the device has. Then ranks that launch them in different orders hang, and so do
+// ranks that use one stream for them.
+//
+// The first operation of a communicator, and the first message of a pair, connect: the host waits until the other ranks
+// launch theirs. Operations on which ranks disagree hang. So do messages without a receiver or of another size than
+// expected, and operations for which only some ranks' buffers are registered. Sums are rounded at every step. As in
+// NCCL's rings, each part of a sum starts at another rank.
 #pragma once
 
 #include <nccl.h>
@@ -23,19 +25,20 @@ struct NcclCommunicator {
 };
 /// Returns the communicators that were made and neither destroyed nor aborted.
 std::vector<NcclCommunicator> nccl_communicators();
-/// Launches so far, a group counting once a communicator.
+/// Returns the number of launches so far. A group counts once for each communicator.
 int64_t nccl_launches();
-/// Buffers that are registered with communicators, together.
+/// Returns the number of buffers registered with all communicators together.
 int64_t nccl_registrations();
-/// Counts wrong registrations so far: with a communicator that ended before, or with pages that went before.
+/// Returns the number of wrong registrations so far: with a communicator that has ended, or with pages that were
+/// unmapped.
 int64_t nccl_registration_faults();
-/// From now on, registering succeeds or fails.
+/// Makes later registrations succeed or fail.
 void let_nccl_register(bool works);
-/// For the double's driver: pages are unmapped.
+/// Reports that pages are unmapped. Called by the double's driver.
 void nccl_pages_go(const void* begin, int64_t bytes);
-/// The thread blocks that operations may take up together on a device; 132 if nobody says otherwise.
+/// Sets the number of thread blocks that operations may use together on a device, 132 by default.
 void set_nccl_room(int ctas);
-/// The ranks on `device` are gone: their peers get ncclRemoteError as their asynchronous error.
+/// Ends the ranks on `device`. Their peers get ncclRemoteError as their asynchronous error.
 void lose_nccl_ranks(int device);
 
 }  // namespace hexad::cuda_double

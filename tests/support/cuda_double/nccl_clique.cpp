@@ -65,7 +65,7 @@ void Clique::perform(const std::map<int, NcclCall>& calls) const {
     case NcclKind::all_reduce: {
       std::vector<std::byte> sum(bytes);
       size_t begin = 0;
-      for (size_t r = 0; r < ranks; ++r) {  // a part of the ring's each
+      for (size_t r = 0; r < ranks; ++r) {  // each rank starts a part of the ring
         const size_t end = first.count * (r + 1) / ranks, skip = begin * size_of(first.type);
         reduce_in_ring(sum.data() + skip, from(skip), end - begin, first.type, first.op, static_cast<int>(r));
         begin = end;
@@ -82,7 +82,7 @@ void Clique::perform(const std::map<int, NcclCall>& calls) const {
         for (size_t r = 0; r < ranks; ++r) move(at(call.out, r * bytes), in[r], bytes);
       return;
     default:
-      for (const auto& [rank, call] : calls) move(call.out, in[static_cast<size_t>(first.peer)], bytes);
+      for (const auto& [rank, call] : calls) move(call.out, in[first.peer], bytes);
   }
 }
 
@@ -105,7 +105,7 @@ bool Clique::collective(Lock& lock, int rank, int64_t number, const NcclCall& ca
 void Clique::match(Wire& wire) {
   while (!wire.sent.empty() && !wire.expected.empty()) {
     Message *from = wire.sent.front(), *to = wire.expected.front();
-    if (from->call.bytes() != to->call.bytes()) return;  // neither ends
+    if (from->call.bytes() != to->call.bytes()) return;  // neither message ends
     move(to->call.out, from->call.in, from->call.bytes());
     from->done = to->done = true;
     wire.sent.pop_front(), wire.expected.pop_front();

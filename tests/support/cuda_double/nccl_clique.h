@@ -13,7 +13,7 @@
 
 namespace hexad::cuda_double {
 
-/// One lock and one signal for all communicators of the process: a test has few.
+/// Single lock and signal for all communicators of the process, because a test has few of them.
 struct NcclWorld {
   std::mutex mutex;
   std::condition_variable changed;
@@ -30,27 +30,29 @@ struct NcclCall {
   size_t count = 0;
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t op = ncclSum;
-  int peer = 0;             // root of a broadcast, or the other side of a message
-  bool registered = false;  // its buffers are
+  int peer = 0;             // root of a broadcast, or the other rank of a message
+  bool registered = false;  // true if its buffers are registered
 
   bool is_message() const { return kind == NcclKind::send || kind == NcclKind::receive; }
   size_t bytes() const;
 };
 
-/// All under the world's lock; those that wait take it and let go of it. `gone` ends the wait: false is returned.
+/// Shared state of a communicator's ranks, guarded by the world's lock. The waiting functions take the lock and release
+/// it while they wait. If `gone` becomes true, they return false.
 class Clique {
  public:
   using Lock = std::unique_lock<std::mutex>;
   explicit Clique(int ranks) : ranks_(ranks) {}
   int ranks() const { return ranks_; }
 
-  /// The host's part of a launch: once for collectives and once for messages in each direction of a pair.
+  /// Runs the host's part of a launch: once for collectives, and once for messages in each direction of a pair.
   bool connect(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
-  /// The stream's part: one collective, the `number`th of its rank, or messages that were launched together.
+  /// Runs the stream's part: one collective, which is the `number`th of its rank, or messages that were launched
+  /// together.
   bool collective(Lock& lock, int rank, int64_t number, const NcclCall& call, const bool& gone);
   bool messages(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
 
-  /// Ranks that have come to the `number`th split, to finalizing (number -1).
+  /// Ranks that have reached the `number`th split, or finalizing (number -1).
   struct Gathering {
     std::map<int, std::pair<int, int>> colors;    // by rank: colour, key
     std::map<int, std::shared_ptr<Clique>> made;  // by colour
@@ -62,8 +64,8 @@ class Clique {
     NcclCall call;
     bool done = false;
   };
-  struct Wire {                             // from one rank to another
-    bool sender = false, receiver = false;  // are ready
+  struct Wire {                             // messages from one rank to another
+    bool sender = false, receiver = false;  // true once the rank is ready
     std::deque<Message*> sent, expected;
   };
   void perform(const std::map<int, NcclCall>& calls) const;

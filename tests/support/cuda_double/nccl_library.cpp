@@ -1,4 +1,4 @@
-// In the place of parallel/comm/nccl/library.cpp: the double's functions.
+// Replacement of parallel/comm/nccl/library.cpp, with the double's functions.
 #include "parallel/comm/nccl/library.h"
 
 #include "framework/base/error.h"

@@ -14,7 +14,7 @@ T combine(T a, T b, ncclRedOp_t op) {
     return T(combine(static_cast<float>(a), static_cast<float>(b), op));
   else if (op == ncclSum)
     return static_cast<T>(a + b);
-  else if constexpr (std::is_floating_point_v<T>)  // loses a NaN, as the card's instructions do
+  else if constexpr (std::is_floating_point_v<T>)  // ignores a NaN, like the card's instructions
     return op == ncclMax ? std::fmax(a, b) : std::fmin(a, b);
   else
     return op == ncclMax ? (a < b ? b : a) : (b < a ? b : a);

@@ -19,8 +19,8 @@ using namespace hexad::cuda_double;
 
 namespace {
 
-// Shared with those who wait for a whole device: its streams are of several ranks, and end when these end. Never
-// destroyed, as contexts in static variables end after them.
+// Returns the mutex of the streams. A wait for a whole device uses it, too, because the device's streams belong to
+// several ranks and may end meanwhile. It is never destroyed, because contexts in static variables end later.
 std::mutex& streams_mutex() {
   static std::mutex& m = *new std::mutex;
   return m;
@@ -44,7 +44,7 @@ struct CUstream_st {
     const hexad::base::BlockedSignals blocked;
     thread = std::thread([this] { loop(); });
   }
-  ~CUstream_st() {  // when its last work is done
+  ~CUstream_st() {  // runs once its last work is done
     {
       std::lock_guard lock(mutex);
       stopping = true;
@@ -132,7 +132,7 @@ cudaError_t synchronize_device(int device) {
 
 }  // namespace hexad::cuda_double
 
-// An event's latest record: later records make another one, so that a wait keeps what it has seen.
+// Latest record of an event. Each later record makes a new object, so that a wait keeps the record that it has read.
 struct Recorded {
   std::mutex mutex;
   std::condition_variable changed;
@@ -164,7 +164,7 @@ bool has_passed(Recorded& r) {
   return r.passed;
 }
 
-// True for a stream that exists. The double has no default stream: using it is an error.
+// True for a stream that exists. The double has no default stream: its use is an error.
 bool is_stream(cudaStream_t stream) {
   std::lock_guard lock(streams_mutex());
   return streams().count(stream) != 0;
@@ -185,9 +185,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   return cudaSuccess;
 }
 
-// Here the host waits for the stream's work; a card's stream would end behind the host's back.
+// Here the host waits for the stream's work. CUDA would end the stream later without waiting.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  std::shared_ptr<CUstream_st> ended;  // outside the lock
+  std::shared_ptr<CUstream_st> ended;  // destroyed outside the lock
   std::lock_guard lock(streams_mutex());
   const auto it = streams().find(stream);
   if (it == streams().end()) return set_last_error(cudaErrorInvalidResourceHandle);
@@ -213,7 +213,7 @@ cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
   return cudaSuccess;
 }
 
-// An event that was never recorded is not waited for.
+// A wait for an event that was never recorded returns immediately.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (!is_stream(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
   if (const auto recorded = event->latest()) stream->push([recorded] { wait_for(*recorded); });

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t granularity = size_t{2} << 20;
 
-// Pages that a handle stands for: a part of one file without a name.
+// Pages of a handle: a part of one unnamed file.
 struct Pages {
   off_t begin;
   size_t bytes;
@@ -30,7 +30,7 @@ struct Pages {
 int file() {
   static const int all = [] {
     const int made = memfd_create("cuda double", MFD_CLOEXEC);
-    constexpr off_t addresses = off_t{1} << 46;  // no memory: that comes with what is written
+    constexpr off_t addresses = off_t{1} << 46;  // only addresses: written pages take memory
     return made >= 0 && ftruncate(made, addresses) == 0 ? made : -1;
   }();
   return all;
@@ -45,7 +45,7 @@ std::map<CUmemGenericAllocationHandle, Pages>& all_pages() {
   return pages;
 }
 
-// Addresses where whole handles are mapped, and their bytes.
+// Returns the addresses where whole handles are mapped, and their bytes.
 std::map<CUdeviceptr, size_t>& mapped() {
   static std::map<CUdeviceptr, size_t> pieces;
   return pieces;
@@ -73,7 +73,7 @@ CUresult get_granularity(size_t* size, const CUmemAllocationProp*, CUmemAllocati
 
 CUresult reserve(CUdeviceptr* p, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
   if (!whole(bytes)) return CUDA_ERROR_INVALID_VALUE;
-  // More, so that a multiple of the granularity lies in it; addresses cost nothing.
+  // The range is larger, so that it contains a multiple of the granularity. Addresses cost nothing.
   void* range = mmap(nullptr, bytes + granularity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUdeviceptr begin = reinterpret_cast<CUdeviceptr>(range);
@@ -121,7 +121,7 @@ CUresult set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, 
   return CUDA_SUCCESS;
 }
 
-// Waits for nobody, like a card's driver: work still in flight there would fault.
+// Unmaps without waiting, like a card's driver. Work still in flight there would fault.
 CUresult unmap(CUdeviceptr p, size_t bytes) {
   nccl_pages_go(address(p), static_cast<int64_t>(bytes));
   {

@@ -1,6 +1,5 @@
-// A driver without a card, as libcuda.so.1: it takes kernels, gives them back as loaded, and refuses everything else.
-// With it cuDNN compiles plans for cards that are not there, which it does not without a driver. Callers know the
-// arguments; those that nobody looks at are not named.
+// Driver without a card, as libcuda.so.1. It accepts kernels, returns them as loaded, and refuses everything else. With
+// it, cuDNN compiles plans for cards that do not exist, which needs a driver. Unused arguments are not named.
 
 namespace {
 

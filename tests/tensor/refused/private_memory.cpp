@@ -1,4 +1,4 @@
-// Compiles with HEXAD_DEVICE_CODE only (tests/tensor/CMakeLists.txt).
+// This file compiles only with HEXAD_DEVICE_CODE (tests/tensor/CMakeLists.txt).
 #include "framework/tensor/tensor.h"
 #ifdef HEXAD_DEVICE_CODE
 #include "framework/tensor/device_access.h"

@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# EPS-MoE. Bytes: of a layer's forward on four ranks, counted, against section 4.2, for attention DP + experts EP and
-# attention TP + experts EP, and of a whole block with tensor-parallel attention, for TP+EP and TP+TP. Products alone,
-# grouped and dense, by load (Fig. 5a). Speed: on two emulated nodes of one rank each (tools/testbed/two_nodes.sh), a
-# layer like DeepSeek-V2's (Table 5: 20 experts a rank, top 6, width 1536; hidden size 512 in place of 5120, f32),
-# forward, by the number of expert groups PN and tokens, with and without fp8 on the wire; PN by the formula and by the
-# simulator; Table 5's PN x products x wire; Table 6's shares of the threads, where a node has several; blocks like
-# Mixtral's (Table 3) and Arctic's (Table 4).
+# Measures EPS-MoE.
+#
+# Bytes: counts the bytes of a layer's forward on four ranks, and compares them with section 4.2. Layers have attention
+# DP + experts EP and attention TP + experts EP. Also counts those of a whole block with tensor-parallel attention, for
+# TP+EP and TP+TP. Products: measures grouped and dense products by load (Fig. 5a).
+#
+# Speed: measures on two emulated nodes of one rank each (tools/testbed/two_nodes.sh) the forward of a layer like
+# DeepSeek-V2's. It has 20 experts per rank, top 6 and width 1536 as in Table 5, but hidden size 512 instead of 5120,
+# and f32. Varies the number of expert groups PN and of tokens, with and without fp8 on the wire. Compares PN by the
+# formula and by the simulator. Also measures Table 5's PN x products x wire, Table 6's shares of the threads if a node
+# has several, and blocks like Mixtral's (Table 3) and Arctic's (Table 4).
 #
 #   tools/bench/papers/eps.sh [--rate 200mbit] [--rounds 3] [--tokens '64 256 1024'] [--profile-seconds 40]
 #                             [--threads CORES OF A NODE] [--pictures FOLDER]
 #
-# --pictures: an SVG of each schedule and pass of the last number of tokens. Needs root, iproute2 and openmpi-bin (77:
-# skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer; expert_products beside it).
+# --pictures: writes an SVG of each schedule and pass for the last number of tokens. Needs root, iproute2 and
+# openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer; expert_products in the same
+# folder).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -33,7 +38,7 @@ need_bench moe_layer
 products_bench=$(dirname "$bench")/expert_products
 need "$products_bench" 'cmake --build --preset release --target expert_products'
 
-# table NAME ROWS: what tools/bench/papers/NAME.awk makes of them.
+# table NAME ROWS: prints the tables of tools/bench/papers/NAME.awk for ROWS.
 table() {
   awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_devices.awk \
     -f "tools/bench/papers/$1.awk" "$2"
@@ -47,7 +52,7 @@ launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=t
 grep "^$kind" "$scratch/log" >"$scratch/bytes"
 table eps_bytes "$scratch/bytes"
 
-# The attention's output is summed over the ranks, or scattered (sp); the next block's gathers it.
+# The ranks sum the attention's output, or scatter it (sp). The next block's attention gathers it.
 launch 4 "$bench" --block --forward --rounds 1 --schedule plain --schedule merged:rows=token \
   --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=true" --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=false"
 grep "^$kind" "$scratch/log" >"$scratch/block_bytes"
@@ -61,7 +66,7 @@ printf '\nproducts alone, one thread; gain: seconds of grouped over those of den
 
 printf '\ntestbed:   2 nodes of one rank and one core, %s between them\n' "$rate"
 echo "rounds:    $rounds"
-tokens_once=rows=token,gemms=by_load  # of all PN, so that they differ in it alone
+tokens_once=rows=token,gemms=by_load  # for all PN, so that they differ only in PN
 args=(--schedule "pn1:$tokens_once" --schedule "pn1fp8:$tokens_once,wire=fp8")
 for n in 2 5 10 20; do
   groups="chunk_by=experts,chunks=$n,$tokens_once"
@@ -76,7 +81,7 @@ profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 table eps "$scratch/rows" >"$scratch/tables"
 sed '/^pipeline /d' "$scratch/tables"
 
-# Section 5.2, 5: R(N) = k N + b fitted to what the groups cost beyond the overlap they could gain.
+# Section 5.2, 5: R(N) = k N + b is fitted to the cost of the groups minus the overlap that they can gain.
 grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; do
   case $points in
   *'],['*) ;;
@@ -88,7 +93,7 @@ grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; 
   printf 'E: 40\nk: 6\nD: 2\nm: %s\nP: %s\npipeline: {T_comm: %s, T_comp: %s, E: 20, R: {measured: %s}}\n' \
     "$m" $((m * 2 * 512 * 4)) "$comm" "$comp" "$points" >"$scratch/eps.yaml"
   if ! "$hexad" simulate --paper eps "$scratch/eps.yaml" >"$scratch/eps.json" 2>"$scratch/eps.error"; then
-    # Usually because more groups cost less than few.
+    # The usual reason is that more groups cost less than few.
     echo "m = $m: no PN by the formula: $(sed 's/^[^(]*measured/R measured/' "$scratch/eps.error")"
     continue
   fi
@@ -122,13 +127,13 @@ else
   table eps_share "$scratch/shares"
 fi
 
-# blocks SETTINGS SCHEDULE...: forward of blocks like Mixtral's or Arctic's, with the names of eps_blocks.awk.
+# blocks SETTINGS SCHEDULE...: runs forward of blocks like Mixtral's or Arctic's, with the names of eps_blocks.awk.
 blocks() {
   local wanted=("${@:2}")
   "${testbed[@]}" "$bench" --block --forward --rounds "$rounds" "${wanted[@]/#/--schedule=}" \
     --layer "M=512,B=1024,k=2,model.moe.expert=swiglu,model.heads=8,model.head_size=64,$1" >>"$scratch/blocks"
 }
-# cut_into PN...: the array `schedules`, of one group and of as many, each with grouped and with dense products.
+# cut_into PN...: sets the array `schedules` to one group and PN groups, each with grouped and with dense products.
 cut_into() {
   local n
   schedules=(pn1:rows=token pn1d:rows=token,gemms=dense)

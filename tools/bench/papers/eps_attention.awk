@@ -1,5 +1,5 @@
-# Bytes that a device sends in the forward of a block whose attention is tensor-parallel, counted, against EPS-MoE's
-# section 4.2, from the rows of moe_layer --block. P: activations of all tokens; D devices.
+# Compares the counted bytes that a device sends in the forward of a block with tensor-parallel attention with EPS-MoE's
+# section 4.2. Reads the rows of moe_layer --block. P: activations of all tokens; D: devices.
 
 BEGIN {
   FS = "\t"
@@ -10,13 +10,13 @@ BEGIN {
 function row(text, expected, counted) {
   printf "%-47s %9.0f %9.0f %7s\n", text, expected, counted, error_of(expected, counted)
 }
-# Those of groups of tensor-parallel ranks and those between experts' ranks.
+# Returns the bytes sent between tensor-parallel ranks plus those between experts' ranks.
 function both(c, s) { return tp_bytes[c, "forward", s] + ep_bytes[c, "forward", s] }
 
 END {
   for (i = 1; i <= layer_count; i++) {
     c = layers[i]; D = field(c, "tp")
-    share = field(c, "B") * field(c, "M") * 4 * (D - 1) / D  # of one reduce-scatter or all-gather
+    share = field(c, "B") * field(c, "M") * 4 * (D - 1) / D  # bytes of one reduce-scatter or all-gather
     exchange = share / D
     if (field(c, "etp") > 1) {
       row("TP+TP: two AllReduces", 4 * share, both(c, "copies1"))

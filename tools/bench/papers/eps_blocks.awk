@@ -1,5 +1,5 @@
-# Forward of whole blocks: Mixtral's shape with tensor-parallel attention (Table 3) and Arctic's with a dense MLP beside
-# the experts (Table 4), from the rows of moe_layer --block. Blocks are told apart by their E.
+# Prints the forward of whole blocks: Mixtral's shape with tensor-parallel attention (Table 3), and Arctic's with a
+# dense MLP parallel to the experts (Table 4). Reads the rows of moe_layer --block. E distinguishes the blocks.
 
 BEGIN { FS = "\t" }
 { read_row() }

@@ -1,4 +1,4 @@
-# Bytes that a device sends in a forward, counted, against EPS-MoE's section 4.2, from the rows of moe_layer.
+# Compares the counted bytes that a device sends in a forward with EPS-MoE's section 4.2. Reads the rows of moe_layer.
 
 BEGIN { FS = "\t" }
 { read_row() }

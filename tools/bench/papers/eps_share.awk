@@ -1,4 +1,4 @@
-# EPS-MoE's Table 6, m = 3072, against the rows of moe_layer for schedules named by the share of the threads.
+# Compares EPS-MoE's Table 6, m = 3072, with the rows of moe_layer. Schedules are named by their share of the threads.
 
 BEGIN {
   FS = "\t"

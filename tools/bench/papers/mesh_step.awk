@@ -1,5 +1,5 @@
-# The table of tools/bench/papers/mesh_step.sh from the rows of train_schedules; a case is a layout on the slow links, or on
-# free ones. Variables: rate, free (names of the links), bits (a second, of a slow one).
+# Prints the table of tools/bench/papers/mesh_step.sh from the rows of train_schedules. A case is a layout on slow links
+# or on free links. Variables: rate, free (names of the links), bits (bits per second of a slow link).
 
 { read_step() }
 

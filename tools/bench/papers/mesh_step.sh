@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Whole training steps of recipes/steps/mesh.yaml on 2 x 4 emulated ranks with a link each (tools/testbed/rank_nodes.sh),
-# with traffic of expert, data and pipeline parallelism in flight: pp 2, dp 4, ep 2 (each expert on two ranks of its stage)
-# or, with --experts 4, ep 4. Every schedule, MPMoE's S4 in n parts (s4n) and pairs of micro-batches that take turns among
-# them, runs on links of --rate, and again on links that cost nothing: what a step is longer on the slow ones is its
-# exposed communication (aimed at: at most 8% where communication and computation are alike).
+# Measures whole training steps of recipes/steps/mesh.yaml on 2 x 4 emulated ranks with a link each
+# (tools/testbed/rank_nodes.sh). Traffic of expert, data and pipeline parallelism is in flight: pp 2, dp 4, ep 2 (each
+# expert on two ranks of its stage) or, with --experts 4, ep 4. Schedules include MPMoE's S4 in n parts (s4n) and pairs
+# of micro-batches that take turns. Each schedule runs on links of --rate, and again on links that cost nothing. The
+# difference of the two times is the exposed communication of a step. The aim is at most 8% if communication and
+# computation take equal times.
 #
 #   tools/bench/papers/mesh_step.sh [--rate 100mbit] [--rounds 2] [--experts 2]
 #
-# --rate: of every rank's link, inside its node, too. Needs root, iproute2 and openmpi-bin (77: skipped). Environment:
-# HEXAD, BENCH (build/release/bench/train_schedules).
+# --rate: rate of every rank's link, also inside its node. Needs root, iproute2 and openmpi-bin (77: skipped).
+# Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
-# MoNTA's dispatch and combine under tensor parallelism: the baseline, O1 (drop, all-to-all, all-gather), O2 and O3 (in
-# chunks), by volume, on emulated nodes with a link a rank (tools/testbed/rank_nodes.sh) at several ratios of the rates
-# between nodes and inside them, and on nodes that share a link, and memory inside (two_nodes.sh). Prints, for each links,
-# t, part and volume, medians over the rounds of each schedule's time over the baseline's of the same round, the formula's
-# values, the baseline's share of the wire's rate, and the simulator's prediction from a profile of the same testbed; then
-# the volumes from which O2 and O3 win, what a choice by the simulator loses, and the links' efficiency by volume (Fig. 13).
+# Measures MoNTA's dispatch and combine under tensor parallelism, by volume: the baseline, O1 (drop, all-to-all,
+# all-gather), and O2 and O3 (in chunks). The emulated nodes have a link per rank (tools/testbed/rank_nodes.sh), at
+# several ratios of the rates between nodes and inside them. Other nodes share a link, and memory inside (two_nodes.sh).
 #
-#   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--links '25mbit:200mbit 20mbit:360mbit'] [--shared 200mbit]
+# Prints for each links, t, part and volume: medians over the rounds of each schedule's time over the baseline's of the
+# same round, the formula's values, the baseline's share of the wire's rate, and the simulator's prediction from a
+# profile of the same testbed. Then prints the volumes from which O2 and O3 win, the loss of a choice by the simulator,
+# and the links' efficiency by volume (Fig. 13).
+#
+#   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--links '25mbit:200mbit 20mbit:360mbit'] [--shared
+#   200mbit]
 #                               [--bytes 65536,...,4194304] [--rounds 2] [--large 8388608,16777216] [--large-rounds 1]
 #                               [--shared-bytes 1048576,4194304] [--chunks 2,4,8] [--profile-seconds 20]
 #                               [--pictures FOLDER]
 #
-# --ranks: t, tensor-parallel ranks a node, ascending. --links: of a rank, between nodes and inside; --shared: of a node,
-# with --shared-bytes; none of either: ''. --large: volumes of the largest t only. --pictures: an SVG of each schedule at
-# the last links, t and volume. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
-# (build/release/bench/moe_exchange).
+# --ranks: t, tensor-parallel ranks per node, ascending. --links: rates of a rank, between nodes and inside. --shared:
+# rate of a node, with --shared-bytes. '' omits --links or --shared. --large: volumes of only the largest t. --pictures:
+# writes an SVG of each schedule at the last links, t and volume. Needs root, iproute2 and openmpi-bin (77: skipped).
+# Environment: HEXAD, BENCH (build/release/bench/moe_exchange).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -42,12 +45,13 @@ while [ $# -gt 0 ]; do
 done
 need_bench moe_exchange
 
-# compete LINKS T BYTES ROUNDS TESTBED...: rows of moe_exchange after LINKS, with predictions.
+# compete LINKS T BYTES ROUNDS TESTBED...: prints rows of moe_exchange after LINKS, with predictions.
 compete() {
   "${@:5}" "$bench" --ranks "$2" --bytes "$3" --rounds "$4" --chunks "$chunks" --profile "$scratch/cluster.yaml" \
     ${pictures:+--pictures "$pictures"} | sed "s/^/$1\t/" >>"$scratch/rows"
 }
-# profile_links LINKS T TESTBED...: the profile, and as rows the time of each size of the collectives that Fig. 13 shows.
+# profile_links LINKS T TESTBED...: makes the profile, and rows with the time of each size of the collectives in Fig.
+# 13.
 profile_links() {
   profile_into "$scratch/cluster.yaml" "$profile_seconds" "${@:3}"
   awk -v links="$1" -v t="$2" -f tools/bench/papers/monta_links.awk "$scratch/cluster.yaml" >>"$scratch/points"

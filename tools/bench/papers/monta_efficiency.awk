@@ -1,5 +1,5 @@
-# Fig. 13 from the rows of monta_links.awk: rates that collectives reach, of the nominal ones, by the bytes that a rank
-# sends.
+# Prints Fig. 13 from the rows of monta_links.awk: the rates of collectives relative to the nominal rates, by the bytes
+# that a rank sends.
 
 BEGIN { FS = "\t" }
 

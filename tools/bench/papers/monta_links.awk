@@ -1,5 +1,6 @@
-# From a cluster file of `hexad profile`, a row for each size of the all-to-all between one rank a node and of the all-gather
-# inside a node of all its ranks (variables `links`, `t`): links, t, operation, bytes that a rank sends, seconds.
+# Reads a cluster file of `hexad profile`. Prints a row for each size of the all-to-all between one rank per node, and
+# of the all-gather of all ranks inside a node (variables `links`, `t`): links, t, operation, bytes that a rank sends,
+# seconds.
 
 /- operation:/ { operation = $3 }
 /^ *group:/ { group = $2 }

@@ -1,5 +1,5 @@
-# The table of tools/bench/papers/monta_step.sh from the rows of train_schedules. Variable: inter, bits a second of a
-# rank's link between nodes.
+# Prints the table of tools/bench/papers/monta_step.sh from the rows of train_schedules. Variable: inter, bits per
+# second of a rank's link between nodes.
 
 { read_step() }
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# MoNTA's whole steps: recipes/steps/monta.yaml, the 2x70B model scaled, on emulated nodes with a link a rank
-# (tools/testbed/rank_nodes.sh), 2 nodes of 4 tensor-parallel ranks (paper: 8), experts across the nodes. Prints the MoE
-# forward and the step under the baseline, O1 to O3 and what MoNTA chooses of them (Figs. 16 and 17), the share of
-# all-to-alls, their bandwidth as in Fig. 13, and predictions from a profile of the same testbed.
+# Measures MoNTA's whole steps: recipes/steps/monta.yaml, the 2x70B model scaled. Runs on emulated nodes with a link per
+# rank (tools/testbed/rank_nodes.sh), 2 nodes of 4 tensor-parallel ranks (paper: 8), with experts across the nodes.
+# Prints the MoE forward and the step for the baseline, O1 to O3 and MoNTA's choice of them (Figs. 16 and 17). Also
+# prints the share of all-to-alls, their bandwidth as in Fig. 13, and predictions from a profile of the same testbed.
 #
-#   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 6] [--profile-seconds 30]
+#   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 6] [--profile-seconds
+#   30]
 #
-# --inter, --intra: a rank's rate between nodes and inside; 1:8 as in the paper, so fast that the baseline's all-to-alls
-# are about the paper's share of a step. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
-# (build/release/bench/train_schedules).
+# --inter, --intra: a rank's rate between nodes and inside. Their ratio is 1:8 as in the paper. At the defaults, the
+# baseline's all-to-alls have about the paper's share of a step. Needs root, iproute2 and openmpi-bin (77: skipped).
+# Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# MPMoE on two emulated nodes of one rank each (tools/testbed/two_nodes.sh): MoE layers of Table 3, forward and backward,
-# one expert a rank, k = 1, f32. Prints the speedup over FastMoE (sequential) and FasterMoE (cut by nodes, without its
-# shadowing of experts) by B and n, the share of max(communication, computation) that is reached, Algorithm 1's n against
-# the best one, peak bytes against equations 5 and 6, the costs of S1 to S4, and the simulator's predictions.
+# Measures MPMoE on two emulated nodes of one rank each (tools/testbed/two_nodes.sh): MoE layers of Table 3, forward and
+# backward, with one expert per rank, k = 1, f32. Prints the speedup over FastMoE (sequential) and FasterMoE (cut by
+# nodes, without its shadowing of experts) by B and n. Also prints the share of max(communication, computation) that is
+# reached, Algorithm 1's n against the best n, peak bytes against equations 5 and 6, the costs of S1 to S4, and the
+# simulator's predictions.
 #
 #   tools/bench/papers/mpmoe.sh [--rate 200mbit] [--rounds 3] [--layers '768,3072,1024 ...'] [--profile-seconds 40]
 #                               [--pictures FOLDER]
 #
-# --layers: M,H,B. --pictures: an SVG of each schedule and pass of the last layer, measured above predicted. Needs root,
-# iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# --layers: M,H,B. --pictures: writes an SVG of each schedule and pass of the last layer, measured above predicted.
+# Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

@@ -1,4 +1,4 @@
-# The tables of tools/bench/papers/parm.sh from its choices and the rows of moe_layer.
+# Prints the tables of tools/bench/papers/parm.sh from its choices and the rows of moe_layer.
 
 BEGIN {
   FS = "\t"
@@ -11,14 +11,14 @@ BEGIN {
 $1 == "choice" { formula[$2] = $3 == "S1" ? "s1" : "s2"; next }
 { read_row() }
 
-# Which schedule a row of the table means for this layer.
+# Returns the schedule of a row of the table for this layer.
 function schedule_of(row, c) { return row == "parm" ? formula[c] : row }
 function simulated(c) { return foreseen(c, "step", "s1") <= foreseen(c, "step", "s2") ? "s1" : "s2" }
 function loss_of(c, s,    other) {
   other = s == "s1" ? "s2" : "s1"
   return max(0, speedup(c, "step", other, s) - 1)
 }
-# Bytes of f32 that a rank sends in equation 1's forward.
+# Returns the bytes in f32 that a rank sends in equation 1's forward.
 function equation_1(c,    blm, y, esp, ep) {
   blm = field(c, "B") * field(c, "M"); esp = field(c, "etp"); ep = field(c, "ep")
   y = blm * field(c, "k") * esp

@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
-# Parm on emulated nodes with a link a rank (tools/testbed/rank_nodes.sh): MoE layers like Table III's, drawn by a seed,
-# forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints the speedups by (N_MP, N_ESP)
-# beside Table IV, what Algorithm 1 chooses from collectives that `hexad profile` measured, and the simulator's
-# predictions.
+# Measures Parm on emulated nodes with a link per rank (tools/testbed/rank_nodes.sh). A seed draws MoE layers like Table
+# III's, which run forward and backward under the DeepSpeed-MoE schedule (Fig. 3(a)), S1 and S2. Prints the speedups by
+# (N_MP, N_ESP) next to Table IV, Algorithm 1's choices from collectives measured by `hexad profile`, and the
+# simulator's predictions.
 #
 #   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds R]
 #                              [--profile-seconds 60] [--pictures FOLDER]
 #
-# 2 nodes of 4 ranks. A layer: N_MP and N_ESP of 1, 2, 4 in turn; B L and H/N_ESP of Table III over 32, M/N_ESP over 8
-# (k f is drawn as k = 1 or 2: no padding is sent, so a capacity factor has no bytes); one expert for each EP rank; f32.
-# --rounds: 2, or 1 for more than 50 layers, since the table's means are over layers (36 take four minutes, 200 a quarter
-# of an hour).
-# --pictures: an SVG of each schedule and pass of the last layer. Needs root, iproute2 and openmpi-bin (77: skipped).
-# Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# Runs on 2 nodes of 4 ranks. In a layer, N_MP and N_ESP are 1, 2, 4 in turn. B L and H/N_ESP are those of Table III
+# over 32, M/N_ESP over 8. k f is drawn as k = 1 or 2: no padding is sent, so a capacity factor has no bytes. Each EP
+# rank has one expert; f32. --rounds: 2, or 1 for more than 50 layers, because the table's means are over layers. 36
+# layers take four minutes, 200 a quarter of an hour. --pictures: writes an SVG of each schedule and pass of the last
+# layer. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

@@ -1,4 +1,5 @@
-# The table of tools/bench/papers/parm_placements.sh from its rows: case, node of each rank, then a row of moe_layer.
+# Prints the table of tools/bench/papers/parm_placements.sh from its rows: case, node of each rank, then a row of
+# moe_layer.
 
 BEGIN { FS = "\t" }
 
@@ -9,8 +10,8 @@ BEGIN { FS = "\t" }
   read_row()
 }
 
-# Of what a rank sends to the others of its group, the mean share that goes to other nodes. Groups: ranks that differ only
-# in r % size (in blocks of `size`), or every `stride`-th rank.
+# Returns the mean share of a rank's traffic to other ranks of its group that leaves the node. Groups are ranks that
+# differ only in r % size (in blocks of `size`), or every `stride`-th rank.
 function leaving(nodes, size, stride,    of, i, j, n, out, all, first) {
   n = split(nodes, of, ",")
   for (i = 0; i < n; i++) {

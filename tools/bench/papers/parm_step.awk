@@ -1,4 +1,4 @@
-# The table of tools/bench/papers/parm_step.sh from the rows of train_schedules; a case is a model.
+# Prints the table of tools/bench/papers/parm_step.sh from the rows of train_schedules. A case is a model.
 
 { read_step() }
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Parm's Table V: whole steps of MoE versions of BERT-Base and GPT-2, scaled (recipes/steps/parm-{bert-base,gpt2}.yaml say
-# how), with N_MP = N_ESP = 4 and two experts on emulated nodes with a link a rank (tools/testbed/rank_nodes.sh), under
-# the DeepSpeed-MoE schedule, S1, S2, and the faster one of these as predicted from a profile of the same testbed.
+# Measures Parm's Table V: whole steps of MoE versions of BERT-Base and GPT-2, scaled as
+# recipes/steps/parm-{bert-base,gpt2}.yaml describe. N_MP = N_ESP = 4, with two experts on emulated nodes with a link
+# per rank (tools/testbed/rank_nodes.sh). Compares the DeepSpeed-MoE schedule, S1, S2, and the faster one of S1 and S2
+# as predicted from a profile of the same testbed.
 #
 #   tools/bench/papers/parm_step.sh [--inter 50mbit] [--intra 400mbit] [--rounds 3] [--models 'bert-base gpt2']
 #                                   [--profile-seconds 30]
 #
-# 2 nodes of 4 ranks. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
+# Runs on 2 nodes of 4 ranks. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
 # (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

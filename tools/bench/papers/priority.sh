@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# MoNTA's communication priority, EP > PP > CP > DP, on emulated nodes of one rank with a link each
-# (tools/testbed/rank_nodes.sh). The four conflicts of Fig. 11, EP with DP and PP at once, and weights with gradients (ZeRO-3;
-# not in the paper): how long the operation takes alone, and with the others in flight before it, under priorities and as
-# they come; and until all are done. Then training steps with distributed.priority and without, in turn.
+# Measures MoNTA's communication priority, EP > PP > CP > DP, on emulated nodes of one rank with a link each
+# (tools/testbed/rank_nodes.sh). Runs the four conflicts of Fig. 11, EP with DP and PP together, and weights with
+# gradients (ZeRO-3; not in the paper). Measures the time of the operation without other operations, and with lower
+# operations in flight before it, under priorities and in order of arrival. Also measures the time until all operations
+# are done. Then runs training steps with and without distributed.priority, in turn.
 #
 #   tools/bench/papers/priority.sh [--rate 200mbit] [--rounds 5] [--bytes 4194304] [--others 16777216]
 #                                  [--low-window '131072 262144'] [--runs 3] [--steps 8] [--train-rate 200mbit]
 #
-# --bytes: what a rank sends of the operation; --others: of each of the others; --low-window: bytes in flight of lower
-# classes in each direction, a table for each. --runs: of training, with and without; 0: none. Needs root, iproute2 and
-# openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/comm_priority).
+# --bytes: bytes that a rank sends in the operation. --others: bytes of each other operation. --low-window: bytes in
+# flight of lower classes in each direction, with a table for each. --runs: training runs with and without priorities;
+# 0: none. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
+# (build/release/bench/comm_priority).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -48,7 +50,8 @@ for window in $low_window; do
   cat "$scratch/rows-$window"
 done
 
-# train RUN NAME OVERRIDE...: a line a step, without the first two: run, name, step, exposed ep, pp and dp seconds.
+# train RUN NAME OVERRIDE...: prints a line per step except the first two: run, name, step, exposed ep, pp and dp
+# seconds.
 train() {
   $(testbed "$train_rate") "$hexad" train recipes/papers/monta-priority.yaml train.steps="$steps" \
     run.dir="$scratch/$2-$1" "${@:3}" >"$scratch/log" 2>&1 || {

@@ -1,5 +1,6 @@
-# Training with priorities and without, from lines of tools/bench/papers/priority.sh: run, name (zero2-priority), step
-# seconds, seconds of the first rank that were spent waiting for ep, pp and dp. Medians over all steps.
+# Compares training with and without priorities. Reads lines of tools/bench/papers/priority.sh: run, name
+# (zero2-priority), step seconds, and seconds in which the first rank waited for ep, pp and dp. Medians are over all
+# steps.
 
 BEGIN { FS = "\t" }
 

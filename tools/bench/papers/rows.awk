@@ -1,4 +1,4 @@
-# Rows of moe_layer, and what the tables make of them: medians over rounds, ratios within a round.
+# Reads rows of moe_layer, and computes values for the tables: medians over rounds, ratios within a round.
 
 function read_row(    c) {
   c = $1
@@ -13,7 +13,7 @@ function read_row(    c) {
   if ($13 > peak[c, $3]) peak[c, $3] = $13
 }
 
-# A letter of the layer: field("M=768,H=3072", "M") is 768; 1 where it is not given.
+# Returns the value of a letter of the layer: field("M=768,H=3072", "M") is 768; 1 if it is not given.
 function field(c, letter,    parts, i, n, pair) {
   n = split(c, parts, ",")
   for (i = 1; i <= n; i++) {
@@ -23,7 +23,7 @@ function field(c, letter,    parts, i, n, pair) {
   return 1
 }
 
-# Of a pass, or of both: "step".
+# Returns the seconds of a pass, or of both passes ("step").
 function took(c, pass, s, r) {
   return pass == "step" ? seconds[c, "forward", s, r] + seconds[c, "backward", s, r] : seconds[c, pass, s, r]
 }
@@ -34,7 +34,7 @@ function typical(c, pass, s,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = took(c, pass, s, r)
   return median(list, rounds)
 }
-# How many times as long as `s` the schedule `reference` takes.
+# Returns the time of the schedule `reference` over that of `s`.
 function speedup(c, pass, s, reference,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = took(c, pass, reference, r) / took(c, pass, s, r)
   return median(list, rounds)
@@ -48,14 +48,14 @@ function average(list, count,    i, sum) {
   for (i = 1; i <= count; i++) sum += list[i]
   return count ? sum / count : 0
 }
-# Sorts list[1..count]; the p-th part from below.
+# Sorts list[1..count] and returns its quantile p.
 function quantile(list, count, p) {
   median(list, count)
   return list[max(1, int(p * count + 0.999999))]
 }
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
 
-# The simulator against all that was measured: graphs, and whole passes.
+# Prints the errors of the simulator against all measurements, for graphs and for whole passes.
 function print_errors(    i, w, p, pass, c, s, n, r, list, graphs, passes, x) {
   for (i = 1; i <= layer_count; i++)
     for (w = 1; w <= schedule_count; w++)

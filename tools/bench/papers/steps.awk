@@ -1,4 +1,4 @@
-# Rows of train_schedules with a case in front of each, and what the tables of whole steps make of them: medians over
+# Reads rows of train_schedules, each after a case, and computes values for the tables of whole steps: medians over
 # rounds, ratios within a round.
 
 BEGIN {
@@ -22,28 +22,29 @@ function typical(c, s, name,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = value[c, s, r, name]
   return median(list, rounds)
 }
-# Of a step.
+# Returns the share of a step.
 function share(c, s, name,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = value[c, s, r, name] / value[c, s, r, "step"]
   return median(list, rounds)
 }
-# How many times as long as `s` the schedule `reference` takes.
+# Returns the time of the schedule `reference` over that of `s`.
 function speedup(c, s, reference, name,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = value[c, reference, r, name] / value[c, s, r, name]
   return median(list, rounds)
 }
 
-# Layers times micro-batches of a rank.
+# Returns layers times micro-batches of a rank.
 function passes_of(c) { return int(typical(c, schedules[1], "passes") / typical(c, schedules[1], "layer") + 0.5) }
 function is_predicted(c, s) { return value[c, s, 1, "predicted"] != "-" }
-# A step: what the first schedule takes outside of its passes, and the passes as predicted.
+# Returns the predicted seconds of a step: the first schedule's measured time outside of its passes, and the passes as
+# predicted.
 function foreseen_step(c, s) {
   return typical(c, schedules[1], "step") - typical(c, schedules[1], "passes") + passes_of(c) * value[c, s, 1, "predicted"]
 }
 
 function percent(x) { return sprintf("%.0f%%", 100 * x) }
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
-# Predicted seconds of one layer, and of a step, with their errors.
+# Returns the predicted seconds of one layer, and of a step, with their errors.
 function predictions(c, s,    layer, step) {
   if (!is_predicted(c, s)) return sprintf("%8s %6s %8s %6s", "-", "-", "-", "-")
   layer = value[c, s, 1, "predicted"]; step = foreseen_step(c, s)

@@ -1,5 +1,5 @@
-# The tables of tools/bench/papers/whole_step.sh from the rows of train_schedules; a case is a rate, or "free": links that
-# cost nothing, where the first schedule runs alone.
+# Prints the tables of tools/bench/papers/whole_step.sh from the rows of train_schedules. A case is a rate, or "free":
+# links that cost nothing, on which only the first schedule runs.
 
 { read_step() }
 

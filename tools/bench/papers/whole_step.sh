@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Whole training steps of recipes/steps/whole.yaml (tp 2, etp 2, ep 4) on two emulated nodes of four ranks and one
-# core (tools/testbed/two_nodes.sh), at several rates between the nodes: the systems of docs/schedules.md, each as a set
-# of choices of one program, against `auto`, which chooses among its own before the rounds. Prints seconds, the shares of
-# all-to-alls and of exposed communication, bytes, and predictions from a profile of the same testbed; and, from steps on
-# links that cost nothing, what communication is of the first system's step.
+# Measures whole training steps of recipes/steps/whole.yaml (tp 2, etp 2, ep 4) on two emulated nodes of four ranks and
+# one core (tools/testbed/two_nodes.sh), at several rates between the nodes. Compares the systems of docs/schedules.md,
+# each as a set of choices of one program, with `auto`, which chooses before the rounds. Prints seconds, the shares of
+# all-to-alls and of exposed communication, bytes, and predictions from a profile of the same testbed. From steps on
+# links that cost nothing, also prints the share of communication in the first system's step.
 #
 #   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 12]
 #                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30]
 #
-# --trials: steps in which what is open is tried. --systems: of those below; fastmoe, the first, and auto have to be among
-# them. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
+# --trials: steps that try open choices. --systems: systems of the list below, including fastmoe, the first one, and
+# auto. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
+# (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

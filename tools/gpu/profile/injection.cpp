@@ -1,6 +1,7 @@
-// libhexad_gpu_profile.so. The driver loads it into any program when CUDA_INJECTION64_PATH names it, and calls
-// InitializeInjection() within the program's first CUDA call. It records what the card does by CUPTI's activity API and
-// writes the profile when the program exits: $HEXAD_GPU_PROFILE.txt and .json (gpu_profile.txt and .json if unset).
+// libhexad_gpu_profile.so. The driver loads it into any program if CUDA_INJECTION64_PATH names it, and calls
+// InitializeInjection() within the program's first CUDA call. It records the card's activities with CUPTI's activity
+// API. When the program exits, it writes the profile: $HEXAD_GPU_PROFILE.txt and .json (gpu_profile.txt and .json if
+// unset).
 #include <cupti.h>
 
 #include <algorithm>
@@ -17,8 +18,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tools/gpu/profile/profile.h"
-#include "tools/gpu/profile/report.h"
+#include "tools/gpu/profile/profile_report.h"
+#include "tools/gpu/profile/step_profile.h"
 
 namespace hexad::gpu_profile {
 namespace {
@@ -60,7 +61,7 @@ std::string copy_name(const CUpti_ActivityMemcpy6& copy) {
   return name;
 }
 
-/// Filled by CUPTI's thread, read when the program exits.
+/// Record of all activities. CUPTI's thread fills it, and the program's exit reads it.
 class Recorder {
  public:
   void add(const CUpti_Activity* record) {
@@ -94,11 +95,12 @@ class Recorder {
     });
     if (dropped_ + unfinished_ > 0)
       complain(
-          (std::to_string(dropped_) + " records are lost, " + std::to_string(unfinished_) + " unfinished").c_str());
+          (std::to_string(dropped_) + " records were lost, " + std::to_string(unfinished_) + " unfinished").c_str());
     const auto found = profile(activities_, update_kernel, warm_up_steps);
     if (!found)
-      return complain(("no profile: of " + std::to_string(step_ends(activities_, update_kernel).size()) + " steps in " +
-                       std::to_string(activities_.size()) + " records " + std::to_string(warm_up_steps) + " warm up")
+      return complain(("no profile: " + std::to_string(step_ends(activities_, update_kernel).size()) + " steps in " +
+                       std::to_string(activities_.size()) + " records, expected more than the " +
+                       std::to_string(warm_up_steps) + " that warm up")
                           .c_str());
     const char* path = std::getenv("HEXAD_GPU_PROFILE");
     const std::string prefix = path ? path : "gpu_profile";
@@ -108,12 +110,12 @@ class Recorder {
 
  private:
   void add(Kind kind, std::string_view name, uint64_t begin, uint64_t end, uint64_t bytes, uint32_t stream) {
-    if (begin == 0 || end < begin) {  // as CUPTI marks what it has no times of
+    if (begin == 0 || end < begin) {  // CUPTI marks records without times this way
       ++unfinished_;
       return;
     }
     activities_.push_back({.kind = kind,
-                           .name = *names_.emplace(name).first,  // a node of the set stays where it is
+                           .name = *names_.emplace(name).first,  // a node of the set does not move
                            .begin = static_cast<int64_t>(begin),
                            .end = static_cast<int64_t>(end),
                            .bytes = static_cast<int64_t>(bytes),
@@ -130,7 +132,7 @@ class Recorder {
   size_t dropped_ = 0, unfinished_ = 0;
 };
 
-/// Never destroyed: CUPTI's thread may deliver until the process ends.
+/// Returns the recorder, which is never destroyed: CUPTI's thread may deliver records until the process ends.
 Recorder& recorder() {
   static Recorder& one = *new Recorder;
   return one;
@@ -139,7 +141,7 @@ Recorder& recorder() {
 void CUPTIAPI buffer_requested(uint8_t** buffer, size_t* bytes, size_t* most_records) {
   *buffer = static_cast<uint8_t*>(::operator new(buffer_bytes, buffer_alignment, std::nothrow));
   *bytes = *buffer ? buffer_bytes : 0;
-  *most_records = 0;  // as many as fit
+  *most_records = 0;  // no limit except the buffer's size
 }
 
 void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_t* buffer, size_t, size_t valid_bytes) {

@@ -16,7 +16,7 @@ void erase_all(std::string& text, std::string_view part) {
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos;) text.erase(at, part.size());
 }
 
-/// Without what stands behind the function's name and its template arguments.
+/// Removes everything after the function's name and its template arguments.
 std::string_view without_parameters(std::string_view name) {
   int depth = 0;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -27,7 +27,7 @@ std::string_view without_parameters(std::string_view name) {
   return name;
 }
 
-/// "a::b::c<d::e>" -> "c<e>", "(a::E)1" -> "1", "c<d >" -> "c<d>".
+/// Removes scopes: "a::b::c<d::e>" -> "c<e>", "(a::E)1" -> "1", "c<d >" -> "c<d>".
 std::string without_scopes(std::string_view name) {
   std::string out;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -48,8 +48,8 @@ std::string without_scopes(std::string_view name) {
 
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Number of characters behind the first that belong to a back reference, S1A_, or to a literal, Li128E: digits there
-/// are no identifier's length.
+/// Returns the number of characters after the first that belong to a back reference, S1A_, or to a literal, Li128E.
+/// Digits there are not the length of an identifier.
 size_t without_length(std::string_view text) {
   size_t n = 1;
   if (text[0] == 'S') {
@@ -61,8 +61,8 @@ size_t without_length(std::string_view text) {
   return n - 1;
 }
 
-/// The identifiers of a mangled name that the demangler refuses, as it does many of CUTLASS's: the function's, and in
-/// angle brackets those of types.
+/// Returns the identifiers of a mangled name that the demangler refuses, like many of CUTLASS's. The function's name
+/// comes first, then the names of types in angle brackets.
 std::string identifiers(std::string_view mangled) {
   std::string function, types;
   bool arguments = false;
@@ -77,7 +77,7 @@ std::string identifiers(std::string_view mangled) {
     size_t length = 0;
     for (; i < mangled.size() && digit(mangled[i]); ++i)
       length = std::min(length * 10 + static_cast<size_t>(mangled[i] - '0'), mangled.size());
-    if (behind_type && i < mangled.size() && mangled[i] == 'E') continue;  // an enumerator's value: E1E
+    if (behind_type && i < mangled.size() && mangled[i] == 'E') continue;  // the value of an enumerator: E1E
     const std::string_view word = mangled.substr(i, length);
     if (!arguments) {
       function = word;
@@ -92,7 +92,7 @@ std::string identifiers(std::string_view mangled) {
 }  // namespace
 
 std::string demangled(std::string_view name) {
-  if (!name.starts_with("_Z")) return std::string(name);  // or "f" would be the type float
+  if (!name.starts_with("_Z")) return std::string(name);  // otherwise "f" would be the type float
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), &std::free);

@@ -26,8 +26,8 @@ std::vector<int64_t> step_ends(std::span<const Activity> activities, std::string
 
 std::vector<Gap> find_gaps(std::span<const Activity> activities, Interval window) {
   std::vector<Gap> gaps;
-  const Activity* last = nullptr;  // of those so far, the one that ended last
-  int64_t covered = window.begin;  // until here something ran
+  const Activity* last = nullptr;  // the activity so far that ended last
+  int64_t covered = window.begin;  // end of the time covered by activities so far
   const auto idle_until = [&](int64_t time, const Activity* after) {
     if (time > covered) gaps.push_back({.time = {covered, time}, .before = last, .after = after});
   };
@@ -64,7 +64,7 @@ std::vector<StreamTime> stream_times(std::span<const Activity> activities, Inter
     changes.push_back({in.end, a.stream, -1});
   }
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.time < b.time; });
-  std::map<uint32_t, int> running;  // activities of each stream that has some
+  std::map<uint32_t, int> running;  // number of running activities of each active stream
   int64_t now = window.begin;
   for (const Change& c : changes) {
     for (const auto& [stream, count] : running) {

@@ -15,30 +15,31 @@ struct Interval {
   int64_t length() const { return end - begin; }
 };
 
-/// When each step's last launch of the kernels whose names contain `update` ended. An optimizer launches several in a
-/// row; a new step has begun when `between_steps` other kernels or more have run since the last one.
+/// Returns the end of each step: the end of its last launch of kernels whose names contain `update`. An optimizer
+/// launches several of them in a row. A new step has begun if at least `between_steps` other kernels have run since the
+/// last one.
 std::vector<int64_t> step_ends(std::span<const Activity> activities, std::string_view update);
 inline constexpr int between_steps = 16;
 
-/// Time in which nothing ran.
+/// An interval without any activity.
 struct Gap {
   Interval time;
-  const Activity* before = nullptr;  // what had run until then (the last to end), null: nothing had
-  const Activity* after = nullptr;   // null: nothing has
+  const Activity* before = nullptr;  // the last activity to end before it; null: none
+  const Activity* after = nullptr;   // the next activity; null: none
 };
 
-/// All gaps of `window`, in order. Its busy time, the union of all activities in it, is the rest.
+/// Returns all gaps of `window`, in order. The remaining time is its busy time, the union of all its activities.
 std::vector<Gap> find_gaps(std::span<const Activity> activities, Interval window);
 
 /// Activity of one stream in a window.
 struct StreamTime {
   uint32_t stream = 0;
-  int64_t count = 0;            // of activities that begin in it
-  int64_t busy = 0, alone = 0;  // ns with something running, and with nothing in other streams
-  std::string_view longest;     // the name that took most of its time
+  int64_t count = 0;            // of activities that begin in the window
+  int64_t busy = 0, alone = 0;  // ns in which the stream is busy, and in which only this stream is busy
+  std::string_view longest;     // the name that took most of the stream's time
 };
 
-/// Times of all streams with activities in the window, the busiest first.
+/// Returns the times of all streams with activities in the window, the busiest first.
 std::vector<StreamTime> stream_times(std::span<const Activity> activities, Interval window);
 
 }  // namespace hexad::gpu_profile

@@ -8,9 +8,9 @@
 #include "framework/kernels/gemm_rate.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
+#include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/gemm_peers.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/prediction_bench.h"
@@ -71,7 +71,8 @@ void add_predict(const Command& bench, const Program& program) {
   const Command command = bench.add_command(
       "predict", "Predict every legal MoE schedule of a recipe, then measure them; alone or under mpirun");
   auto options = std::make_shared<PredictOptions>();
-  command.add_option("recipe", &options->recipe, "YAML recipe; what is auto in schedule.moe varies").required();
+  command.add_option("recipe", &options->recipe, "YAML recipe; keys of schedule.moe that are auto are varied")
+      .required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   command.add_option("--out", &options->bench.out, "JSON file for the predictions, written before any measurement")
@@ -90,9 +91,9 @@ void add_bench(const Program& program) {
   const Command gemm = command.add_command("gemm", "Rate of large matrix products: Hexad's kernels, oneDNN, Eigen");
   auto options = std::make_shared<Options>();
   gemm.add_option("--dtype", &options->dtype, "f32, bf16 or f64").legal(one_of({"f32", "bf16", "f64"}));
-  gemm.add_option("--threads", &options->threads, "of the kernels").legal(whole_number(1, 4096));
-  gemm.add_option("--seconds", &options->seconds, "how long to measure each of them").legal(number_above(0));
-  gemm.add_flag("--json", options->json, "as one JSON object");
+  gemm.add_option("--threads", &options->threads, "threads of the kernels").legal(whole_number(1, 4096));
+  gemm.add_option("--seconds", &options->seconds, "how long to measure each library").legal(number_above(0));
+  gemm.add_flag("--json", options->json, "print one JSON object");
   gemm.run(on_one_rank(gemm, [options] { return bench_gemm(*options); }));
   add_predict(command, program);
 }

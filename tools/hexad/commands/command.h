@@ -1,12 +1,12 @@
-// The subcommands of `hexad`. Each adds itself to the command line; its body runs when it was chosen.
+// The subcommands of `hexad`. Each adds itself to the command line. Its body runs if the user chose it.
 #pragma once
 
 #include "tools/hexad/command_line.h"
-#include "tools/train/extensions.h"
+#include "tools/train/recipe/extensions.h"
 
 namespace hexad::app {
 
-/// Root command and extensions, which every command needs to add itself.
+/// Root command and extensions. Every command needs both to add itself.
 struct Program {
   Command root;
   const train::Extensions& extensions;

@@ -10,7 +10,7 @@
 namespace hexad::app {
 namespace {
 
-// Words, or the kind of file, that an option or an argument without a name takes.
+// Returns the legal words, or the kind of file, of an option or of an argument without a name.
 std::string value_of(const Command::Taken& taken) {
   if (!taken.words.empty()) return taken.words;
   if (taken.argument == "recipe" || taken.argument == "input") return "RECIPES";
@@ -18,9 +18,11 @@ std::string value_of(const Command::Taken& taken) {
   return "FILES";
 }
 
-// Lines of the script's `case`; `path` is what leads to a command: "bench gemm". What "path" may be followed by: names,
-// or the words that its first argument may be, or a kind of file; then KEYS, if keys of a recipe may follow. "path -":
-// options. "path --option": its value.
+// Returns lines of the script's `case`. `path` is the words of a command, such as "bench gemm".
+// - "path": the words that may follow. These are names, words of the first argument, or a kind of file, and KEYS if
+//   keys of a recipe may follow.
+// - "path -": options.
+// - "path --option": legal values of the option.
 std::string lines_of(const Command& command, const std::string& path) {
   std::vector<std::string> words, options;
   std::string below;
@@ -44,7 +46,8 @@ std::string lines_of(const Command& command, const std::string& path) {
          below;
 }
 
-// Lines for what may follow `help`: names of commands and of their subcommands. They come before its other lines.
+// Returns lines for the words after `help`: names of commands and of their subcommands. They come before the other
+// lines of `help`.
 std::string lines_of_help(const Command& command, const std::string& path) {
   std::vector<std::string> names;
   std::string below;
@@ -59,9 +62,9 @@ constexpr std::string_view zsh_head = R"(autoload -U +X compinit && compinit
 autoload -U +X bashcompinit && bashcompinit
 )";
 
-// Keys of recipes and what they may be are asked of the program, once a shell: a program of one's own has the same. `=`
-// separates words for bash, so that a key's value is a word by itself there; not so for zsh. What is not completed here
-// is, as a file.
+// The script asks the program for the keys of recipes and their legal values, once per shell. So other programs built
+// on the library have the same completion. In bash, `=` separates words, so a key's value is a word of its own; in zsh
+// it is not. Everything else is completed as a file.
 constexpr std::string_view functions = R"(
 _hexad_look_up() {{
   [[ $_hexad_values ]] || _hexad_values=$("${{COMP_WORDS[0]}}" reference --values 2>/dev/null)
@@ -141,7 +144,7 @@ void add_completion(const Program& program) {
   const Command command =
       program.root.add_command("completion", "Print a script that completes commands, options and keys");
   auto shell = std::make_shared<std::string>();
-  command.add_option("shell", shell.get(), "bash: source <(hexad completion bash); zsh alike")
+  command.add_option("shell", shell.get(), "bash or zsh, as in: source <(hexad completion bash)")
       .required()
       .legal(one_of({"bash", "zsh"}));
   command.run(on_one_rank(command, [program, shell] {

@@ -7,8 +7,8 @@
 #include "framework/telemetry/report.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/train/machine.h"
-#include "tools/train/version.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/version.h"
 
 namespace hexad::app {
 
@@ -16,7 +16,7 @@ using namespace train;
 
 namespace {
 
-// One line about what device: cuda would use, or why there is nothing.
+// Returns one line about the card that device: cuda would use, or the reason why there is none.
 std::string card() {
   try {
     return device::DeviceContext(device::ContextOptions{.kind = device::DeviceKind::cuda}).description();

@@ -10,10 +10,12 @@
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/memory_check.h"
-#include "tools/train/checkpointing.h"
-#include "tools/train/cores.h"
-#include "tools/train/evaluation.h"
-#include "tools/train/run_directory.h"
+#include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/checkpoint/run_directory.h"
+#include "tools/train/model/evaluation.h"
+#include "tools/train/process/cores.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/traffic_options.h"
 
 namespace hexad::app {
 
@@ -46,8 +48,8 @@ void print_json(const Options& options, int64_t step, const Evaluation& e, bool 
 }
 
 ExitCode run_eval(const Options& options, const Extensions& extensions, comm::World& world) {
-  // Alone, one rank holds the whole model, however the run was laid out.
-  std::vector<std::string> overrides = world.size() == 1 ? alone_overrides() : std::vector<std::string>{};
+  // A single rank holds the whole model, for any layout of the run.
+  std::vector<std::string> overrides = world.size() == 1 ? one_rank_overrides() : std::vector<std::string>{};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, extensions, world.file_work());
@@ -62,7 +64,7 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
                                               .work = world.file_work()},
                                              extensions.sources);
   if (!data.heldout) fail(ExitCode::usage, "the recipe's data have no held-out part");
-  if (!plan::may_start(recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
+  if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
   ModelInstance instance(recipe, extensions, world.group());
   Checkpointer::load_weights(checkpoint, instance);
   phase.reset();
@@ -89,7 +91,7 @@ void add_eval(const Program& program) {
       .legal(auto_or_step());
   command.add_option("--sequences", &options->sequences, "sequences to evaluate, spread over the held-out set; 0: all")
       .legal(whole_number(0));
-  command.add_flag("--json", options->json, "as one JSON object");
+  command.add_flag("--json", options->json, "print one JSON object");
   command.run([program, options] {
     return on_all_ranks([&](comm::World& world) { return run_eval(*options, program.extensions, world); });
   });

@@ -10,11 +10,12 @@
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/memory_check.h"
-#include "tools/train/checkpointing.h"
-#include "tools/train/cores.h"
-#include "tools/train/generation.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/say.h"
+#include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/checkpoint/run_directory.h"
+#include "tools/train/model/generation.h"
+#include "tools/train/process/cores.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/complete.h"
 
 namespace hexad::app {
 
@@ -32,20 +33,20 @@ struct Options {
 };
 
 ExitCode run_generate(Options options, const Extensions& extensions) {
-  const auto one_rank = alone_overrides();
+  const auto one_rank = one_rank_overrides();
   options.overrides.insert(options.overrides.end(), one_rank.begin(), one_rank.end());
   auto [recipe, checkpoint] = open_run(options.run, options.overrides, options.step, extensions);
   if (recipe.model.kind == ModelKind::encoder)
     fail(ExitCode::usage, "'", options.run, "' holds an encoder, which does not generate text");
   if (recipe.data.registered())
     fail(ExitCode::usage, "'", options.run, "' was trained on the source ", recipe.data.source_name(),
-         ", which has no tokenizer: there is no text");
+         ", which has no tokenizer, so it cannot generate text");
   complete(recipe, find_cores().of_rank);
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
   const auto tokenizer = data::load_tokenizer(folder + "/" + std::string(data::tokenizer_file_name));
 
-  const plan::MemoryFit fit = plan::memory_fit_here(recipe, extensions, 1, plan::ModelUse::generation);
+  const plan::MemoryFit fit = plan::memory_fit_on_this_machine(recipe, extensions, 1, plan::ModelUse::generation);
   if (fit.verdict == plan::MemoryFit::Verdict::too_much) fail(ExitCode::resource, "the model does not fit: ", fit.text);
   const comm::SelfGroup alone;
   ModelInstance instance(recipe, extensions, alone);
@@ -53,6 +54,7 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   const std::vector<int32_t> ids = prompt_of(*tokenizer, options.prompt);
   if (const std::string cut = warn_of_cut(*tokenizer, ids, recipe.model.context); !cut.empty()) say("warning: " + cut);
   options.sampling.stop_id = tokenizer->end_of_document();
+  options.sampling.vocabulary = tokenizer->vocab_size();
   telemetry::TextOutput out(1);
   base::Utf8Pieces text;  // tokens may end inside a character
   out.write(text.add(options.prompt));
@@ -79,11 +81,13 @@ void add_generate(const Program& program) {
   command.add_option("--max-tokens", &options->sampling.max_tokens, "tokens to generate").legal(whole_number(1));
   command.add_option("--temperature", &options->sampling.temperature, "0: always the most probable token")
       .legal(number(0));
-  command.add_option("--top-k", &options->sampling.top_k, "choose among the k most probable; 0: all")
+  command.add_option("--top-k", &options->sampling.top_k, "choose among the k most probable tokens; 0: all")
       .legal(whole_number(0));
-  command.add_option("--top-p", &options->sampling.top_p, "choose among the most probable that make up this share")
+  command
+      .add_option("--top-p", &options->sampling.top_p,
+                  "choose among the most probable tokens that together have this probability")
       .legal(number(0, 1));
-  command.add_option("--seed", &options->sampling.seed, "of the random choices").legal(whole_number(0));
+  command.add_option("--seed", &options->sampling.seed, "seed of the random choices").legal(whole_number(0));
   command.run(on_one_rank(command, [program, options] { return run_generate(*options, program.extensions); }));
 }
 

@@ -21,9 +21,9 @@ base::ExitCode help(const Command& root, const std::vector<std::string>& words) 
 }  // namespace
 
 void add_help(const Program& program) {
-  const Command command = program.root.add_command("help", "Show what a command does and takes, as its --help does");
+  const Command command = program.root.add_command("help", "Show what a command does and takes, like its --help");
   auto words = std::make_shared<std::vector<std::string>>();
-  command.add_option("command", words.get(), "such as train, or bench gemm; none: all commands are listed");
+  command.add_option("command", words.get(), "such as train, or bench gemm; without it, all commands are listed");
   command.run(on_one_rank(command, [program, words] { return help(program.root, *words); }));
 }
 

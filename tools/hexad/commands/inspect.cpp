@@ -7,12 +7,12 @@
 #include <fmt/ranges.h>
 
 #include "framework/base/path_problem.h"
-#include "framework/data/inspect.h"
-#include "framework/io/inspect.h"
+#include "framework/data/inspect_dataset.h"
+#include "framework/io/inspect_checkpoint.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/say.h"
+#include "tools/train/checkpoint/run_directory.h"
+#include "tools/train/process/say.h"
 
 namespace hexad::app {
 
@@ -31,19 +31,19 @@ void show(const io::Checkpoint& checkpoint, const Options& options) {
   fmt::print("{}\n", options.json ? io::describe_json(checkpoint) : io::describe(checkpoint));
 }
 
-/// A run directory stands for the checkpoint that the run would continue from.
+/// Shows the newest checkpoint of a run directory, from which the run would continue.
 void show_newest(const io::CheckpointStore& store, const Options& options) {
   const auto checkpoint = store.find({}, io::Check::quick);
   if (!checkpoint) fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
   show(*checkpoint, options);
 }
 
-/// All checkpoints of a run, byte by byte, then the one that the run would continue from.
+/// Checks all checkpoints of a run byte by byte, then shows the one from which the run would continue.
 base::ExitCode verify_all(const io::CheckpointStore& store, const Options& options) {
   const auto scan = store.scan(io::Check::full);
   if (scan.good.empty() && scan.problems.empty())
     fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
-  for (const std::string& problem : scan.problems) fmt::print(stderr, "hexad: bad checkpoint: {}\n", problem);
+  for (const std::string& problem : scan.problems) train::say("bad checkpoint: " + problem);
   if (options.json) {
     fmt::print("{}\n", io::describe_json(scan));
   } else {
@@ -69,26 +69,26 @@ bool can_be_inspected(const fs::path& path) {
   return has(path, "manifest.json") || has(path, "checkpoints") || data::is_dataset(path.string());
 }
 
-/// Throws Error(usage) for a path that is none of what can be inspected, naming such folders directly below it, and
-/// Error(data) for a run that has no checkpoint yet.
+/// Throws Error(usage) for a path that cannot be inspected, and names folders directly below it that can be. Throws
+/// Error(data) for a run without a checkpoint.
 void require_checkpoint(const std::string& path) {
   constexpr size_t most_named = 5;
   if (has(path, "manifest.json")) return;
   if (has(path, "recipe.yaml")) base::fail(base::ExitCode::data, "'", path, "' has no checkpoint yet");
-  const bool is_file = base::why_no_file(path).empty();
-  if (const std::string problem = base::why_no_folder(path); !is_file && !problem.empty())
+  const bool is_file = base::file_problem(path).empty();
+  if (const std::string problem = base::folder_problem(path); !is_file && !problem.empty())
     base::fail(base::ExitCode::usage, path, ": ", problem);
   std::vector<std::string> below;
   if (!is_file)
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".safetensors") return;  // a checkpoint without its manifest: damaged
+      if (entry.path().extension() == ".safetensors") return;  // a damaged checkpoint without its manifest
       if (can_be_inspected(entry.path())) below.push_back(base::cat("'", entry.path().string(), "'"));
     }
   std::ranges::sort(below);
   const size_t left = below.size() - std::min(below.size(), most_named);
   below.resize(below.size() - left);
   base::fail(
-      base::ExitCode::usage, "'", path, "' is no checkpoint's folder, run directory, prepared folder or .hxd file",
+      base::ExitCode::usage, "'", path, "' is not a checkpoint folder, run directory, prepared folder or .hxd file",
       below.empty()
           ? ""
           : fmt::format("; below it: {}{}", fmt::join(below, ", "), left > 0 ? fmt::format(" and {} more", left) : ""));
@@ -118,9 +118,10 @@ void add_inspect(const Program& program) {
   auto options = std::make_shared<Options>();
   command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder or .hxd file")
       .required();
-  command.add_flag("--json", options->json, "as one JSON object");
-  command.add_flag("--verify", options->verify,
-                   "check every byte first, of a run directory those of all its checkpoints; damage exits with 3");
+  command.add_flag("--json", options->json, "print one JSON object");
+  command.add_flag(
+      "--verify", options->verify,
+      "check every byte first (of a run directory: of all its checkpoints); exits with 3 if one is damaged");
   command.run(on_one_rank(command, [options] { return inspect(*options); }));
 }
 

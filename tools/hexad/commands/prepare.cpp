@@ -18,15 +18,15 @@
 namespace hexad::app {
 namespace {
 
-// Files of one kind: "19 .txt files (12.3 KiB), text: texts/1.txt, texts/10.txt, ...".
+// Files of the same kind: "19 .txt files (12.3 KiB), text: texts/1.txt, texts/10.txt, ...".
 struct Kind {
   std::string name;
   double bytes = 0;
   std::vector<std::string> files = {};
 };
 
-// Names the kind of a file: its extension in lower case. What follows the last dot of "notes.2024-05-01" or of
-// "Chapter 1. The end" is none: an extension has at most ten letters and digits.
+// Returns the kind of a file: its extension in lower case. An extension has at most ten letters and digits. So the ends
+// of "notes.2024-05-01" and "Chapter 1. The end" are no extensions.
 std::string extension_of(const std::string& path) {
   std::string text = std::filesystem::path(path).extension().string();
   const bool alphanumeric = std::ranges::all_of(text.substr(std::min<size_t>(text.size(), 1)),
@@ -83,7 +83,7 @@ void run_prepare(const data::PrepareOptions& options) {
   if (err.is_terminal() && !stage.empty()) err.write("\n");
   for (const std::string& warning : summary.warnings) err.write(fmt::format("warning: {}\n", warning));
   fmt::print("{}{}: {} {}, vocabulary {}, {:.2f} bytes per token\n", options.output,
-             summary.skipped ? " (was there already)" : "", summary.files, summary.files == 1 ? "file" : "files",
+             summary.skipped ? " (already prepared)" : "", summary.files, summary.files == 1 ? "file" : "files",
              summary.vocab_size, summary.bytes_per_token());
   const auto part = [](std::string_view name, const data::PreparedPart& p) {
     fmt::print("  {:<9} {:>12} tokens  {:>10} documents  {:>12} of text\n", name, grouped(p.tokens),
@@ -94,8 +94,8 @@ void run_prepare(const data::PrepareOptions& options) {
   const auto list = std::filesystem::path(options.output) / data::summary_file_name;
   print_inputs(summary.inputs, summary.skipped ? "" : list.string());
   if (options.tokenizer == "bpe" && summary.vocab_size < options.vocab_size)
-    fmt::print("  a vocabulary of {} was asked for: after {} the text has no pair left that occurs twice\n",
-               options.vocab_size, summary.vocab_size);
+    fmt::print("  the vocabulary has {} ids, fewer than --vocab {}: no pair in the text occurs twice any more\n",
+               summary.vocab_size, options.vocab_size);
 }
 
 }  // namespace
@@ -106,34 +106,36 @@ void add_prepare(const Program& program) {
   auto o = std::make_shared<data::PrepareOptions>();
   auto rule = std::make_shared<std::string>("file");
   command
-      .add_option("--input", &o->inputs,
-                  "text files and folders; of files of JSON objects (.jsonl, .ndjson, .json) each object is a document")
+      .add_option(
+          "--input", &o->inputs,
+          "text files and folders; each object in a file of JSON objects (.jsonl, .ndjson, .json) is a document")
       .required()
       .path();
   command.add_option("--output", &o->output, "folder to write").required().path();
-  command.add_option("--include", &o->include,
-                     "take only files that such a pattern matches: '*.txt', or of a path below the input 'books/*'");
-  command.add_option("--exclude", &o->exclude, "leave out files and folders that such a pattern matches");
-  command.add_flag("--follow-links", o->follow_links, "take what links in folders lead to; each file once");
+  command.add_option(
+      "--include", &o->include,
+      "take only files that match a pattern: a name such as '*.txt', or a path below the input such as 'books/*'");
+  command.add_option("--exclude", &o->exclude, "leave out files and folders that match such a pattern");
+  command.add_flag("--follow-links", o->follow_links, "follow links in folders; each file is taken once");
   command.add_option("--tokenizer", &o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json").path();
   const Option vocab =
       command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents held out").legal(number(0, 0.9));
-  command.add_option("--split", rule.get(), "what a document is: file, blank_lines, separator")
+  command.add_option("--split", rule.get(), "how text is split into documents: file, blank_lines, separator")
       .legal(one_of({"file", "blank_lines", "separator"}));
   const Option separator =
       command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
-  command.add_option("--split-bytes", &o->split.longest_bytes, "longer documents are cut into pieces; 0: never")
+  command.add_option("--split-bytes", &o->split.longest_bytes, "cut documents longer than this into pieces; 0: never")
       .legal(zero_or_at_least(data::least_split_bytes));
   command.add_option("--jsonl-key", &o->jsonl_key, "key that holds the text in files of JSON objects");
-  command.add_flag("--binary", o->binary, "take files that are no UTF-8 text, byte by byte");
+  command.add_flag("--binary", o->binary, "also take files that are not UTF-8 text, byte by byte");
   command.add_flag("--force", o->force,
-                   "replace another dataset in the output folder; runs trained on it can then neither go on nor be "
-                   "evaluated");
+                   "replace another dataset in the output folder; runs trained on it can then not be continued "
+                   "or evaluated");
   command.run(on_one_rank(command, [o, rule, vocab, separator] {
     if (vocab.given() && o->tokenizer != "bpe")
-      base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe, which trains one; --tokenizer ", o->tokenizer,
-                 " has a vocabulary of its own");
+      base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe; --tokenizer ", o->tokenizer,
+                 " has its own vocabulary");
     if (separator.given() && *rule != "separator")
       base::fail(base::ExitCode::usage, "--separator is for --split separator; with --split ", *rule,
                  " it has no meaning");

@@ -14,12 +14,12 @@
 #include "framework/kernels/cpu/simd/isa.h"
 #include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
-#include "tools/train/cores.h"
-#include "tools/train/machine.h"
-#include "tools/train/version.h"
+#include "tools/train/process/cores.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/version.h"
 
 namespace hexad::app {
 
@@ -91,7 +91,7 @@ ExitCode profile(const Options& o, const comm::World& world) {
     say(fmt::format("profile of {} rank{} on {} node{}, about {}", world.size(), world.size() == 1 ? "" : "s",
                     world.topology().node_names.size(), world.topology().node_names.size() == 1 ? "" : "s",
                     telemetry::human_duration(options.seconds)));
-  std::optional<base::AtomicFile> file;  // made first: a folder that is not there shall not cost a measurement
+  std::optional<base::AtomicFile> file;  // made first: a missing folder must not cost a measurement
   if (first) {
     require_replaceable(o.out, first_line, "profile");
     file.emplace(o.out);
@@ -114,16 +114,15 @@ void add_profile(const Program& program) {
   const Command command = program.root.add_command(
       "profile", "Measure links, kernels and how they slow each other down; under mpirun, on its ranks");
   auto options = std::make_shared<Options>();
-  command.add_option("--out", &options->out, "YAML file that is written").path();
+  command.add_option("--out", &options->out, "YAML file to write").path();
   command.add_flag("--quick", options->quick, "few sizes, about four seconds");
   command.add_option("--seconds", &options->seconds, "about how long to measure; two minutes without --quick")
       .legal(number_above(0));
-  command.add_option("--threads", &options->threads, "of a rank's kernels; 0: its share of the node's cores")
+  command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
       .legal(whole_number(0, 4096));
-  command.add_option(
-      "--product", &options->products,
-      "EXPERTSxINPUTSxOUTPUTS of grouped products to measure instead of the usual ones; may be repeated");
-  command.add_option("--offload-folder", &options->offload_folder, "where offloaded tensors are written");
+  command.add_option("--product", &options->products,
+                     "EXPERTSxINPUTSxOUTPUTS of grouped products, measured instead of the usual ones; may be repeated");
+  command.add_option("--offload-folder", &options->offload_folder, "folder that offloaded tensors are written to");
   command.run(
       [program, options] { return on_all_ranks([&](comm::World& world) { return profile(*options, world); }); });
 }

@@ -9,9 +9,10 @@
 
 #include <fmt/core.h>
 
-#include "tools/train/crash_report.h"
-#include "tools/train/launch.h"
-#include "tools/train/signals.h"
+#include "tools/train/process/crash_report.h"
+#include "tools/train/process/job_launcher.h"
+#include "tools/train/process/say.h"
+#include "tools/train/process/signals.h"
 
 namespace hexad::app {
 
@@ -22,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Same codes as in hexad_main, for a process alone.
+// Returns the same codes as hexad_main() for a single process.
 ExitCode exit_code_of(const std::exception& e) {
   if (const auto* error = dynamic_cast<const base::Error*>(&e)) return error->code();
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&e)) return ExitCode::data;
@@ -30,21 +31,21 @@ ExitCode exit_code_of(const std::exception& e) {
   return static_cast<ExitCode>(1);
 }
 
-// All ranks find the same mistake in a recipe or its data. The first one speaks for them, and the launcher ends the job
-// (SIGTERM, which ends a rank here unless it trains); a rank that is not asked to end has found something of its own.
-// SIGUSR1 before says nothing of that, SIGTERM does. Where SIGTERM came before, the launcher's ends this process; if
-// none comes, nobody has spoken.
+// True if another rank reports the error and ends the job. All ranks find the same mistake in a recipe or its data.
+// Rank 0 reports it, and the launcher sends SIGTERM, which ends a rank unless it trains. A rank without such a request
+// has found an error of its own. An earlier SIGUSR1 does not count as a request; SIGTERM does. If SIGTERM came before
+// the error, the launcher's SIGTERM ends this process. If that does not come, no rank has reported.
 bool ended_by_another() {
   const bool announced = preemption_requested(), asked_before = end_requested();
   const std::chrono::duration<double> longest(3 +
-                                              mpirun_patience().value_or(0));  // mpirun waits before its SIGTERM, too
+                                              mpirun_patience().value_or(0));  // mpirun also waits before its SIGTERM
   const auto began = std::chrono::steady_clock::now();
   const auto asked = [&] { return !asked_before && (announced ? end_requested() : preemption_requested()); };
   while (!asked() && std::chrono::steady_clock::now() - began < longest) std::this_thread::sleep_for(100ms);
   return asked();
 }
 
-// This process's number among those that comm::announced_world_size() counts, by the same launchers.
+// Returns this process's number among those counted by comm::announced_world_size(), from the same launchers.
 int announced_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
     if (const char* text = std::getenv(name)) return std::atoi(text);
@@ -63,9 +64,10 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     const ExitCode code = exit_code_of(e);
     const bool shared = code == ExitCode::usage || code == ExitCode::data || code == ExitCode::peer_lost;
     const bool told = dynamic_cast<const comm::ToldByPeer*>(&e) != nullptr;
-    // If all were asked to end before, no rank waits for the first one's message: that may be the rank that is lost.
+    // If all ranks were asked to end before, none waits for the report of rank 0, because that rank may be the lost
+    // one.
     const bool speaks = !told && (world.rank() == 0 || !shared || end_requested());
-    if (speaks || !ended_by_another()) fmt::print(stderr, "hexad: rank {}: {}\n", world.rank(), e.what());
+    if (speaks || !ended_by_another()) say(fmt::format("rank {}: {}", world.rank(), e.what()));
     world.abort_job(code);
   }
 }
@@ -76,9 +78,9 @@ std::function<ExitCode()> on_one_rank(const Command& command, std::function<Exit
     const int ranks = comm::announced_world_size();
     if (ranks == 1) return body();
     if (announced_rank() == 0)
-      base::fail(ExitCode::usage, command.full_name(), " is one process, but mpirun or srun has started ", ranks,
-                 " of it; ", remedy);
-    std::this_thread::sleep_for(1s);  // a launcher ends the job at the first exit: the message comes before
+      base::fail(ExitCode::usage, command.full_name(), " runs as one process, but mpirun or srun has started ", ranks,
+                 "; ", remedy);
+    std::this_thread::sleep_for(1s);  // a launcher ends the job at the first exit, so the message must arrive before
     return ExitCode::usage;
   };
 }

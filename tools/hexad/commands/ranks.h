@@ -1,4 +1,4 @@
-// Commands that may run on many ranks, and those that may not.
+// Commands that may run on many ranks, and commands that run as one process.
 #pragma once
 
 #include <functional>
@@ -7,18 +7,20 @@
 #include "framework/base/error.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/command_line.h"
-#include "tools/train/job.h"
+#include "tools/train/recipe/job.h"
 
 namespace hexad::app {
 
-/// Makes the world and runs `body` in it. Alone, an exception travels up to main. With peers it is printed here and the
-/// job ends with its exit code, at once: they may be waiting for this rank in a collective.
+/// Makes the world and runs `body` in it. On a single rank, an exception propagates to main. With several ranks, prints
+/// the exception and ends the job immediately with its exit code, because peers may be waiting for this rank in a
+/// collective.
 base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& body,
                             const comm::CommEngine::Options& options = {});
 
-/// `body` of a command that is one process. If mpirun or srun has started several, none runs it: the first one says so,
-/// and all exit with `usage`. `remedy`: what to do then.
+/// Returns the body of a command that runs as one process. If mpirun or srun has started several processes, none of
+/// them runs `body`: the first one prints the mistake, and all exit with `usage`. `remedy` is the advice in that
+/// message.
 std::function<base::ExitCode()> on_one_rank(const Command& command, std::function<base::ExitCode()> body,
-                                            const std::string& remedy = "start it alone");
+                                            const std::string& remedy = "start it without the launcher");
 
 }  // namespace hexad::app

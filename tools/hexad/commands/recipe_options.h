@@ -6,15 +6,16 @@
 #include <fmt/format.h>
 
 #include "tools/hexad/command_line.h"
-#include "tools/train/machine.h"
+#include "tools/train/process/machine.h"
 
 namespace hexad::app {
 
 inline void add_include_root(const Command& command, std::string& folder) {
-  command.add_option("--include-root", &folder, "folder that included files may lie in, besides the recipe's").path();
+  command.add_option("--include-root", &folder, "folder that may hold included files, in addition to the recipe's")
+      .path();
 }
 
-/// " --include-root FOLDER 'key=value' ...", as a shell takes it, for a printed command.
+/// Returns " --include-root FOLDER 'key=value' ..." quoted for a shell, for a printed command.
 template <class Options>
 std::string recipe_words(const Options& o) {
   std::string text;

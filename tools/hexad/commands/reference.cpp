@@ -9,7 +9,7 @@
 #include "framework/config/key_words.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/train/recipe.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::app {
 
@@ -17,14 +17,14 @@ using namespace train;
 
 namespace {
 
-// "a.b" of "a.b.0.c".
+// Returns "a.b" for "a.b.0.c".
 std::string without_index(const std::string& path) {
   size_t dot = path.find('.');
   while (dot != path.npos && (path[dot + 1] < '0' || path[dot + 1] > '9')) dot = path.find('.', dot + 1);
   return path.substr(0, dot);
 }
 
-// All that a recipe without any key has read. Elements of lists are written as a whole; a section is no key.
+// Prints all keys that an empty recipe reads. Elements of lists are written as a whole. Sections are not printed.
 void print_keys() {
   config::Problems problems;
   config::read<Recipe>(config::parse("{}", "no keys"), problems);
@@ -35,7 +35,7 @@ void print_keys() {
       fmt::print("{}\n", *path);
 }
 
-// "key word word ..." of each key that is one of some words: those of the schema, and the names that are registered.
+// Prints "key word word ..." for each key whose value is one of some words: those of the schema, and registered names.
 void print_values(const Extensions& extensions) {
   const auto print = [](const std::string& key, const std::vector<std::string>& words) {
     fmt::print("{} {}\n", key, fmt::join(words, " "));
@@ -58,8 +58,9 @@ void add_reference(const Program& program) {
     bool keys = false, values = false;
   };
   auto options = std::make_shared<Options>();
-  command.add_flag("--keys", options->keys, "the recipe's keys alone, one a line");
-  command.add_flag("--values", options->values, "each key that is one of some words, with these, one a line");
+  command.add_flag("--keys", options->keys, "print only the recipe's keys, one a line");
+  command.add_flag("--values", options->values,
+                   "print each key that takes one of several words, and its words, one key a line");
   command.run(on_one_rank(command, [program, options] {
     if (options->keys)
       print_keys();

@@ -6,12 +6,12 @@
 #include "framework/base/atomic_file.h"
 #include "framework/telemetry/comparison.h"
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
-#include "tools/train/run_comparison.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/run_report.h"
-#include "tools/train/say.h"
+#include "tools/hexad/commands/user_file.h"
+#include "tools/train/checkpoint/run_directory.h"
+#include "tools/train/process/say.h"
+#include "tools/train/report/run_comparison.h"
+#include "tools/train/report/run_report.h"
 
 namespace hexad::app {
 namespace {
@@ -44,16 +44,16 @@ base::ExitCode report(const Options& o) {
 }  // namespace
 
 void add_report(const Program& program) {
-  const Command command =
-      program.root.add_command("report", "Make a run's report.html again; of several runs, compare them");
+  const Command command = program.root.add_command("report", "Make a run's report.html again, or compare several runs");
   auto options = std::make_shared<Options>();
   command.add_option("run", &options->runs, "run directories, or folders of them").required();
   command
-      .add_option("--out", &options->out,
-                  "HTML file to write; without it report.html in the run directory, of several runs comparison.html")
+      .add_option(
+          "--out", &options->out,
+          "HTML file to write; by default report.html in the run directory, or comparison.html for several runs")
       .path();
-  command.add_option("--csv", &options->csv, "write the table of the runs into this file, too").path();
-  command.add_flag("--json", options->json, "print the table as one JSON object, with the page's path in it");
+  command.add_option("--csv", &options->csv, "also write the table of the runs to this file").path();
+  command.add_flag("--json", options->json, "print the table and the page's path as one JSON object");
   command.run(on_one_rank(command, [options] { return report(*options); }));
 }
 

@@ -32,7 +32,7 @@ std::string keys_of_all_papers() {
 
 }  // namespace
 
-// A recipe without --paper will be simulated as a whole step; until then the option is required.
+// --paper is required, because simulating a recipe as a whole step is not implemented yet.
 void add_simulate(const Program& program) {
   const Command command = program.root.add_command("simulate", "Evaluate a paper's closed forms; prints JSON");
   auto options = std::make_shared<Options>();

@@ -4,8 +4,8 @@
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/run_schedule.h"
-#include "tools/train/launch.h"
-#include "tools/train/signals.h"
+#include "tools/train/process/job_launcher.h"
+#include "tools/train/process/signals.h"
 #include "tools/train/trainer.h"
 
 namespace hexad::app {
@@ -26,10 +26,10 @@ ExitCode run(const Options& options, const Extensions& extensions) {
   save_and_end_on_signals();
   const auto body = [&](comm::World& world) {
     const Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
-    if (!plan::may_start(recipe, extensions, world)) return ExitCode::resource;
+    if (!plan::fits_in_memory(recipe, extensions, world)) return ExitCode::resource;
     Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
     if (world.rank() == 0 && mpirun_patience()) {
-      const auto phase = world.file_work().announce("measuring how fast " + recipe.run.dir + " is written");
+      const auto phase = world.file_work().announce("measuring the write speed of " + recipe.run.dir);
       trainer.expect_save(plan::estimate_write(recipe.run.dir, plan::checkpoint_bytes(recipe, extensions)).most);
     }
     return trainer.run();

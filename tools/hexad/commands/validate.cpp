@@ -5,9 +5,9 @@
 #include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/commands/output_file.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
+#include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/commands/validate_json.h"
 #include "tools/hexad/mesh_svg.h"
 #include "tools/hexad/mesh_table.h"
@@ -16,14 +16,13 @@
 #include "tools/plan/memory_check.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/run_schedule.h"
-#include "tools/train/cautions.h"
-#include "tools/train/job.h"
-#include "tools/train/launch.h"
-#include "tools/train/machine.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/say.h"
-#include "tools/train/stages.h"
-#include "tools/train/start_check.h"
+#include "tools/train/checkpoint/start_check.h"
+#include "tools/train/process/job_launcher.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/cautions.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/stages.h"
 
 namespace hexad::app {
 
@@ -61,20 +60,22 @@ void print_checkpoint(double bytes, const WriteTime& time) {
              time.source);
 }
 
-// With it, the launcher does not refuse what `validate` has found good.
+// Returns the command line that starts the run. With it, the launcher accepts every run that `validate` accepts.
 std::string start_line(const Options& options, int64_t ranks, double save_seconds) {
   const std::string text =
       fmt::format("{} {} train {}", launcher_to_train(ranks, save_seconds), program_name(), shell_word(options.recipe));
   return text + recipe_words(options);
 }
 
-// A recipe may be meant for another machine: what only this one lacks is no error.
+// Returns a warning if the model does not fit on this machine. This is no error, because a recipe may be meant for
+// another machine.
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
-    const MemoryFit fit = memory_fit_here(recipe, extensions, ranks);
-    return fit.verdict == MemoryFit::Verdict::too_much ? "does not fit on this machine: " + fit.text : fit.text;
+    const MemoryFit fit = memory_fit_on_this_machine(recipe, extensions, ranks);
+    return fit.verdict == MemoryFit::Verdict::too_much ? "the model does not fit on this machine: " + fit.text
+                                                       : fit.text;
   } catch (const base::Error& e) {
-    return base::cat("does not start on this machine: ", e.what());
+    return base::cat("the recipe does not start on this machine: ", e.what());
   }
 }
 
@@ -91,17 +92,17 @@ std::string resume_text(const Checked& c) {
   const int64_t left = c.recipe.train.steps - c.start.trained_steps;
   const std::string steps = left > 0 ? fmt::format("{} of {} steps are left", left, c.recipe.train.steps)
                                      : fmt::format("no step is left, as train.steps is {}", c.recipe.train.steps);
-  return fmt::format("goes on from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
+  return fmt::format("continues from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
 }
 
 void print_text(const Options& options, const Checked& c, const train::Extensions& extensions,
                 const MemoryReport& memory) {
   const int ranks = c.layout.world();
-  const std::string table = memory.table();  // makes the model, whose layers may refuse it
+  const std::string table = memory.table();  // makes the model, because its layers may refuse it
   fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
-             options.world > 0 ? "" : ", the fewest; --world N checks it for N");
+             options.world > 0 ? "" : ", the fewest possible; --world N checks it for N");
   if (options.world > 1)
-    fmt::print("here it is started by: {}\n{}\n\n", start_line(options, ranks, c.save.most), explain_launcher());
+    fmt::print("start it here with: {}\n{}\n\n", start_line(options, ranks, c.save.most), explain_launcher());
   if (!c.start.checkpoint.empty()) fmt::print("{}\n\n", resume_text(c));
   for (const std::string& warning : c.warnings) fmt::print("warning: {}\n\n", warning);
   print_size(c.recipe, extensions);
@@ -139,7 +140,7 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   require_datasets(recipe, options.recipe);
   complete(recipe, 1);
   std::vector<std::string> warnings = cautions(recipe);
-  const StartCheck start = check_start(recipe, extensions, ranks);
+  const StartCheck start = check_start(recipe, extensions);
   warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
   require_profile(recipe);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
@@ -174,9 +175,9 @@ void add_validate(const Program& program) {
       .add_option("--world", &options->world, "number of ranks to check against; 0: the fewest that the layout needs")
       .legal(whole_number(0, 1 << 24));
   const Option mesh = command.add_flag("--mesh", options->mesh, "print which ranks are in which group");
-  command.add_option("--svg", &options->svg, "draw the mesh into this file, too").needs(mesh).path();
+  command.add_option("--svg", &options->svg, "also draw the mesh into this file").needs(mesh).path();
   command.add_flag("--json", options->json,
-                   "as one JSON object; of a recipe that is not valid its problems, with file, line, key and message");
+                   "print one JSON object; for an invalid recipe, its problems with file, line, key and message");
   command.run(on_one_rank(command, [program, options] {
     const auto run = [&] { return validate(*options, program.extensions); };
     return options->json ? with_json_problems(options->recipe, options->overrides, run) : run();

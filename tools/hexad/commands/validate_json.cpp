@@ -6,8 +6,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include "framework/config/recipe.h"
 #include "framework/config/recipe_error.h"
+#include "framework/config/typed_recipe.h"
 
 namespace hexad::app {
 namespace {
@@ -21,7 +21,7 @@ Json memory_of(const plan::MemoryEstimate& m) {
       {"temporary", m.passing}, {"offloaded", m.offloaded}, {"total", m.total}};
 }
 
-// Layers of each stage's chunks: [first, last + 1).
+// Returns the layers of each stage's chunks: [first, last + 1).
 Json layers_of(const pp::StageSplit& split) {
   Json stages = Json::array();
   for (int rank = 0; rank < split.stages().ranks; ++rank) {
@@ -41,7 +41,7 @@ Json by_axis(const std::function<int(base::Axis)>& value) {
   return json;
 }
 
-// The key that a message begins with; "": none.
+// Returns the key at the beginning of a message; "" if there is none.
 std::string leading_key(const std::string& message) {
   static const std::regex dotted("^[a-z][a-z0-9_]*(\\.[a-z0-9_]+)+");
   std::smatch found;
@@ -59,8 +59,8 @@ const config::Node* node_of(const config::Document& document, const std::string&
   return node;
 }
 
-/// Problems in a message that is text alone: "recipe.yaml:14: what", "recipe.yaml: what" or "what". Lines without a
-/// position belong to the problem before them.
+/// Returns the problems in a message that is only text: "recipe.yaml:14: what", "recipe.yaml: what" or "what". Lines
+/// without a position belong to the problem before them.
 std::vector<RecipeProblem> problems_in(const std::string& text, const std::string& recipe) {
   static const std::regex placed("^(.+?\\.ya?ml|command line: .*?)(:([0-9]+))?: (.*)$");
   std::vector<RecipeProblem> problems;
@@ -80,7 +80,7 @@ std::vector<RecipeProblem> problems_in(const std::string& text, const std::strin
   return problems;
 }
 
-/// Finds the lines of keys whose problem does not say where they are written.
+/// Finds the lines of keys whose problems have no position.
 void place(std::vector<RecipeProblem>& problems, const std::string& recipe, const std::vector<std::string>& overrides) {
   try {
     const config::Document document = config::load(recipe, overrides);
@@ -88,12 +88,12 @@ void place(std::vector<RecipeProblem>& problems, const std::string& recipe, cons
       const config::Node* node = p.line > 0 || p.key.empty() ? nullptr : node_of(document, p.key);
       if (node && node->at.source) p.source = *node->at.source, p.line = node->at.line;
     }
-  } catch (const base::Error&) {  // it is no YAML: that is the problem
+  } catch (const base::Error&) {  // it is no YAML, which is the problem itself
   }
 }
 
 Json json_of(const RecipeProblem& p) {
-  const bool given = p.source.starts_with(config::command_line_source);  // as key.path=value
+  const bool given = p.source.starts_with(config::command_line_source);  // given as key.path=value
   const auto text = [](const std::string& s) { return s.empty() ? Json(nullptr) : Json(s); };
   return {{"file", given ? Json(nullptr) : text(p.source)},
           {"line", given || p.line == 0 ? Json(nullptr) : Json(p.line)},

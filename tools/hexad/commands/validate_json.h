@@ -10,23 +10,23 @@
 #include "parallel/pp/stage_split.h"
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_report.h"
-#include "tools/train/start_check.h"
+#include "tools/train/checkpoint/start_check.h"
 
 namespace hexad::app {
 
-/// Findings about a valid recipe.
+/// Results for a valid recipe.
 struct Validation {
-  std::string recipe;  // its path
+  std::string recipe;  // path of the recipe
   int64_t ranks = 0;
-  bool fewest_ranks = false;  // nobody asked for a number of ranks
-  std::string start_line;     // that starts it here
+  bool fewest_ranks = false;  // true if the user gave no number of ranks
+  std::string start_line;     // command line that starts the run on this machine
   std::vector<std::string> warnings;
   train::StartCheck start;
   layers::ModelSize size;
   int64_t tokens_per_step = 0;
   mesh::Layout layout;
   pp::StageSplit stages;
-  bool with_mesh = false;  // also where on it each rank is
+  bool with_mesh = false;  // true to include the position of each rank on the mesh
   plan::MemoryReport::Estimates estimates;
   int64_t memory_limit_bytes = 0;  // 0: none
   double checkpoint_bytes = 0;
@@ -35,8 +35,8 @@ struct Validation {
 
 std::string json_of(const Validation& validation);
 
-/// Runs `validate`. When it throws base::Error, prints {"recipe", "valid": false, "problems"}, each problem with file,
-/// line, key and message, and lets the error go on.
+/// Runs `validate`. If it throws base::Error, prints {"recipe", "valid": false, "problems"}, each problem with file,
+/// line, key and message, and rethrows the error.
 base::ExitCode with_json_problems(const std::string& recipe, const std::vector<std::string>& overrides,
                                   const std::function<base::ExitCode()>& validate);
 

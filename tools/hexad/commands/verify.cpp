@@ -7,17 +7,19 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "layers/model_size.h"
 #include "parallel/comm/self_group.h"
+#include "parallel/comm/text_collectives.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/usage.h"
-#include "tools/train/agreement.h"
-#include "tools/train/fault.h"
-#include "tools/train/launch.h"
-#include "tools/train/machine.h"
-#include "tools/train/run_directory.h"
-#include "tools/train/say.h"
+#include "tools/train/process/job_launcher.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/planted_fault.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/agreement.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/traffic_options.h"
 #include "tools/verify/child_runs.h"
 #include "tools/verify/exactness.h"
 #include "tools/verify/oracle_keeper.h"
@@ -40,7 +42,7 @@ struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string include_root;
-  std::string device;  // empty: the recipe's
+  std::string device;  // empty: the device of the recipe
   int world = 0;
   std::string layouts = "all";
   std::string precision = "f64";
@@ -58,7 +60,7 @@ struct Loaded {
 
 Loaded load(const Options& o, const Extensions& extensions) {
   std::vector<std::string> overrides = o.overrides;
-  const auto alone = alone_overrides();  // the layout is what varies
+  const auto alone = one_rank_overrides();  // the layout varies instead
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
   Recipe recipe = load_recipe(config::load(o.recipe, overrides, o.include_root), extensions, 0, say);
   complete(recipe, 1);
@@ -67,7 +69,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
   return {std::move(small.recipe), std::move(small.changes)};
 }
 
-// Command that repeats one layout.
+// Returns the command that repeats one layout.
 std::string command_for(const Options& o, const Variant& v) {
   std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
   text += recipe_words(o);
@@ -77,7 +79,7 @@ std::string command_for(const Options& o, const Variant& v) {
   return o.mpi ? fmt::format("{} {} --mpi", launcher(v.mesh.world()), text) : text;
 }
 
-// Prints the bounds of runs that are rounded, by name.
+// Prints the bounds of runs with rounding, by name.
 void print_bounds(const Subject& subject) {
   std::map<std::string, Exactness> bounds;
   for (const SubjectKind& kind : subject_kinds())
@@ -116,13 +118,13 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-// In another precision than the oracle's, layouts have the subject of that name.
+// Chooses the subject named after the precision, if that is not the oracle's.
 Variant in_precision(const Options& o, Variant v) {
   if (o.precision != "f64") v.choose("subject", o.precision);
   return v;
 }
 
-// A fault that changes nothing would look as if it had not been found.
+// Refuses a fault that changes nothing, because it would look like a fault that was not found.
 void check_fault(const Options& o, const Subject& subject) {
   const comm::SelfGroup self;
   const ModelInstance model(subject.oracle_recipe(), subject.extensions(), self);
@@ -135,7 +137,7 @@ Illegal illegal_for(const Options& o, const Subject& subject) {
   return [&](const Variant& v) {
     if (o.mpi && v["transport"] != "rendezvous") return std::string("transport: with --mpi messages go through MPI");
     if (o.precision != "f64" && v["subject"] != "own" && v["subject"] != o.precision)
-      return "subject: with --precision it is " + o.precision;
+      return "subject: --precision sets it to " + o.precision;
     return subject.illegal(in_precision(o, v));
   };
 }
@@ -152,7 +154,8 @@ ExitCode run_selected(const Options& o, const Subject& subject, const Selection&
   return run_all(selection, session) ? ExitCode::done : ExitCode::numeric;
 }
 
-// Opens it in a child once, as a card survives no fork: what is missing is said here, and not by every layout.
+// Opens the device once in a child process, because a card does not survive a fork. A missing device is reported here,
+// instead of by every layout.
 void require_device(device::DeviceKind kind, double seconds) {
   const auto answer = [](ExitCode code, const std::string& text) { return cat(static_cast<int>(code), " ", text); };
   const auto open = [&] {
@@ -171,7 +174,7 @@ void require_device(device::DeviceKind kind, double seconds) {
 }
 
 ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
-  kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with threads of its own forks badly
+  kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with additional threads must not fork
   const ScratchFolder scratch;
   const Loaded loaded = load(o, extensions);
   if (loaded.recipe.device != device::DeviceKind::cpu) require_device(loaded.recipe.device, o.timeout);
@@ -179,7 +182,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   const Selection selection = selected(o, subject);
   print_subject(o, loaded, subject);
   check_fault(o, subject);
-  // Both are used in the keeper's process alone, whose children have the oracles that were computed before them.
+  // Only the keeper's process uses both objects. Its children have the oracles computed before they were made.
   Oracles oracles(subject);
   ChildRuns runs(subject, [&](const Variant& v) -> const Oracle& { return oracles.of(v); },
                  {.jitter = o.jitter, .seconds = o.timeout});
@@ -215,14 +218,14 @@ ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::W
   meet();  // other oracles may start at its checkpoint
   const auto run = [&](const Variant& v) {
     const Oracle& oracle = oracles.of(v);
-    meet();  // the checkpoint is there
+    meet();  // the checkpoint exists now
     return run_in_world(subject, oracle, v, world.group());
   };
   const auto print_once = [&](const std::string& text) {
     if (first) print(text);
   };
   const ExitCode code = run_selected(o, subject, selection, {.run = run, .ranks = Ranks::fixed, .print = print_once});
-  meet();  // nobody needs the folder any more
+  meet();  // no rank needs the folder any more
   return code;
 }
 
@@ -233,7 +236,8 @@ ExitCode verify_with_processes(const Options& o, const Extensions& extensions) {
 }
 
 ExitCode verify_recipe(Options o, const Extensions& extensions) {
-  // Taken from the environment here and once: recipes are read for every layout, and the oracle's device is the CPU.
+  // The environment variable is read here and removed, because recipes are read for every layout and the oracle's
+  // device is the CPU.
   if (const char* wanted = std::getenv("HEXAD_DEVICE"); wanted && o.device.empty()) o.device = wanted;
   unsetenv("HEXAD_DEVICE");
   if (!o.device.empty()) o.overrides.push_back("device=" + o.device);
@@ -257,29 +261,31 @@ void add_verify(const Program& program) {
                   "device of the layouts: cpu, emulated or cuda (default: HEXAD_DEVICE, or the recipe's); the oracle "
                   "stays one rank on the CPU")
       .legal(one_of(devices));
-  command.add_option("--world", &options->world, "number of ranks; 0: 4, or the processes there are with --mpi")
+  command.add_option("--world", &options->world, "number of ranks; 0: 4, or with --mpi the number of processes")
       .legal(whole_number(0, 64));
   command.add_option("--layouts", &options->layouts,
-                     "all: every mesh, options pairwise; a number: so many of these; or a list, such as "
+                     "all: every mesh, options pairwise; a number: a sample of so many layouts; or a list, such as "
                      "'tp=2,cp=2;pp=2,ep=4,zero=1'");
   command
-      .add_option(
-          "--precision", &options->precision,
-          "of the layouts: f64, or f32 or bf16 with the experts that the oracle chose (subject=f32, subject=bf16)")
+      .add_option("--precision", &options->precision,
+                  "precision of the layouts: f64, or f32 or bf16 with the experts that the oracle chose (subject=f32, "
+                  "subject=bf16)")
       .legal(one_of({"f64", "f32", "bf16"}));
   command.add_option("--steps", &options->steps, "optimizer steps of every run").legal(whole_number(1, 100));
   command.add_flag("--mpi", options->mpi, "ranks are the processes of mpirun or srun, not threads");
   command.add_flag("--shrink", options->shrink, "verify a small model of the same kind");
   command.add_option("--jitter", &options->jitter, "seed of random delays in communication");
-  command.add_option("--seed", &options->seed, "of the choice of options and samples");
+  command.add_option("--seed", &options->seed, "seed of the choice of options and samples");
   command
       .add_option("--timeout", &options->timeout,
-                  "seconds after which a run is given up; a hang is found after distributed.watchdog_seconds, or a "
-                  "quarter of these where that is less")
+                  "seconds until a run is given up; a hang is found after distributed.watchdog_seconds, or after a "
+                  "quarter of this time if that is shorter")
       .legal(number_above(0));
   command.run([program, command, options] {
     const auto body = [&] { return verify_recipe(*options, program.extensions); };
-    return options->mpi ? body() : on_one_rank(command, body, "add --mpi, or start it alone: ranks are threads then")();
+    return options->mpi ? body()
+                        : on_one_rank(command, body,
+                                      "add --mpi, or start it without the launcher: its ranks are then threads")();
   });
 }
 

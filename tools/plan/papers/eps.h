@@ -1,9 +1,9 @@
-// EPS-MoE (Qian et al. 2024): closed forms of MoE inference whose experts are worked off in N groups. Volumes are
-// bytes, those that one of D devices sends.
+// EPS-MoE (Qian et al. 2024): closed forms of MoE inference whose experts are processed in N groups. Volumes are bytes
+// that one of D devices sends.
 //
 // Contradictions in the paper:
-//   V_TP+EP < V_TP+TP  is an equality when a token visits all devices (g = D)
-//   T_Attn, T_MoE      divide W by D x BW, though section 4.2 gives W as what one device reads and writes: here by BW
+//   V_TP+EP < V_TP+TP  is an equality if a token visits all devices (g = D)
+//   T_Attn, T_MoE      divide W by D x BW, though section 4.2 gives W as bytes that one device moves: here by BW
 #pragma once
 
 #include <array>
@@ -12,14 +12,16 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/plan/curve.h"
+#include "framework/base/ordinal.h"
+#include "tools/plan/measured_curve.h"
 
 namespace hexad::plan::eps {
 
-/// Section 3.2: (1 - (1 - k/E)^m) E, experts that at least one of m tokens visits, when all are equally likely.
+/// Returns (1 - (1 - k/E)^m) E (section 3.2): the number of experts that at least one of m tokens visits, if all
+/// experts are equally likely.
 double expected_activated_experts(double k, double E, double m);
-/// Devices that hold at least one of a token's k different experts, E/D to a device, all equally likely: the g of a
-/// router that nothing limits.
+/// Returns the number of devices that hold at least one of a token's k different experts. Each device has E/D experts,
+/// all equally likely. This is the g of a router without limits.
 double expected_devices(int64_t k, int64_t E, int64_t D);
 
 /// Split of attention and of the MoE layer, in this order.
@@ -27,19 +29,19 @@ enum class Mode { tp_tp, dp_ep, tp_ep };
 inline constexpr std::array all_modes{Mode::tp_tp, Mode::dp_ep, Mode::tp_ep};
 constexpr std::string_view name_of(Mode m) {
   constexpr std::array<std::string_view, 3> names{"TP+TP", "DP+EP", "TP+EP"};
-  return names[static_cast<size_t>(m)];
+  return names[base::ordinal(m)];
 }
 
-/// Section 4.2: bytes a device sends in one stage (dispatch; combine is the same). P: activations of all devices'
-/// tokens, g: devices a token visits, one copy each, 1 <= g <= D.
+/// Returns the bytes that a device sends in one stage (section 4.2). Dispatch and combine send the same bytes. P is the
+/// activations of all devices' tokens. g is the number of devices that a token visits, with one copy each, 1 <= g <= D.
 ///   TP+TP  an all-reduce, 2 P (D - 1)/D      DP+EP  an all-to-all, g P (D - 1)/D^2
 ///   TP+EP  a reduce-scatter (combine: all-gather) and that all-to-all, P (D - 1)/D + g P (D - 1)/D^2
 double volume(Mode mode, double P, double D, double g);
-/// Combine without LocalReduce (Fig. 8(b)): each of a token's k rows returns by itself, k instead of g in the
-/// all-to-all.
+/// Returns the bytes of combine without LocalReduce (Fig. 8(b)): each of a token's k rows returns by itself, so the
+/// all-to-all has k instead of g.
 double combine_volume_without_reduce(Mode mode, double P, double D, double k);
 
-/// One layer, as section 4.2 names it: bytes read and written, FLOPs.
+/// One layer in the terms of section 4.2: bytes read and written, FLOPs.
 struct Block {
   double M_in = 0, M_out = 0;  // activations of all tokens
   double M_weight = 0;         // of all devices
@@ -47,53 +49,57 @@ struct Block {
 };
 struct Machine {
   double FP = 1, BW = 1, NW = 1;  // of a device: FLOP/s, bytes/s of its memory, bytes/s to the other devices
-  double V_O = 0;                 // seconds that any communication takes at least
+  double V_O = 0;                 // least seconds of any communication
 };
-/// W(Attn) and W(MoE): bytes a device reads and writes.
+/// Return W(Attn) and W(MoE): bytes that a device reads and writes.
 double attention_io(Mode mode, const Block& attention, double M_KVCache, double D);
 double moe_io(Mode mode, const Block& moe, double k, double D);
-/// max(F/(D FP), W/BW) with the W of one device.
+/// Returns max(F/(D FP), W/BW) with the W of one device.
 double block_seconds(double flops, double io, double D, const Machine& machine);
-/// max(V/NW, V_O).
+/// Returns max(V/NW, V_O).
 double comm_seconds(double volume, const Machine& machine);
 
-/// Section 4.3, Fig. 9: bytes that N groups read and write when (a) the tensor is split by rows and weights by experts,
-/// (b) it is split by columns: m samples of P0 bytes in and P1 out, E experts of W bytes.
+/// Section 4.3, Fig. 9: bytes that N groups read and write. (a): the tensor is split by rows and the weights by
+/// experts. (b): it is split by columns. There are m samples with P0 bytes in and P1 out, and E experts of W bytes.
 struct SplitIo {
   double by_experts, by_columns;
 };
 SplitIo split_io(double m, double P0, double P1, double E, double W, double N);
-/// T(a), T(b): E experts of C FLOPs each at the rate of grouped products of E/N, and of E, groups.
+/// Returns T(a) or T(b): seconds of E experts of C FLOPs each. The rate is that of grouped products of E/N groups for
+/// (a), of E groups for (b).
 double split_seconds(double E, double C, double rate);
 
-/// Section 3.2, conclusion 1, on its GPUs: grouped products are the quicker below 2048 rows, dense ones from 4096 on.
+/// Section 3.2, conclusion 1, on the paper's GPUs: grouped products are faster below 2048 rows, dense ones from 4096
+/// on.
 enum class Product { grouped, either, dense };
 constexpr std::string_view name_of(Product p) {
   return p == Product::grouped ? "grouped" : p == Product::dense ? "dense" : "either";
 }
 Product product(double m, double grouped_below = 2048, double dense_from = 4096);
 
-/// Section 5.2, 5: R(N) = k N + b, what cutting into N groups costs.
+/// Section 5.2, 5: R(N) = k N + b, the cost of cutting into N groups.
 struct Overhead {
   double k = 0, b = 0;
   double operator()(double N) const { return k * N + b; }
 };
-/// L(N) - R(N) with L = C (N - 1)/N, C the shorter of communication and computation: what N groups gain. N = 1 is no
-/// pipeline and gains nothing.
+/// Returns the gain of N groups: L(N) - R(N) with L = C (N - 1)/N, where C is the shorter of communication and
+/// computation. N = 1 is no pipeline and gains nothing.
 double gain(double T_comm, double T_comp, int64_t N, const Overhead& overhead);
-/// C - b - 2 sqrt(k C): no N gains more. Reached by sqrt(C/k).
+/// Returns C - b - 2 sqrt(k C), the largest gain of any N, which sqrt(C/k) groups reach.
 double largest_gain(double T_comm, double T_comp, const Overhead& overhead);
 double unrestricted_groups(double T_comm, double T_comp, const Overhead& overhead);
 struct Groups {
   int64_t N;
   double gain;
 };
-/// The gain of every divisor of a device's experts, ascending; the best of them (the smaller N of equal ones).
+/// Returns the gain of every divisor of a device's number of experts, ascending. best_groups() returns the best of them
+/// (the smaller N of equal ones).
 std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_experts, const Overhead& overhead);
 Groups best_groups(const std::vector<Groups>& tried);
 
-/// Section 5.2, 4: relative extra time of communication (e0) and of products (e1) when cut into N: N S(m/N)/S(m) - 1
-/// and N G(m/N, E/N)/G(m, E) - 1. Expert groups pay when both stay within bounds (0.32 and 0.03 in the paper's test).
+/// Section 5.2, 4: relative extra time of communication (e0) and of products (e1) if cut into N: N S(m/N)/S(m) - 1 and
+/// N G(m/N, E/N)/G(m, E) - 1. Expert groups are worthwhile if both stay within bounds (0.32 and 0.03 in the paper's
+/// test).
 struct Extra {
   double e0, e1;
 };

@@ -1,4 +1,4 @@
-// `hexad simulate --paper eps`: the input's keys, and what the formulas give for it.
+// `hexad simulate --paper eps`: keys of the input, and the results of the formulas for it.
 #include <optional>
 
 #include "tools/plan/least_squares.h"
@@ -21,7 +21,7 @@ struct BlockKeys : Block {
   }
 };
 
-/// Section 4.2: a whole layer.
+/// Keys of section 4.2: a whole layer.
 struct Time {
   double fp = 0, bw = 0, nw = 0, v_o = 0, m_kv = 0;
   int64_t layers = 1;
@@ -32,7 +32,7 @@ struct Time {
     v("FP", fp, "[FLOP/s] of a device", positive());
     v("BW", bw, "[bytes/s] memory of a device", positive());
     v("NW", nw, "[bytes/s] from a device to the others", positive());
-    v("V_O", v_o, "[s] that any communication takes at least", at_least(0));
+    v("V_O", v_o, "[s] least time of any communication", at_least(0));
     v("M_KVCache", m_kv, "[bytes] all keys and values kept; 0 in prefill", at_least(0));
     v("L", layers, "layers", at_least(1));
     v("Attn", attention, "the attention of a layer");
@@ -40,7 +40,7 @@ struct Time {
   }
 };
 
-/// Section 4.3.
+/// Keys of section 4.3.
 struct Split {
   double p0 = 0, p1 = 0, w = 0, c = 0;
   int64_t n = 0;
@@ -69,7 +69,7 @@ struct OverheadKeys {
   }
 };
 
-/// Section 5.2, 5.
+/// Keys of section 5.2, 5.
 struct Pipeline {
   double comm = 0, comp = 0;
   std::optional<int64_t> experts;
@@ -79,12 +79,13 @@ struct Pipeline {
   void fields(V& v) {
     v("T_comm", comm, "[s] all communication of a layer, uncut", positive());
     v("T_comp", comp, "[s] all products of a layer, uncut", positive());
-    v("E", experts, "experts of a device, whose divisors N may be; auto: E/D", automatic, at_least(1), at_most(100000));
-    v("R", overhead, "what cutting into N groups costs");
+    v("E", experts, "experts of a device; N may be any of its divisors; auto: E/D", automatic, at_least(1),
+      at_most(100000));
+    v("R", overhead, "cost of cutting into N groups");
   }
 };
 
-/// Section 5.2, 4.
+/// Keys of section 5.2, 4.
 struct Pays {
   std::vector<int64_t> m;
   int64_t n = 2;
@@ -123,7 +124,7 @@ struct Input {
     v("time", time, "T_LLM of section 4.2");
     v("split", split, "section 4.3: tensors cut by experts or by columns");
     v("pipeline", pipeline, "section 5.2: the best number of groups N");
-    v("pays", pays, "section 5.2: from which load on groups pay");
+    v("pays", pays, "section 5.2: loads from which groups pay");
   }
 
   double devices() const { return g ? *g : expected_devices(k, e, d); }
@@ -135,7 +136,7 @@ void check_overhead(const OverheadKeys& in, Problems& problems) {
     problems.add("pipeline.R.measured", "must be at least two points, [[N, s], ...]");
   else if (in.measured && !(fit_alpha_beta(in.measured->points).line.beta > 0))
     problems.add("pipeline.R.measured", "must rise: without a cost a group, more groups always gain");
-  if (in.measured) refuse_written(problems, {"pipeline.R.k", "pipeline.R.b"}, "has no use beside measured");
+  if (in.measured) refuse_written(problems, {"pipeline.R.k", "pipeline.R.b"}, "has no use if measured is given");
   if (!in.measured && !in.k) problems.add("pipeline.R.k", "must be given with b, or measured");
   if (!in.measured && !in.b) problems.add("pipeline.R.b", "must be given with k, or measured");
 }

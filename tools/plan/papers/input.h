@@ -1,4 +1,4 @@
-// Common to the inputs of the papers: reading, checking, listing keys.
+// Common functions for the inputs of the papers: reading and checking inputs, listing keys.
 #pragma once
 
 #include <initializer_list>
@@ -7,14 +7,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "framework/config/recipe.h"
+#include "framework/config/typed_recipe.h"
 
 namespace hexad::plan {
 
 using Json = nlohmann::ordered_json;
 
-/// Reads an input, checks its keys against each other with check(input, problems), and evaluates it with report(input);
-/// both are found beside the input's struct. check() sees keys that may be bad: it asks problems.good() first.
+/// Reads an input, checks its keys against each other with check(input, problems), and evaluates it with report(input).
+/// Both functions are declared next to the input's struct. check() may see invalid keys, so it tests problems.good()
+/// first.
 template <class Input>
 std::string evaluate(const config::Document& document) {
   config::Problems problems;
@@ -32,10 +33,10 @@ std::string list_keys() {
   return list_keys(&input, config::type_of<Input>);
 }
 
-/// Adds a problem to each of these keys that was written: "has no use beside I".
+/// Adds a problem to each of these keys that the input contains: "has no use if I is given".
 void refuse_written(config::Problems& problems, std::initializer_list<std::string_view> paths, std::string_view why);
 
-/// Adds a problem unless a curve's volumes or sizes are above 0.
+/// Adds a problem unless all volumes or sizes of a curve are above 0.
 void check_sizes(config::Problems& problems, std::string_view path, const config::Curve& curve);
 
 }  // namespace hexad::plan

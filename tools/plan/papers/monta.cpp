@@ -12,7 +12,8 @@ Transfer transfer(const Link& link, double moved, double volume) {
   return {volume, efficiency(link.efficiency, volume), link.seconds(moved, volume)};
 }
 
-/// Table 4 with k assignments a token on a rank and the scores divided by `score_parts` under sequence parallelism.
+/// Returns Table 4 for k assignments per token on a rank. Under sequence parallelism the scores are divided by
+/// `score_parts`.
 ActivationBytes activations(const Activations& m, double k, double score_parts) {
   const double one = m.b * m.s * m.h * m.l, scores = 5 * m.a * m.s / m.h;
   return {.none = one * (13 + 21 * m.k + scores),
@@ -95,8 +96,8 @@ StepEstimate estimate(const Step& step, double before, double after) {
 }
 
 StateBytes state_bytes(double p1, double p2, const Shards& s, int64_t zero, const ParameterBytes& each) {
-  return {kept_of(each, zero, s.d).total() * p1 / (s.p * s.t),
-          kept_of(each, zero, s.d_experts).total() * p2 / (s.p * s.t * s.e)};
+  return {kept_bytes(each, zero, s.d).total() * p1 / (s.p * s.t),
+          kept_bytes(each, zero, s.d_experts).total() * p2 / (s.p * s.t * s.e)};
 }
 
 ActivationBytes activation_bytes(const Activations& model) { return activations(model, model.k / model.e, 1); }

@@ -1,4 +1,4 @@
-// `hexad simulate --paper monta`: the input's keys, and what the formulas give for it.
+// `hexad simulate --paper monta`: keys of the input, and the results of the formulas for it.
 #include <optional>
 
 #include "tools/plan/papers/input.h"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace config;
 
-/// Longer lists of candidates help nobody.
+/// Longest useful list of candidates.
 constexpr int64_t most_listed_chunks = 1024;
 
 struct Memory {
@@ -60,7 +60,7 @@ struct Input {
 
   template <class V>
   void fields(V& v) {
-    v("I", volume, "[bytes] one all-to-all of a rank; or b, s, h, k, BPE, whose product it is (equation 3)",
+    v("I", volume, "[bytes] sent by a rank in one all-to-all; or b, s, h, k, BPE, whose product it is (equation 3)",
       positive());
     v("b", b, "sequences of a micro-batch", at_least(1));
     v("s", s, "[tokens] sequence length", at_least(1));
@@ -78,7 +78,7 @@ struct Input {
     v("r3", r3, "share of B3 reached: a number, or [[bytes, share], ...] over I/N", positive(), at_most(1));
     v("r2_O3", r2_o3, "r2 while copies run beside the all-gather (O3); none: r2", positive(), at_most(1));
     v("r3_O3", r3_o3, "r3 while an all-gather runs beside the copies (O3); none: r3", positive(), at_most(1));
-    v("I_minimal", smallest, "[bytes] no smaller chunk is tried (I/(N t)); bounds the search for N", positive());
+    v("I_minimal", smallest, "[bytes] smallest chunk that is tried (I/(N t)); bounds the search for N", positive());
     v("N", chunks, "chunks of O2 and O3, instead of the search", at_least(1), at_most(most_listed_chunks));
     v("memory", memory, "bytes of a rank, Tables 3 and 4; needs b, s, h");
     v("step", step, "a training step around the all-to-alls");
@@ -101,11 +101,12 @@ struct Input {
 void check(const Input& in, Problems& problems) {
   const bool sizes = in.b && in.s && in.h;
   if (!in.volume && !sizes && problems.good({"I", "b", "s", "h"}))
-    problems.add("I", "must be given, or b, s and h, of which it is the product with k and BPE");
+    problems.add("I", "must be given, or b, s and h: it is their product with k and BPE");
   if (in.volume && in.memory && !sizes && problems.good({"b", "s", "h"})) problems.add("memory", "needs b, s and h");
-  if (in.volume) refuse_written(problems, {"BPE"}, "has no use beside I");
-  if (in.volume && !in.memory) refuse_written(problems, {"b", "s", "h", "k"}, "has no use beside I without memory");
-  if (in.chunks && in.smallest) problems.add("I_minimal", "has no use beside N, which says how many chunks there are");
+  if (in.volume) refuse_written(problems, {"BPE"}, "has no use if I is given");
+  if (in.volume && !in.memory)
+    refuse_written(problems, {"b", "s", "h", "k"}, "has no use if I is given and memory is not");
+  if (in.chunks && in.smallest) problems.add("I_minimal", "has no use if N, the number of chunks, is given");
   if (!in.chunks && !in.smallest && problems.good({"I_minimal", "N"}))
     problems.add("I_minimal", "must be given, or N, the number of chunks");
   check_sizes(problems, "r1", in.r1);
@@ -129,7 +130,8 @@ Json json(const Chunk& c) {
   return {{"AA_j", json(c.all_to_all)}, {"AG_j", json(c.all_gather)}, {"D2D_j", json(c.copy)}};
 }
 
-/// Adds what all strategies have: their time, beside the baseline's, and the bandwidth that a card seems to have.
+/// Adds the results that all strategies have: their time, also relative to the baseline's, and the effective bandwidth
+/// of a card.
 void add_seconds(Json& out, const Input& in, double seconds, double base) {
   const auto t = static_cast<double>(in.t), e = static_cast<double>(in.e);
   out["T_seconds"] = seconds;

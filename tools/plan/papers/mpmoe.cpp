@@ -17,14 +17,14 @@ double parts(int64_t n) {
   return static_cast<double>(n);
 }
 
-/// FLOPs of both products of all assignments.
+/// Returns the FLOPs of both products of all assignments.
 double forward_flops(const Layer& l) { return 4 * l.k * l.B * l.M * l.H; }
 
 double time(const config::Curve& speeds, double volume) { return volume == 0 ? 0 : volume / speed(speeds, volume); }
 
 double all_to_all_bytes(const Layer& l, const Machine& m) { return l.k * l.B * l.M * m.bytes_per_element; }
 
-/// Common to both passes: two all-to-alls of the gradients or tokens, and the copies.
+/// Returns the operations that both passes share: two all-to-alls of gradients or tokens, and the copies.
 Operations operations(const Layer& l, const Machine& m, Reuse reuse, double n, double flops) {
   const double exchange = time(m.W_comm, all_to_all_bytes(l, m) / n);
   return {.S = exchange,

@@ -1,11 +1,11 @@
 // MPMoE (Zhang et al. 2024): closed forms of an MoE layer whose batch is cut into n micro-batches along tokens. Counts
-// are elements unless a name says bytes; one expert a rank, as in the paper.
+// are elements unless a name says bytes. There is one expert per rank, as in the paper.
 //
-// Corrected or completed where the paper is short:
-//   equations 2, 4, 5  count one expert a token; with k of them T_DI, T_M and T_DO are k times as large
+// Corrections and additions to the paper:
+//   equations 2, 4, 5  count one expert a token; with k experts T_DI, T_M and T_DO are k times as large
 //   equation 5         holds from n = 2 on: one micro-batch shares nothing (printed, n = 1 would cost memory)
-//   equation 6         divides by the memory of a program that keeps all temporary gradients (equation 4); one
-//                      that frees them early needs equation 3, so absolute sizes stand beside the ratio
+//   equation 6         divides by the memory of a program that keeps all temporary gradients (equation 4); a
+//                      program that frees them early needs equation 3, so absolute sizes are given, too
 //   Figure 8           its phase times are not in the text: they are derived here from the dependencies
 #pragma once
 
@@ -13,65 +13,70 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tools/plan/curve.h"
+#include "framework/base/ordinal.h"
+#include "tools/plan/measured_curve.h"
 
 namespace hexad::plan::mpmoe {
 
-/// One rank's layer. E experts of the gate, k of them a token.
+/// One rank's layer, with E experts of the gate and k experts per token.
 struct Layer {
   double M = 1, H = 1;  // model and hidden dimension
   double B = 1;         // tokens of a rank
   double E = 1, k = 1;
 };
 
-/// Equation 1: weights, gradients and two moments of the gate and one expert.
+/// Returns the weights, gradients and two moments of the gate and one expert (equation 1).
 double model_states(const Layer& layer);
-/// Equation 2: T_I, T_O, and k-fold T_DI, T_DO, T_M.
+/// Returns T_I, T_O, and k times T_DI, T_DO, T_M (equation 2).
 double activations(const Layer& layer);
-/// Equation 3: gradients of two neighbouring tensors, as operations run one after the other.
+/// Returns the gradients of two neighbouring tensors, for operations that run one after the other (equation 3).
 double sequential_buffers(const Layer& layer);
-/// Equation 4: all temporary gradients at once, as a pipeline without shared buffers needs.
+/// Returns all temporary gradients together, as needed by a pipeline without shared buffers (equation 4).
 double pipeline_buffers(const Layer& layer);
-/// Equation 5: what n micro-batches save in activations, and as much in temporary buffers, when T_DI and T_DO have two
-/// buffers each and T_M one.
+/// Returns the savings of n micro-batches in activations, if T_DI and T_DO have two buffers each and T_M one (equation
+/// 5). Temporary buffers save the same number of elements.
 double saved(const Layer& layer, int64_t n);
-/// Equation 6: phi.
+/// Returns phi (equation 6).
 double saving_ratio(const Layer& layer, int64_t n);
-/// Activations and temporary buffers that are left: 2 (2 B M + k (4 B M + B H)/n) for n >= 2.
+/// Returns the remaining activations and temporary buffers: 2 (2 B M + k (4 B M + B H)/n) for n >= 2.
 double shared_buffers(const Layer& layer, int64_t n);
-/// The router's gradient needs every expert's output, and the buffers of T_DO are overwritten: outputs by slot that are
-/// kept for it.
+/// Returns the elements of the outputs by slot that are kept for the router's gradient. It needs every expert's output,
+/// and the buffers of T_DO are overwritten.
 double outputs_by_slot(const Layer& layer);
 
-/// alpha(y, x) of section 2.3: speed of stream y beside stream x (or both others), as a share of its speed alone. Times
-/// divide by it.
+/// alpha(y, x) of section 2.3: speed of stream y beside stream x (or both other streams), relative to its speed alone.
+/// Times are divided by it.
 struct Slowdowns {
   double comm_comp = 1, comm_mem = 1, comm_all = 1;
   double comp_comm = 1, comp_mem = 1, comp_all = 1;
   double mem_comm = 1, mem_comp = 1, mem_all = 1;
 };
-/// Section 2.3: overlapping communication and computation can pay only when neither runs at half its speed or less.
+/// True if neither communication nor computation runs at half its speed or less (section 2.3). Only then can
+/// overlapping them be worthwhile.
 bool overlap_pays(const Slowdowns& alpha);
 
-/// Seconds alone of what three streams do in one phase; a zero is a stream that is idle.
+/// Seconds of the work of three streams in one phase, each stream alone. Zero: the stream is idle.
 struct Work {
   double comm = 0, comp = 0, mem = 0;
 };
-/// The slowest stream, each divided by the alpha of those that run beside it.
+/// Returns the seconds of the slowest stream. Each stream's time is divided by the alpha of the streams that run beside
+/// it.
 double phase_seconds(const Work& work, const Slowdowns& alpha);
 
-/// Seconds alone of one micro-batch's operations: first all-to-all, experts, second all-to-all, memory copy.
+/// Seconds of one micro-batch's operations, each alone: first all-to-all, experts, second all-to-all, memory copy.
 struct Operations {
   double S = 0, C = 0, R = 0, M = 0;
 };
 
-/// Figure 8. Streams: communication runs S1 S2 R1 S3 R2 ... Sn R(n-1) Rn, computation C1 ... Cn, copies M1 ... Mn.
+/// Paradigms of Figure 8. Streams: communication runs S1 S2 R1 S3 R2 ... Sn R(n-1) Rn, computation C1 ... Cn, copies M1
+/// ... Mn.
 enum class Paradigm {
   no_copies,      // 1: S4, and no restoring
   copies_after,   // 2: M needs C; forward of S1 to S3
   copies_before,  // 3: C needs M; backward of S1 to S3
 };
-/// The phases, each as long as its slowest stream (n >= 2; one micro-batch is S, C, R in a row with M beside R or S):
+/// Phases of a pass, each as long as its slowest stream (n >= 2; one micro-batch is S, C, R in a row with M beside R or
+/// S):
 ///   paradigm   P0         P1                   P2, n - 2 times                     P3                   P4
 ///   1          S1         S2 | C1              R(i-1) S(i+1) | Ci                  R(n-1) | Cn          Rn
 ///   2          S1         S2 | C1              R(i-1) S(i+1) | Ci | M(i-1)         R(n-1) | Cn | M(n-1) Rn | Mn
@@ -82,46 +87,48 @@ struct Phases {
 };
 Phases phases(Paradigm paradigm, const Operations& one, int64_t n, const Slowdowns& alpha);
 
-/// Table 2: how T_DI and T_M come back in backward. `keep`: they never left (no shared buffers).
+/// Table 2: strategies that restore T_DI and T_M in backward. `none` keeps them, without shared buffers.
 enum class Reuse { none, s1, s2, s3, s4 };
 inline constexpr std::array all_strategies{Reuse::none, Reuse::s1, Reuse::s2, Reuse::s3, Reuse::s4};
 constexpr std::string_view name_of(Reuse r) {
   constexpr std::array<std::string_view, 5> names{"none", "S1", "S2", "S3", "S4"};
-  return names[static_cast<size_t>(r)];
+  return names[base::ordinal(r)];
 }
 
-/// Cost of restoring for a whole batch.
+/// Cost of restoring a whole batch.
 struct ReuseCost {
   double copied = 0;        // elements to the host in forward, and back in backward
   double communicated = 0;  // elements of T_DI sent again
-  double recomputed = 0;    // FLOPs of T_M, the first of the two products
+  double recomputed = 0;    // FLOPs to recompute T_M, the first of the two products
 };
 ReuseCost reuse_cost(const Layer& layer, Reuse reuse);
 
 /// Speeds over the volume of one operation: bytes/s of an all-to-all over its bytes, FLOP/s over FLOPs, bytes/s of
-/// copies between device and host. A product of x rows by M x H counts 2 x M H FLOPs.
+/// copies between device and host. A product of x rows by M x H counts as 2 x M H FLOPs.
 struct Machine {
   config::Curve W_comm, W_comp, W_mem;
   double bytes_per_element = 2;
   Slowdowns alpha{};
 };
 
-/// Operations of one of n micro-batches. Backward computes twice what forward does, and what is recomputed; a T_DI that
-/// is sent again goes before the gradients of T_DO, in S.
+/// Return the operations of one of n micro-batches. Backward computes twice the FLOPs of forward, and also recomputes.
+/// If T_DI is sent again, it is sent before the gradients of T_DO, in S.
 Operations forward_operations(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 Operations backward_operations(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 
-/// Section 4.2's prediction of one layer.
+/// Prediction of one layer by section 4.2.
 struct Prediction {
   Phases forward, backward;
   double seconds() const { return forward.seconds() + backward.seconds(); }
 };
 Prediction predict(const Layer& layer, const Machine& machine, Reuse reuse, int64_t n);
 
-/// Lower bounds of a layer without restoring: all communication, and all computation, of one undivided batch.
+/// Lower bounds of the time of a layer without restoring: all communication, and all computation, of one undivided
+/// batch.
 struct Ideal {
   double comm, comp;
-  /// Time that no overlap can beat, and the largest gain over one after the other that it leaves: at most 2.
+  /// seconds() is the time that no overlap can beat. largest_speedup() is the largest gain over running one after the
+  /// other: at most 2.
   double seconds() const { return comm > comp ? comm : comp; }
   double largest_speedup() const { return (comm + comp) / seconds(); }
 };

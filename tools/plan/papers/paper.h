@@ -1,4 +1,4 @@
-// The papers whose closed forms `hexad simulate --paper NAME INPUT.yaml` evaluates.
+// Papers whose closed forms `hexad simulate --paper NAME INPUT.yaml` evaluates.
 #pragma once
 
 #include <array>
@@ -10,12 +10,12 @@
 namespace hexad::plan {
 
 struct Paper {
-  std::string_view name;   // as --paper has it
+  std::string_view name;   // name for --paper
   std::string_view title;  // one line
-  /// Returns the results of the formulas for an input, as JSON text: SI units, named at the end of each key. Throws
+  /// Returns the results of the formulas for an input as JSON text. Units are SI, named at the end of each key. Throws
   /// Error(usage) with every problem of the input and its file:line.
   std::string (*evaluate)(const config::Document& input);
-  /// One line for each key of the input: name, default, unit and meaning.
+  /// Returns one line for each key of the input: name, default, unit and meaning.
   std::string (*keys)();
 };
 

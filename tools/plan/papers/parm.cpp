@@ -7,11 +7,11 @@
 namespace hexad::plan::parm {
 namespace {
 
-/// The argument of EP&ESP-AlltoAll with MP paused.
+/// Returns the size of EP&ESP-AlltoAll with MP paused, in elements.
 double exchanged(const Layer& l) { return l.ETM() * l.N_ESP / l.N_MP; }
 
-/// A collective in which rank `self` of an EP&ESP group sends `each` elements to every other member of its group.
-/// `member`: whether a rank is in that group.
+/// Returns the load of a collective in which rank `self` of an EP&ESP group sends `each` elements to every other member
+/// of its group. `member` is true for the ranks in that group.
 template <class F>
 Load sent(const Placement& p, int64_t self, double each, F member) {
   Load load;
@@ -25,7 +25,7 @@ Load sent(const Placement& p, int64_t self, double each, F member) {
 int64_t esp_index(const Placement& p, int64_t rank) { return p.inner == Inner::esp ? rank / p.N_ESP : rank % p.N_EP; }
 int64_t ep_index(const Placement& p, int64_t rank) { return p.inner == Inner::esp ? rank % p.N_ESP : rank / p.N_EP; }
 
-/// The busiest rank: most between nodes, then most inside.
+/// Returns the load of the busiest rank: the largest load between nodes, then the largest inside.
 Load busier(const Load& a, const Load& b) { return std::pair(a.inter, a.intra) < std::pair(b.inter, b.intra) ? b : a; }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // Parm (Pan et al. 2024): closed forms of the communication of an MoE layer under model (MP), expert (EP) and
 // expert-sharding (ESP) parallelism. Sizes are elements; a collective costs alpha + beta x seconds.
 //
-// Corrected, and conventions where the paper has two:
+// Corrections, and choices of a convention if the paper has two:
 //   Algorithm 1    line 2 is T = k f B L/E, without M, so that y = E T M N_ESP
 //   equation 13    drops N_ESP in its second line
 //   equation 14    ends in an MP-AllGather: that is S2 without overlap. Algorithm 1's alpha_o, beta_o price
-//                  the overlapped pair of AlltoAll and AllGather. They are taken here as equation 14 has them,
+//                  the overlapped pair of AlltoAll and AllGather. Here they are used as in equation 14,
 //                  over y/N_MP (the AlltoAll's own size), not over y
 #pragma once
 
@@ -19,56 +19,62 @@
 namespace hexad::plan::parm {
 
 struct Layer {
-  double B = 1, L = 1, M = 1;  // sequences of a GPU, tokens each, embedding size
-  double E = 1, k = 1, f = 1;  // experts, experts a token, capacity factor
+  double B = 1, L = 1, M = 1;  // sequences per GPU, tokens per sequence, embedding size
+  double E = 1, k = 1, f = 1;  // experts, experts per token, capacity factor
   double N_MP = 1, N_EP = 1, N_ESP = 1;
 
-  double T() const { return k * f * B * L / E; }  // tokens an expert takes from one GPU
+  double T() const { return k * f * B * L / E; }  // tokens of one GPU per expert
   double BLM() const { return B * L * M; }
   double ETM() const { return E * T() * M; }
 };
 
-/// The baseline's collectives: ESP-AllGather, ESP-AllReduce, EP-AlltoAll.
+/// Costs of the baseline's collectives: ESP-AllGather, ESP-AllReduce, EP-AlltoAll.
 struct BaselineCosts {
   AlphaBeta AG_ESP, AR_ESP, A2A_EP;
 };
 struct Costs {
   AlphaBeta AG_MP;                     // MP-AllGather
   AlphaBeta A2A;                       // EP&ESP-AlltoAll
-  std::optional<AlphaBeta> overlap{};  // alpha_o, beta_o: EP&ESP-AlltoAll and MP-AllGather at once, over y/N_MP
+  std::optional<AlphaBeta> overlap{};  // alpha_o, beta_o: overlapped EP&ESP-AlltoAll and MP-AllGather, over y/N_MP
 };
 
-/// Equation 1, Fig. 3(a): ESP-AllGather, EP-AlltoAll, ESP-AllReduce, EP-AlltoAll; ESP-Split sends nothing in forward.
+/// Times of equation 1, Fig. 3(a): ESP-AllGather, EP-AlltoAll, ESP-AllReduce, EP-AlltoAll. ESP-Split sends nothing in
+/// forward.
 struct Baseline {
-  double AG_ESP, AR_ESP, A2A_EP;  // seconds of one each; A2A_EP happens twice
+  double AG_ESP, AR_ESP, A2A_EP;  // seconds of one of each; A2A_EP happens twice
   double seconds() const { return AG_ESP + AR_ESP + 2 * A2A_EP; }
 };
 Baseline baseline(const Layer& layer, const BaselineCosts& costs);
 
-/// Equation 11 (13): 2 A2A(ETM N_ESP/N_MP) + AG_MP(BLM); with N_MP = 1 equation 2, without an AllGather.
+/// Returns the seconds of S1: 2 A2A(ETM N_ESP/N_MP) + AG_MP(BLM) (equation 11 (13)). With N_MP = 1 it is equation 2,
+/// without an AllGather.
 double s1_seconds(const Layer& layer, const Costs& costs);
-/// Equation 7: the second AlltoAll overlaps the AllGather: their measured joint cost, or else saa_seconds of the two.
+/// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). Their joint cost is the
+/// measured one, or saa_seconds of the two if it was not measured.
 double s2_seconds(const Layer& layer, const Costs& costs);
-/// S2 with the AllGather after the AlltoAll (the paper's AAS; the right side of equation 7).
+/// Returns the seconds of S2 with the AllGather after the AlltoAll (the paper's AAS; the right side of equation 7).
 double s2_sequential_seconds(const Layer& layer, const Costs& costs);
-/// Section III-D: an AlltoAll in `phases` slices and an AllGather, each slice gathered while the next arrives.
+/// Returns the seconds of an AlltoAll in `phases` slices and an AllGather (section III-D). Each slice is gathered while
+/// the next one arrives.
 double saa_seconds(double all_to_all, double all_gather, double phases);
 
 enum class Schedule { s1, s2 };
 constexpr std::string_view name_of(Schedule s) { return s == Schedule::s1 ? "S1" : "S2"; }
-/// Algorithm 1: S1 when it takes no longer.
+/// Returns S1 if it takes no longer than S2 (Algorithm 1).
 Schedule choose(const Layer& layer, const Costs& costs);
 
-/// A claim that section IV-B proves, evaluated: it holds, or the measured costs contradict the paper's assumptions.
+/// A claim that section IV-B proves, evaluated. If it does not hold, the measured costs contradict the paper's
+/// assumptions.
 struct Claim {
   std::string_view text;
-  double smaller, larger;  // seconds: the claim is smaller <= larger
+  double smaller, larger;  // seconds; the claim is smaller <= larger
   bool holds() const { return smaller <= larger; }
 };
-/// Equations 3, 5, 6 (N_MP = 1), 8 and 9, 10 (N_MP > 1). RS: half of the AllReduce, whose other half is an AllGather.
+/// Returns the claims of equations 3, 5, 6 (N_MP = 1), 8 and 9, 10 (N_MP > 1). RS is half of the AllReduce, whose other
+/// half is an AllGather.
 std::vector<Claim> claims(const Layer& layer, const Costs& costs, const BaselineCosts& base);
 
-/// Placement of the ranks of one EP&ESP group, numbered node by node. Neighbours belong to one `inner` group.
+/// Placement of the ranks of one EP&ESP group, numbered node by node. Neighbouring ranks are in the same `inner` group.
 enum class Inner { esp, ep };
 struct Placement {
   int64_t N_EP = 1, N_ESP = 1;
@@ -76,18 +82,17 @@ struct Placement {
   Inner inner = Inner::esp;
 };
 
-/// Section IV-B's cases: 1 all ranks on one node; 2 ESP groups inside nodes, EP groups not; 3 the reverse; 4 neither.
-/// A group of one rank lies inside its node.
+/// Returns the case of section IV-B. 1: all ranks are on one node. 2: only ESP groups are inside nodes. 3: only EP
+/// groups are inside nodes. 4: neither. A group of one rank is inside its node.
 int placement_case(const Placement& placement);
 
-/// Elements that the busiest rank sends over each kind of link. Time is that of the slower one.
+/// Elements that the busiest rank sends over each kind of link. The slower link determines the time.
 struct Load {
   double intra = 0, inter = 0;
   std::string_view link() const { return inter > 0 ? "inter" : intra > 0 ? "intra" : "none"; }
 };
-/// Loads of links by collectives of `x` elements (their argument in equations 1 and 2, ETM N_ESP), every rank sending
-/// to each of its peers directly: AG and RS of ESP x/N_ESP to each, EP-AlltoAll x/N_EP, EP&ESP-AlltoAll x/(N_EP N_ESP).
-/// AR is RS and AG.
+/// Loads of links by collectives of `x` elements (ETM N_ESP in equations 1 and 2). Every rank sends directly to each of
+/// its peers: AG and RS of ESP x/N_ESP, EP-AlltoAll x/N_EP, EP&ESP-AlltoAll x/(N_EP N_ESP). AR is RS and AG.
 struct Loads {
   Load AG_ESP, AR_ESP, A2A_EP, A2A;
 };

@@ -1,4 +1,4 @@
-// `hexad simulate --paper parm`: the input's keys, and what the formulas give for it.
+// `hexad simulate --paper parm`: keys of the input, and the results of the formulas for it.
 #include <optional>
 
 #include "tools/plan/papers/input.h"
@@ -15,13 +15,14 @@ namespace {
 
 using namespace config;
 
-/// The keys that price one collective.
+/// Keys that give the price of one collective.
 struct CollectiveKeys {
   std::string_view alpha, beta, measured, doc;
 };
 constexpr CollectiveKeys key_ag_mp{"alpha_AG_MP", "beta_AG_MP", "measured_AG_MP", "MP-AllGather"};
 constexpr CollectiveKeys key_a2a{"alpha_A2A", "beta_A2A", "measured_A2A", "EP&ESP-AlltoAll"};
-constexpr CollectiveKeys key_o{"alpha_o", "beta_o", "measured_o", "both at once, over y/N_MP; none: in phases"};
+constexpr CollectiveKeys key_o{"alpha_o", "beta_o", "measured_o",
+                               "both collectives at the same time, over y/N_MP; none: in phases"};
 constexpr CollectiveKeys key_ag_esp{"alpha_AG_ESP", "beta_AG_ESP", "measured_AG_ESP", "ESP-AllGather (baseline)"};
 constexpr CollectiveKeys key_ar_esp{"alpha_AR_ESP", "beta_AR_ESP", "measured_AR_ESP", "ESP-AllReduce (baseline)"};
 constexpr CollectiveKeys key_a2a_ep{"alpha_A2A_EP", "beta_A2A_EP", "measured_A2A_EP", "EP-AlltoAll (baseline)"};
@@ -57,10 +58,10 @@ struct Input {
     for (const auto& [keys, cost] : collectives()) {
       v(keys->alpha, cost->alpha, base::cat("[s] start of ", keys->doc), at_least(0));
       v(keys->beta, cost->beta, base::cat("[s an element] of ", keys->doc), at_least(0));
-      v(keys->measured, cost->measured, "[[elements, s], ...] of the same, instead of both: a line is fitted",
-        positive());
+      v(keys->measured, cost->measured,
+        "[[elements, s], ...] of this collective, instead of alpha and beta: a line is fitted", positive());
     }
-    v("ranks_per_node", ranks_per_node, "GPUs of a node; prints who loads which link", at_least(1));
+    v("ranks_per_node", ranks_per_node, "GPUs of a node; also prints the load of each link", at_least(1));
     v("inner", inner, "ESP or EP: the groups that neighbouring GPUs form");
   }
 
@@ -83,7 +84,7 @@ struct Input {
 void check_collective(const CollectiveKeys& keys, const CollectiveInput& in, Problems& problems) {
   if (!problems.good({keys.alpha, keys.beta, keys.measured})) return;
   if (in.measured && (in.alpha || in.beta))
-    problems.add(keys.measured, base::cat("must not stand beside ", keys.alpha));
+    problems.add(keys.measured, base::cat("must not be given together with ", keys.alpha));
   if (in.alpha && !in.beta) problems.add(keys.beta, base::cat("must be given with ", keys.alpha));
   if (in.beta && !in.alpha) problems.add(keys.alpha, base::cat("must be given with ", keys.beta));
   if (in.measured && in.measured->is_constant())

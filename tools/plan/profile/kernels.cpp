@@ -12,10 +12,10 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Several turns of a process at a core.
+// Duration of several time slices of a process on a core.
 constexpr double turns = 0.012;
 
-// The weights of one shape, packed once as in training, and operands for any number of rows.
+// Weights of one shape, packed once as in training, and operands for any number of rows.
 class GroupedProduct {
  public:
   GroupedProduct(const ProductShape& shape, Element element, tensor::Device device)
@@ -47,7 +47,7 @@ class GroupedProduct {
   }
 
  private:
-  // Zeros stay zeros, however often a product is added to itself; the speed does not depend on values.
+  // Zeros, which stay zeros if a product is added to itself many times. The speed does not depend on the values.
   Tensor filled(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
 
   ProductShape shape_;
@@ -56,7 +56,7 @@ class GroupedProduct {
   Tensor weight_, gradient_;
 };
 
-constexpr int64_t row_width = 512;  // of gathered rows, f32
+constexpr int64_t row_width = 512;  // columns of gathered rows, f32
 
 std::function<void()> make_copy(CopyKind kind, int64_t bytes, tensor::Device device) {
   const int64_t rows = bytes / (4 * row_width);
@@ -68,13 +68,13 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, tensor::Device dev
     case CopyKind::copy:
       return [=, &k] { k.pointwise.copy(*stream, other, here), stream->synchronize(); };
     case CopyKind::gather: {
-      std::vector<int64_t> order;  // neighbours in the result are far apart in the source
+      std::vector<int64_t> order;  // adjacent rows of the result are far apart in the source
       for (int64_t r = 0; r < rows; ++r) order.push_back(r * 97 % rows);
       return [=, &k, index = Tensor::from<int64_t>(order, {rows}, device)] {
         k.permute.gather(*stream, other, here, index, {}), stream->synchronize();
       };
     }
-    case CopyKind::offload:  // as tensors are saved: mapped, written and dropped
+    case CopyKind::offload:  // like saved tensors: mapped, written and dropped
       return [=, &k] {
         const Tensor away = Tensor::offloaded(here.shape(), Dtype::f32, device);
         k.pointwise.copy(*stream, away, here), stream->synchronize();

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
+#include "framework/base/ordinal.h"
 #include "framework/telemetry/units.h"
-#include "tools/plan/profile/exchange.h"
 #include "tools/plan/profile/parts.h"
+#include "tools/plan/profile/repeated_collective.h"
 
 namespace hexad::plan {
 namespace {
@@ -31,7 +32,7 @@ void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, c
       cluster.links.push_back({operation, g.kind, g.ranks, g.nodes, curve});
       const Curve::Point& last = curve.points.back();
       progress(fmt::format("{} of {} ranks, {}: up to {} at {}", name, g.ranks,
-                           enum_names(g.kind)[static_cast<size_t>(g.kind)].second, telemetry::human_bytes(last.x),
+                           enum_names(g.kind)[base::ordinal(g.kind)].second, telemetry::human_bytes(last.x),
                            telemetry::human_quantity(last.x / last.y, "B/s")));
     }
 }

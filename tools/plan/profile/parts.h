@@ -1,8 +1,8 @@
-// The parts of a profile. Each is collective over the timer's world and fills its part of `cluster`.
+// The parts of a profile. Each one is collective over the timer's world and fills its part of `cluster`.
 #pragma once
 
-#include "tools/plan/profile/groups.h"
 #include "tools/plan/profile/profile.h"
+#include "tools/plan/profile/rank_groups.h"
 #include "tools/plan/profile/timer.h"
 
 namespace hexad::plan {
@@ -13,7 +13,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
                       const Progress& progress);
 void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                     const Progress& progress);
-/// After the others: it chooses pieces of work by what they measured.
+/// Measures slowdowns. Call it last, because it chooses its pieces of work by the results of the other parts.
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress);
 

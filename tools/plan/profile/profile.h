@@ -1,4 +1,4 @@
-// Measures a machine: what `hexad profile` does (docs/profile.md).
+// Measurement of a machine by `hexad profile` (docs/profile.md).
 #pragma once
 
 #include <functional>
@@ -10,33 +10,34 @@
 
 namespace hexad::plan {
 
-/// Shape of a grouped product: rows of `inputs` columns become rows of `outputs`, each expert's by its own weight.
+/// Shape of a grouped product. Each expert's weight converts rows of `inputs` columns to rows of `outputs` columns.
 struct ProductShape {
   int64_t experts, inputs, outputs;
 };
-/// Experts of the quickstart's size, and two that outgrow the caches.
+/// Experts of the quickstart's size, and two larger shapes that exceed the caches.
 inline const std::vector<ProductShape> usual_products{{8, 512, 1024}, {8, 256, 512}, {4, 1024, 4096}};
 
 struct ProfileOptions {
-  double seconds = 120;                // about, for everything together
-  int octaves = 1;                     // from one size of a message to the next
+  double seconds = 120;                // approximate total time
+  int octaves = 1;                     // between two sizes of a message
   int64_t largest_bytes = 16ll << 20;  // of a message or copy
   int64_t largest_rows = 4096;         // of a product
-  int rounds = 3;                      // of slowdowns; their medians count
+  int rounds = 3;                      // of slowdowns; the median of the rounds counts
   int threads = 1;                     // of kernels
   std::string offload_folder = "/tmp";
   std::vector<ProductShape> products = usual_products;
 };
-/// Few sizes and about four seconds, to try it out.
+/// Returns options with few sizes, which take about four seconds, for a first trial.
 ProfileOptions quick_profile();
 
-/// One line now and then, from rank 0.
+/// Receives occasional progress lines on rank 0.
 using Progress = std::function<void(const std::string&)>;
 
-/// Collective over `world`; every rank gets the same. Of Origin the machine's sizes are filled in.
+/// Measures the machine. Collective over `world`; every rank gets the same result. Fills in the machine's sizes in
+/// Origin, but no other field of it.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
-/// A table for people.
+/// Returns a table for people.
 std::string profile_table(const Cluster& cluster);
 
 }  // namespace hexad::plan

@@ -6,8 +6,8 @@
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/kernel_table.h"
-#include "tools/plan/profile/exchange.h"
 #include "tools/plan/profile/parts.h"
+#include "tools/plan/profile/repeated_collective.h"
 
 namespace hexad::plan {
 namespace {
@@ -17,7 +17,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// When each unit of a load was done; written by the threads that do them.
+// Times at which the units of a load were done. The threads that execute the units write them.
 struct Stamps {
   explicit Stamps(size_t units) : times(units), open(static_cast<std::ptrdiff_t>(units)) {}
   void set(size_t unit) {
@@ -29,14 +29,14 @@ struct Stamps {
 };
 using StampsPtr = std::shared_ptr<Stamps>;
 
-// Equal units of work of one lane, enough for the time that is measured.
+// Equal units of work of one lane, enough for the measured time.
 struct Load {
   Lane lane;
   size_t units;
-  std::function<comm::Event(const StampsPtr&)> start;  // all units; the event of the last
+  std::function<comm::Event(const StampsPtr&)> start;  // starts all units; returns the event of the last one
 };
 
-// Units done at `time`, the one under way in part.
+// Returns the number of units done at `time`, including the finished part of the current unit.
 double done_at(const Stamps& stamps, double begin, double time) {
   double before = begin;
   for (size_t i = 0; i < stamps.times.size(); ++i) {
@@ -47,7 +47,7 @@ double done_at(const Stamps& stamps, double begin, double time) {
   return static_cast<double>(stamps.times.size());
 }
 
-// Units per second of each load while all of them run: up to the end of the first.
+// Returns the units per second of each load while all of them run, until the first load ends.
 std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& timer) {
   std::vector<StampsPtr> stamps;
   for (const Load* load : loads) stamps.push_back(std::make_shared<Stamps>(load->units));
@@ -64,7 +64,8 @@ std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& t
   return result;
 }
 
-// Sizes and numbers of units: each takes about a sixteenth of `seconds` alone, all of them `seconds`.
+// Makes the loads. Chooses sizes and numbers of units, so that each unit takes about a sixteenth of `seconds` alone and
+// a load takes `seconds`.
 class Loads {
  public:
   Loads(const Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds)
@@ -82,7 +83,7 @@ class Loads {
       if (widest) loads.push_back(communication(*widest));
     }
     loads.push_back(copying());
-    loads.push_back(computing());  // last: it runs on this thread, when the others are under way
+    loads.push_back(computing());  // last, because it runs on this thread while the other loads run
     return loads;
   }
 
@@ -98,7 +99,7 @@ class Loads {
     return {best.x, static_cast<size_t>(std::clamp(seconds_ / best.y, 4.0, 1000.0))};
   }
 
-  // Same collectives as in the lanes of MoE layers: all-to-all between nodes, all-gather inside them.
+  // Uses the same collectives as the lanes of MoE layers: all-to-all between nodes, all-gather inside nodes.
   Load communication(const MeasuredGroup& g) const {
     const bool inter = g.kind == GroupKind::inter;
     const Collective operation = inter ? Collective::all_to_all : Collective::all_gather;
@@ -161,13 +162,13 @@ class Loads {
   device::DeviceContext lanes_;
 };
 
-// Loads that run together, and what each reaches then, over its speed alone, in every round.
+// Loads that run together, and the speed of each load relative to its speed alone, in every round.
 struct Mix {
   std::vector<size_t> loads;
-  std::vector<std::vector<double>> speeds;  // of each load
+  std::vector<std::vector<double>> speeds;  // by load and round
 };
 
-// Every pair, and all at once.
+// Returns every pair of loads, and all loads together.
 std::vector<Mix> mixes_of(size_t loads) {
   std::vector<Mix> mixes;
   Mix all;
@@ -189,10 +190,11 @@ double median(std::vector<double> values) {
 
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress) {
-  // In a round each load takes its time alone, up to twice that in pairs, up to four times with all: about 24 of them.
+  // In a round, each load runs for its own time, for up to twice that time in pairs, and for up to four times that time
+  // with all loads. That is about 24 times in total.
   Loads make(cluster, timer, options, seconds / (24 * options.rounds + 4));
   const std::vector<Load> loads = make.all(groups);
-  for (const Load& load : loads) speeds({&load}, timer);  // warms up: weights are packed, pages are touched
+  for (const Load& load : loads) speeds({&load}, timer);  // warm-up: packs weights and touches pages
   std::vector<Mix> mixes = mixes_of(loads.size());
   for (int round = 0; round < options.rounds; ++round) {
     std::vector<double> alone;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/base/ordinal.h"
 #include "framework/telemetry/units.h"
 #include "tools/plan/least_squares.h"
 #include "tools/plan/profile/profile.h"
@@ -13,10 +14,10 @@ using telemetry::human_quantity;
 
 template <class E>
 std::string_view word(E value) {
-  return enum_names(E{})[static_cast<size_t>(value)].second;
+  return enum_names(E{})[base::ordinal(value)].second;
 }
 
-// The speed at a measured size, `per_size` units for each; "-" where nothing was measured.
+// Returns the speed at a measured size, with `per_size` units per unit of size; "-" if nothing was measured there.
 std::string speed_at(const Curve& curve, double size, double per_size, std::string_view unit) {
   for (const auto& [x, seconds] : curve.points)
     if (x > 0.75 * size && x < 1.5 * size) return human_quantity(x * per_size / seconds, unit);
@@ -62,14 +63,14 @@ std::string copies_table(const std::vector<MeasuredCopy>& copies) {
   return text;
 }
 
-// The line start + size / rate through the points of a curve, and the point that it misses most. `per_size` units for
-// each of its sizes, which are called `sizes`.
+// Returns the line start + size / rate fitted to the points of a curve, and the point with the largest error. Each unit
+// of size has `per_size` units. `sizes` is the name of the sizes.
 std::string fitted_row(const std::string& name, const Curve& curve, double per_size, std::string_view unit,
                        std::string_view sizes) {
   if (curve.is_constant()) return {};
   const Fit fit = fit_alpha_beta(curve.points, Least::relative_residuals);
   const double size = curve.points[fit.worst].x;
-  std::string worst = "two points";  // any line meets them
+  std::string worst = "two points";  // any line fits two points
   if (curve.points.size() > 2)
     worst = fmt::format("{:.0f}% at {}", 100 * fit.worst_relative_error,
                         sizes.empty() ? telemetry::human_bytes(size) : fmt::format("{:g} {}", size, sizes));
@@ -77,7 +78,8 @@ std::string fitted_row(const std::string& name, const Curve& curve, double per_s
                      fit.line.beta > 0 ? human_quantity(per_size / fit.line.beta, unit) : "-", worst);
 }
 
-// A line is what alpha and beta of the papers' formulas are; predictions of schedules go by the points themselves.
+// Returns a table of lines, which correspond to alpha and beta in the formulas of papers. Predictions of schedules use
+// the measured points themselves.
 std::string fits_table(const Cluster& cluster) {
   std::string rows;
   for (const MeasuredLink& l : cluster.links)
@@ -90,7 +92,7 @@ std::string fits_table(const Cluster& cluster) {
   return fmt::format("\n{:<38}{:>12}{:>16}{:>22}\n", "fit: start + size / rate", "start", "rate", "worst error") + rows;
 }
 
-// alpha(y, x): a row for each y, a column for each x, and one for all others at once.
+// Returns alpha(y, x): a row for each y, a column for each x, and a column for all other lanes together.
 std::string slowdowns_table(const std::vector<MeasuredSlowdown>& slowdowns) {
   std::string text = fmt::format("\n{:<16}", "speed beside");
   constexpr auto works = enum_names(Lane{});

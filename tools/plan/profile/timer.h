@@ -1,4 +1,4 @@
-// Timing of what all ranks do at once.
+// Timing of work that all ranks run at the same time.
 #pragma once
 
 #include <algorithm>
@@ -13,26 +13,27 @@ namespace hexad::plan {
 
 using base::now;
 
-/// Four significant digits: all that a measurement is worth.
+/// Rounds to four significant digits, the precision of a measurement.
 double rounded(double value);
 
-/// Every function is collective over the world and returns the same on all ranks, so that all of them go on alike.
+/// Timer of work on all ranks. Every function is collective over the world and returns the same on all ranks, so that
+/// all ranks continue alike.
 class Timer {
  public:
   Timer(const comm::ProcessGroup& world, tensor::Device device) : world_(world), device_(device) {}
 
-  /// Timed work, and the size that its seconds are noted under. One repeat runs it for at least `batch_seconds`: if
-  /// ranks share a core, a short run mostly ends before its turn does, and would seem to have the core for itself.
+  /// Timed work, and the size under which its seconds are recorded. One repeat runs it for at least `batch_seconds`. If
+  /// ranks share a core, a short run mostly ends within its time slice, and would seem to have the core for itself.
   struct Work {
     double size;
     std::function<void()> run;
     double batch_seconds = 0;
   };
-  /// The largest of the ranks' medians. After a run that does not count, as many as about `seconds` take: at least 3,
-  /// at most 21, or 9 batches.
+  /// Returns the largest of the ranks' medians. Makes one run that does not count, then the runs that fit in about
+  /// `seconds`: at least 3, and at most 21, or 9 for batches.
   double median(const Work& work, double seconds) const;
-  /// A point for every size, as long as all of them take about `seconds`: later sizes are left out then, but not the
-  /// first two. Two sizes or more, ascending; `prepare` may round them.
+  /// Measures a point for every size in about `seconds` in total. If the time is short, omits later sizes, but not the
+  /// first two. `sizes` has two or more sizes, ascending. `prepare` may round them.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void meet() const { world_.barrier(device_.context().compute()).wait(); }
@@ -46,11 +47,11 @@ class Timer {
   tensor::Device device_;
 };
 
-/// Time that several measurements share: what one leaves the next may use.
+/// Time shared by several measurements: a measurement may use the time left by earlier ones.
 class Budget {
  public:
   Budget(const Timer& timer, double seconds) : timer_(timer), seconds_(seconds), begin_(now()) {}
-  /// Collective: what is left, the same on all ranks.
+  /// Returns the remaining seconds, the same on all ranks. Collective.
   double left() const { return std::max(0.0, seconds_ - timer_.largest(now() - begin_)); }
 
  private:

@@ -1,4 +1,4 @@
-// Adding a product to bf16: the sum of old and new is rounded once.
+// Adds a product to a bf16 matrix: the sum of old and new values is rounded once.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// c += a b for a bf16 c. multiply(tile) computes tiles whose c is f32, which lie beside c until they are added: as
-/// many rows at a time as a few megabytes hold. An element does not depend on that.
+/// Computes c += a b for a bf16 c. multiply(tile) computes tiles with f32 results in separate memory, which are then
+/// added to c. A tile has as many rows as fit in a few megabytes. The values do not depend on the number of rows.
 template <class Multiply>
 void add_rounded(const GemmTile& product, const Multiply& multiply) {
   const auto add = choose<base::bf16>(v3::pointwise_loops, v4::pointwise_loops).axpy.template from<float>();

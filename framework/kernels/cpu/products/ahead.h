@@ -1,4 +1,4 @@
-// Prefetching operands of products. For files compiled by hexad_simd_sources; everything has internal linkage.
+// Prefetches operands of products. For files compiled by hexad_simd_sources; everything has internal linkage.
 #pragma once
 
 #include "framework/kernels/cpu/products/gemm_tile.h"
@@ -6,12 +6,12 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Brings the block of b that is needed next into the second-level cache, a few lines at every step: copying it from
-/// memory later would cost a tenth of the time of 256 rows. The matrix unit is fast enough to gain from the same for a.
+/// Prefetches the next block of b into the second-level cache, a few lines at every step: copying it from memory later
+/// would cost a tenth of the time of 256 rows. The matrix unit is fast enough to gain from prefetching a, too.
 class Ahead {
  public:
   Ahead() = default;
-  /// Terms [k, k + depth) and columns [j, j + columns), within `steps` steps.
+  /// Prefetches terms [k, k + depth) and columns [j, j + columns), within `steps` steps.
   Ahead(const Operand& b, int64_t k, int64_t depth, int64_t j, int64_t columns, int64_t steps) {
     const int64_t size = b.dtype == base::Dtype::bf16 ? 2 : b.dtype == base::Dtype::f32 ? 4 : 8;
     const bool across = b.column == 1;

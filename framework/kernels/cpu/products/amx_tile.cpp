@@ -1,10 +1,10 @@
 #include "framework/kernels/cpu/products/pair_product.h"
 
-// By the matrix unit: two by two tiles of sums stay in registers.
+// Products by the matrix unit: two by two tiles of sums stay in registers.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// GCC does not know what tile instructions read: without this it would drop or delay the stores before them.
+/// Tells GCC that tile instructions read memory: otherwise GCC would drop or delay the stores before them.
 inline void memory_is_up_to_date(const void* p) { asm volatile("" ::"r"(p) : "memory"); }
 
 struct alignas(64) TileConfig {
@@ -20,14 +20,15 @@ void configure_tiles() {
   _tile_loadconfig(&config);
 }
 
-/// Eight instructions that do nothing. Beside a busy hyperthread of the same core, tile instructions that follow each
-/// other at once run at two thirds of the speed that they have with others between them; alone it makes no difference.
+/// Runs eight instructions that do nothing. With a busy hyperthread on the same core, consecutive tile instructions run
+/// at two thirds of the speed that they have with other instructions in between. Without a busy hyperthread it makes no
+/// difference.
 inline void gap() { asm volatile("nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop"); }
 
 struct MatrixUnit {
   static constexpr PairBlocks blocks = amx::blocks;
 
-  /// All 32 rows, whatever is asked for.
+  /// Multiplies all 32 rows, even if fewer are requested.
   static void multiply(const Sums& to, const Sums& from, const Factors& factors, Meanwhile& meanwhile) {
     memory_is_up_to_date(from.data);
     if (from.data) {
@@ -44,7 +45,7 @@ struct MatrixUnit {
     }
     const Strip& a = factors.a;
     const char *upper = a.data, *lower = a.data + side * a.row, *b = factors.b;
-    const auto a_row = static_cast<size_t>(a.row);
+    const size_t a_row = a.row;
     for (int64_t i = 0; i < factors.steps(); ++i, upper += a.step, lower += a.step, b += step_bytes) {
       _tile_loadd(4, upper, a_row);
       gap();

@@ -1,12 +1,13 @@
 #include "framework/kernels/cpu/products/pair_product.h"
 
-// By the vector unit's instruction for pairs of bf16 (AVX-512 BF16): up to eleven rows of 32 sums stay in registers.
+// Products by the vector unit's instruction for pairs of bf16 (AVX-512 BF16): up to eleven rows of 32 sums stay in
+// registers.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
 constexpr int most_rows = 11;  // 22 of 32 registers; 32 rows are 11, 11 and 10
 
-/// Rows [0, height) of to = (from or zero) + a b.
+/// Computes rows [0, height) of to = (from or zero) + a b.
 template <int height, class Beside>
 __attribute__((noinline)) void multiply_rows(const Sums& to, const Sums& from, const char* a, const Factors& factors,
                                              const Beside& beside) {
@@ -48,7 +49,7 @@ __attribute__((noinline)) void multiply_rows(const Sums& to, const Sums& from, c
   }
 }
 
-/// By the smallest height that covers `rows`, which is most_rows at most.
+/// Uses the smallest height that covers `rows`, which is at most most_rows.
 template <class Beside>
 void multiply_some(int64_t rows, const Sums& to, const Sums& from, const char* a, const Factors& factors,
                    const Beside& beside) {
@@ -62,7 +63,7 @@ void multiply_some(int64_t rows, const Sums& to, const Sums& from, const char* a
 struct VectorUnit {
   static constexpr PairBlocks blocks = dot::blocks;
 
-  /// Reads and writes as many of the 32 rows as the heights come to.
+  /// Reads and writes rows in whole heights: possibly more rows than requested, but at most 32.
   static void multiply(const Sums& to, const Sums& from, const Factors& factors, Meanwhile& meanwhile) {
     for (int64_t r = 0; r < factors.rows; r += most_rows) {
       const Sums rows_to{to.data + r * to.stride, to.stride},

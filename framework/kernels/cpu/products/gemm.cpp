@@ -13,11 +13,11 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-/// The loops of one unit.
+/// Loops and sizes of one unit.
 struct Loops {
   void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
   int64_t scratch;                // bytes
-  int64_t row_step, column_step;  // cuts are multiples of these, which register blocks divide
+  int64_t row_step, column_step;  // cuts are multiples of these steps, which are multiples of register blocks
   int64_t depth;                  // terms of a bf16 result that need no sums in scratch memory
 };
 
@@ -27,7 +27,7 @@ Loops loops_of(Unit unit) {
   return {machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile, gemm_scratch, 42, 64, gemm_depth};
 }
 
-// Four tiles a thread: an idle thread then waits for at most an eighth of the work.
+// Number of tiles per thread. With four, an idle thread waits for at most an eighth of the work.
 constexpr int64_t tiles_per_thread = 4;
 
 const std::byte* at(const Operand& o, int64_t i, int64_t j) {
@@ -67,7 +67,7 @@ void cut(const GemmTile& t, const Loops& loops, double limit, std::vector<GemmTi
 void fill_zero(const GemmTile& t) {
   const int64_t size = base::size_of(t.c.dtype);
   for (int64_t i = 0; i < t.m; ++i)
-    std::memset(static_cast<std::byte*>(t.c.data) + i * t.c.stride * size, 0, static_cast<size_t>(t.n * size));
+    std::memset(static_cast<std::byte*>(t.c.data) + i * t.c.stride * size, 0, t.n * size);
 }
 
 }  // namespace

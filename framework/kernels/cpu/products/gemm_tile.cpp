@@ -3,17 +3,17 @@
 #include "framework/kernels/cpu/products/ahead.h"
 #include "framework/kernels/cpu/products/micro.h"
 
-// Goto & van de Geijn 2008: blocks of a and b are copied ("packed") so that the innermost loop reads both in order; it
-// keeps mr x nr sums in registers. bf16 becomes f32 while it is packed. Compiled for each instruction set: everything
-// but the entry has internal linkage.
+// Goto & van de Geijn 2008: blocks of a and b are copied ("packed") so that the innermost loop reads both in order.
+// That loop keeps mr x nr sums in registers. Packing converts bf16 to f32. Compiled for each instruction set:
+// everything but the entry has internal linkage.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
 using base::Dtype;
 static_assert(gemm_rows % mr == 0 && gemm_columns % nr<float> == 0 && gemm_columns % nr<double> == 0);
 
-/// Rows [i, i + rows) and terms [k, k + depth) of a, as panels of mr rows: [mr][gemm_depth] when a's terms are
-/// contiguous, [depth][mr] when its rows are.
+/// Packs rows [i, i + rows) and terms [k, k + depth) of a as panels of mr rows: [mr][gemm_depth] if a's terms are
+/// contiguous, [depth][mr] if its rows are.
 template <class T, class In>
 void pack_a(T* to, const Operand& a, int64_t i, int64_t rows, int64_t k, int64_t depth) {
   const In* from = static_cast<const In*>(a.data) + i * a.row + k * a.column;
@@ -22,7 +22,7 @@ void pack_a(T* to, const Operand& a, int64_t i, int64_t rows, int64_t k, int64_t
     pack_along<gemm_depth>(to + r * gemm_depth, from + r * a.row, a.row, min(mr, rows - r), depth);
 }
 
-/// Terms [k, k + depth) and columns [j, j + columns) of b, as panels [depth][nr].
+/// Packs terms [k, k + depth) and columns [j, j + columns) of b as panels [depth][nr].
 template <class T, class In>
 void pack_b(T* to, const Operand& b, int64_t k, int64_t depth, int64_t j, int64_t columns) {
   const In* from = static_cast<const In*>(b.data) + k * b.row + j * b.column;
@@ -31,7 +31,7 @@ void pack_b(T* to, const Operand& b, int64_t k, int64_t depth, int64_t j, int64_
     pack_transposed(to + c * depth, from + c * b.column, b.column, min(nr<T>, columns - c), depth);
 }
 
-/// Blocks of k of nearly equal size.
+/// Division of k into blocks of nearly equal size.
 struct Depths {
   int64_t k, blocks;
   explicit Depths(int64_t terms) : k(terms), blocks(terms <= gemm_depth ? 1 : (terms + gemm_chain / 2) / gemm_chain) {}
@@ -81,7 +81,7 @@ struct Product {
     return next ? Ahead(next->b, 0, Depths(next->k).size(0), 0, min(gemm_columns, next->n), steps) : Ahead();
   }
 
-  /// rows x columns elements of c from (i, j) on.
+  /// Computes rows x columns elements of c from (i, j) on.
   void multiply_panels(int64_t i, int64_t rows, int64_t j, int64_t columns, const T* a, const T* b, int64_t depth,
                        bool add) const {
     T* c = (narrow ? whole : static_cast<T*>(t.c.data)) + i * c_stride() + j;
@@ -112,7 +112,7 @@ struct Product {
 
   int64_t c_stride() const { return narrow ? t.n : t.c.stride; }
 
-  /// The valid part of sums goes to, or is added to, c.
+  /// Writes or adds the valid part of the sums to c.
   template <class Out>
   static void put(Out* c, int64_t stride, const T* from, int64_t from_stride, int64_t rows, int64_t columns, bool add) {
     for (int64_t i = 0; i < rows; ++i, c += stride, from += from_stride)

@@ -1,5 +1,5 @@
-// The innermost loops of products: copying operands into panels, and multiplying panels in registers. For files
-// compiled by hexad_simd_sources; everything has internal linkage.
+// The innermost loops of products: they copy operands into panels and multiply panels in registers. For files compiled
+// by hexad_simd_sources; everything has internal linkage.
 #pragma once
 
 #include "framework/kernels/cpu/products/vector.h"
@@ -10,14 +10,14 @@ namespace {
 #ifdef __AVX512F__
 constexpr int mr = 14;  // 28 of 32 registers hold sums
 #else
-constexpr int mr = 6;  // 12 of 16
+constexpr int mr = 6;  // 12 of 16 registers hold sums
 #endif
 template <class T>
 constexpr int nr = 2 * lanes<T>;
 
 int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/// Integers as wide as T, for shuffles.
+/// Vector of integers of the width of T, for shuffles.
 template <class T>
 struct IndexOf;
 template <>
@@ -28,7 +28,7 @@ template <>
 struct IndexOf<double> {
   using type = int64_t;
 };
-/// rows[0 .. lanes) becomes its transpose: log2(lanes) perfect shuffles.
+/// Transposes rows[0 .. lanes) by log2(lanes) perfect shuffles.
 template <class T>
 void transpose(V<T>* rows) {
   constexpr int n = lanes<T>;
@@ -49,8 +49,9 @@ void transpose(V<T>* rows) {
   }
 }
 
-/// Columns of from[k * along + j], j < count, as panels [depth][width], `panel` elements apart; the last one is filled
-/// with zeros. A row of a panel is copied as two vectors of `part` elements, which overlap when width is smaller.
+/// Copies columns of from[k * along + j], j < count, to panels [depth][width], `panel` elements apart; the last panel
+/// is filled with zeros. A row of a panel is copied as two vectors of `part` elements, which overlap if width is
+/// smaller.
 template <int width, int part, class T, class In>
 void pack_panels(T* to, int64_t panel, const In* from, int64_t along, int64_t count, int64_t depth) {
   static_assert(part <= width && width <= 2 * part);
@@ -66,7 +67,7 @@ void pack_panels(T* to, int64_t panel, const In* from, int64_t along, int64_t co
   }
 }
 
-/// to[k, j] (rows of nr) = from[j * across + k]: a transposing copy.
+/// Copies to[k, j] (rows of nr) = from[j * across + k], transposing.
 template <class T, class In>
 void pack_transposed(T* to, const In* from, int64_t across, int64_t count, int64_t depth) {
   constexpr int n = lanes<T>;
@@ -87,7 +88,7 @@ void pack_transposed(T* to, const In* from, int64_t across, int64_t count, int64
   }
 }
 
-/// to[i, k] (rows of `row`) = from[i * across + k], i < count <= mr; further rows become zero.
+/// Copies to[i, k] (rows of `row`) = from[i * across + k], i < count <= mr; further rows become zero.
 template <int64_t row, class T, class In>
 void pack_along(T* to, const In* from, int64_t across, int64_t count, int64_t depth) {
   for (int64_t i = 0; i < mr; ++i, to += row, from += across) {
@@ -103,8 +104,8 @@ void pack_along(T* to, const In* from, int64_t across, int64_t count, int64_t de
 
 enum class Put { sums, replace, add };
 
-/// c[height, nr] = or += a[height, depth] b[depth, nr]. Element (i, k) of a lies at i * row + k * term, b is a panel of
-/// aligned rows of nr. For `sums`, c is memory that was just used.
+/// Computes c[height, nr] = or += a[height, depth] b[depth, nr]. Element (i, k) of a is at i * row + k * term, and b is
+/// a panel of aligned rows of nr. For `sums`, c is recently used memory.
 template <int height, class T, int64_t row, int64_t term, Put how>
 __attribute__((noinline)) void multiply_rows(T* c, int64_t stride, const T* a, const T* b, int64_t depth) {
   constexpr int n = lanes<T>;
@@ -131,7 +132,7 @@ __attribute__((noinline)) void multiply_rows(T* c, int64_t stride, const T* a, c
   }
 }
 
-/// The same for mr rows, of which at least the first `rows` are computed.
+/// Computes the product for mr rows, of which at least the first `rows` are computed.
 template <class T, int64_t row, int64_t term, Put how>
 void multiply(T* c, int64_t stride, const T* a, const T* b, int64_t depth, int64_t rows) {
   if (rows > mr / 2)

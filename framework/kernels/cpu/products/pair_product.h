@@ -1,5 +1,5 @@
-// One tile of a bf16 product: how it is cut into blocks that stay in caches, and what is done beside multiplying them.
-// The unit that multiplies is a parameter. For files compiled by hexad_isa_objects; everything has internal linkage.
+// One tile of a bf16 product: its cut into blocks that stay in caches, and the work done while they are multiplied. The
+// unit that multiplies is a parameter. For files compiled by hexad_isa_objects; everything has internal linkage.
 #pragma once
 
 #include "framework/kernels/cpu/products/ahead.h"
@@ -9,13 +9,13 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Sums in memory: 32 x 32, rows `stride` elements apart.
+/// Sums in memory: 32 x 32, with rows `stride` elements apart.
 struct Sums {
   float* data;
   int64_t stride;
 };
 
-/// Rounds a block of sums to a bf16 result, a row at a time.
+/// Rounds a block of sums to a bf16 result, one row at a time.
 struct Rounding {
   uint16_t* to = nullptr;
   int64_t stride = 0, rows = 0;
@@ -30,14 +30,14 @@ struct Rounding {
   }
 };
 
-/// Thirty-two lines of a: packed, or where they are.
+/// Thirty-two lines of a, packed or in place.
 struct Strip {
   const char* data;
-  int64_t row, step;  // bytes from one line, and from 32 terms, to the next
+  int64_t row, step;  // bytes between lines, and between steps of 32 terms
 };
 
-/// Operands multiplied at once: the first `rows` of 32 lines of a, 32 packed columns of b, `depth` terms of a sum. All
-/// 32 lines and whole steps of 32 terms may be read: missing ones were packed as zeros.
+/// Operands of one multiplication: the first `rows` of 32 lines of a, 32 packed columns of b, `depth` terms of a sum.
+/// All 32 lines and whole steps of 32 terms may be read: missing ones were packed as zeros.
 struct Factors {
   Strip a;
   const char* b;
@@ -46,8 +46,8 @@ struct Factors {
   int64_t steps() const { return (depth + terms - 1) / terms; }
 };
 
-/// Thirty-two rows of a result that are wanted soon: two lines of the cache each. They go to the second level, as rows
-/// a power of two apart would push each other out of the first.
+/// Thirty-two rows of a result that are needed soon, two cache lines each. They are prefetched into the second level,
+/// because rows a power of two apart would evict each other from the first level.
 struct Near {
   const char* data = nullptr;
   int64_t stride = 0;  // bytes
@@ -59,13 +59,13 @@ struct Near {
   }
 };
 
-/// Work done while strips are multiplied, a little at every step of 32 terms: in one go it would stall.
+/// Work done while strips are multiplied, a little at every step of 32 terms. In one piece, the work would stall.
 class Meanwhile {
  public:
   Rounding rounding;
   Ahead a, b;  // operands that are needed next
 
-  /// `near` may be null.
+  /// Begins `steps` steps. `near` may be null.
   void begin(int64_t steps, const Near& near) {
     near_ = near;
     rounded_per_step_ = (rounding.rows + steps - 1) / steps;
@@ -91,16 +91,14 @@ void copy(float* to, int64_t to_stride, const float* from, int64_t from_stride, 
   }
 }
 
-/// Tells if a block of terms is the first or the last of its sums.
+/// Marks a block of terms as the first or the last of its sums.
 struct TermBlock {
   bool first, last;
 };
 
-/// A tile's product by `Unit`, which has
-///   PairBlocks blocks;
-///   void multiply(to, from, factors, meanwhile): to = (from or zero) + a b for at least the rows asked for, with a
-///   step
-///     of `meanwhile` for each of the factors' steps.
+/// Computes a tile's product by `Unit`, which defines PairBlocks blocks and void multiply(to, from, factors,
+/// meanwhile). multiply() computes to = (from or zero) + a b for at least the requested rows, with a step of
+/// `meanwhile` for each of the factors' steps.
 template <class Unit>
 struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;
@@ -108,7 +106,7 @@ struct Product {
   const GemmTile* next;
   char *left, *right;  // packed operands
   float* corner;       // 32 x 32 sums
-  float* partial;      // of a bf16 result with more than one block of terms
+  float* partial;      // for a bf16 result with more than one block of terms
   bool narrowed = t.c.dtype == base::Dtype::bf16;
   bool one_depth = t.k <= blocks.depth;
   Lines a = rows_of(t.a), b = columns_of(t.b);
@@ -124,7 +122,8 @@ struct Product {
     while (meanwhile.rounding.rows > 0) meanwhile.rounding.step();
   }
 
-  /// Columns of b that are packed at once, at most. Twice as many where a is packed again for each of these blocks.
+  /// Returns the maximum number of columns of b packed at a time. It is doubled if a is packed again for each of these
+  /// blocks.
   static int64_t columns_of_block(const GemmTile& t) {
     const int64_t depth = round_up(min(t.k, blocks.depth), terms);
     return min(round_up(t.n, strip), blocks.right / (rows_of(t.a).contiguous ? 2 : 1) / depth / strip * strip);
@@ -135,10 +134,10 @@ struct Product {
     const int64_t steps = (depth + terms - 1) / terms, strip_bytes = steps * step_bytes;
     const int64_t padded = round_up(columns, strip), strips = (rows + strip - 1) / strip;
     meanwhile.b = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
-    // The last rows, of which there are fewer than a strip has, are packed: all 32 are read.
+    // The last rows, fewer than a strip, are packed, because all 32 rows of a strip are read.
     const int64_t in_place = a.contiguous && depth % terms == 0 ? rows / strip * strip : 0;
-    const int64_t group = blocks.left / (steps * terms) / strip * strip;  // rows that are packed at once
-    const bool kept = one_depth && rows - in_place <= group && j > 0;     // from the columns before
+    const int64_t group = blocks.left / (steps * terms) / strip * strip;  // rows packed at a time
+    const bool kept = one_depth && rows - in_place <= group && j > 0;     // packed for the previous columns
     for (int64_t r = 0; r < rows; r += strip) {
       Strip x{reinterpret_cast<const char*>(a.at(i + r, k)), a.stride * 2, terms * 2};
       const int64_t at = r < in_place ? 0 : (r - in_place) % group;
@@ -158,7 +157,7 @@ struct Product {
     }
   }
 
-  /// Up to `rows` rows of a from row i on, or the first ones of the next tile, within `steps` steps.
+  /// Prefetches up to `rows` rows of a from row i on, or the first rows of the next tile, within `steps` steps.
   Ahead rows_after(int64_t i, int64_t rows, int64_t k, int64_t depth, int64_t steps) const {
     if (i < t.m) return Ahead(t.a, i, min(rows, t.m - i), k, depth, steps);
     return next ? Ahead(next->a, 0, min(rows, next->m), 0, min(blocks.depth, next->k), steps) : Ahead();
@@ -174,14 +173,15 @@ struct Product {
     return next ? block(*next, 0, 0) : Ahead();
   }
 
-  /// 32 x 32 elements of c from (i, j) on, of which factors.rows x columns exist, for a block of terms.
+  /// Computes 32 x 32 elements of c from (i, j) on, of which factors.rows x columns exist, for a block of terms.
   void multiply_strips(int64_t i, int64_t j, int64_t columns, const Factors& factors, TermBlock block,
                        const Sums& sums) {
     char* const at = static_cast<char*>(t.c.data) + (i * t.c.stride + j) * (narrowed ? 2 : 4);
     if (narrowed) {
       const Sums from{block.first ? nullptr : sums.data, sums.stride};
       if (!block.last) return multiply(sums, from, factors, {});
-      // The sums that lie there are rounded by the time that these are stored: `meanwhile` takes fewer steps.
+      // The previous sums in this memory are rounded before the new ones are stored, because `meanwhile` takes fewer
+      // steps.
       multiply({corner, strip}, from, factors, {at, t.c.stride * 2});
       meanwhile.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
       return;
@@ -198,7 +198,7 @@ struct Product {
     copy(c, t.c.stride, corner, strip, factors.rows, columns);
   }
 
-  /// Meanwhile brings `near`, if it is not null, into the cache.
+  /// Multiplies, and prefetches `near` meanwhile unless it is null.
   void multiply(const Sums& to, const Sums& from, const Factors& factors, const Near& near) {
     meanwhile.begin(factors.steps(), near);
     Unit::multiply(to, from, factors, meanwhile);

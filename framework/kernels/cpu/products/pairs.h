@@ -1,7 +1,7 @@
-// bf16 operands as pairs of terms, which the instructions for bf16 multiply and add at once: copied ("packed") into
-// tiles of 16 rows of 64 bytes, zeros beyond their edges. A left tile holds [16 rows][16 pairs of terms], a right one
-// [16 pairs of terms][16 columns]: as matrices of pairs one is the transpose of the other. For files compiled by
-// hexad_isa_objects with AVX-512 and its bf16 instructions; everything has internal linkage.
+// bf16 operands as pairs of terms, for the instructions that multiply and add pairs of bf16. Operands are copied
+// ("packed") into tiles of 16 rows of 64 bytes, with zeros beyond their edges. A left tile holds [16 rows][16 pairs of
+// terms], a right tile [16 pairs of terms][16 columns]: as matrices of pairs they are transposes of each other. For
+// files compiled by hexad_isa_objects with AVX-512 and its bf16 instructions; everything has internal linkage.
 #pragma once
 
 #include <immintrin.h>
@@ -12,17 +12,17 @@ namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
 constexpr int64_t side = 16, terms = 32, tile_bytes = 1024;  // of a tile: rows, terms of a sum, size
-constexpr int64_t strip = 2 * side;                          // rows or columns that are multiplied at once
+constexpr int64_t strip = 2 * side;                          // rows or columns multiplied at a time
 constexpr int64_t step_bytes = 2 * tile_bytes;               // of a strip: 32 terms
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/// The lines of an operand that a sum runs along: rows of a, columns of b. A line's terms or a term's lines are
-/// contiguous; `stride` elements lie between the others.
+/// Lines of an operand along which a sum runs: rows of a, columns of b. Either the terms of each line or the lines of
+/// each term are contiguous; in the other direction the distance is `stride` elements.
 struct Lines {
   const uint16_t* data;
   int64_t stride;
-  bool contiguous;  // the terms of a line
+  bool contiguous;  // true if the terms of a line are
 
   const uint16_t* at(int64_t line, int64_t term) const {
     return data + (contiguous ? line * stride + term : line + term * stride);
@@ -39,17 +39,17 @@ Lines columns_of(const Operand& b) {
 __mmask32 first(int64_t n) { return n >= 32 ? ~__mmask32{0} : (__mmask32{1} << n) - 1; }
 __mmask16 first16(int64_t n) { return n >= 16 ? __mmask16(0xffff) : __mmask16((1u << (n > 0 ? n : 0)) - 1); }
 
-/// Sixteen pairs of terms. Pairs go to memory as float, which is the size of one.
+/// Sixteen pairs of terms. In memory a pair is a float, which has the same size.
 using Pairs = V<float>;
 
-/// to[i] = the pairs of line i, for contiguous terms.
+/// Copies the pairs of line i to to[i], for contiguous terms.
 void copy_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   const __mmask32 mask = first(depth);
   for (int i = 0; i < side; ++i, to += side)
     _mm512_store_si512(to, i < lines ? _mm512_maskz_loadu_epi16(mask, from.at(line + i, term)) : __m512i{});
 }
 
-/// to[i] = pair i of sixteen lines, for contiguous lines.
+/// Copies pair i of sixteen lines to to[i], for contiguous lines.
 void pair_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   const __mmask16 mask = first16(lines);
   const auto row = [mask](const uint16_t* p) {
@@ -65,12 +65,11 @@ void pair_lines(float* to, const Lines& from, int64_t line, int64_t lines, int64
   }
 }
 
-/// The same for 32 lines and 32 terms, in two tiles.
+/// Like pair_lines(), for 32 lines and 32 terms, in two tiles.
 void pair_all_lines(float* to, const Lines& from, int64_t line, int64_t term) {
   using Quads = V<int64_t, 8>;
   using Words = V<uint16_t, 32>;
-  // Lines 4 l .. 4 l + 3 and 16 + 4 l .. come to lie in the 128 bits l, where the two interleaving instructions want
-  // them.
+  // Lines 4 l .. 4 l + 3 and 16 + 4 l .. must be in the 128 bits l for the two interleaving instructions.
   const Quads order = {0, 4, 1, 5, 2, 6, 3, 7};
   Words first_half, second_half;
   for (int i = 0; i < 32; ++i) {
@@ -89,8 +88,8 @@ void pair_all_lines(float* to, const Lines& from, int64_t line, int64_t term) {
   }
 }
 
-/// to = the transpose of 16 x 16 pairs in memory, rows `stride` bytes apart. A register takes the same 16 bytes of four
-/// rows, four apart; the rest is exchanges inside 128 bits: half the shuffles that whole rows would need.
+/// Writes the transpose of 16 x 16 pairs in memory, rows `stride` bytes apart, to `to`. A register loads the same 16
+/// bytes of four rows, four apart; the rest is exchanges inside 128 bits. This takes half the shuffles of whole rows.
 void transpose_from(float* to, const void* from, int64_t stride) {
   const char* p = static_cast<const char*>(from);
   const auto part = [&](int row, int quarter) {
@@ -124,7 +123,7 @@ float* tile(char* to) { return reinterpret_cast<float*>(to); }
 
 enum class Factor : uint8_t { left, right };
 
-/// Lines [line, line + lines) and `depth` terms from `term` on, as strips of 32 lines: [depth / 32][2 tiles].
+/// Packs lines [line, line + lines) and `depth` terms from `term` on as strips of 32 lines: [depth / 32][2 tiles].
 template <Factor factor, bool contiguous>
 void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term, int64_t depth) {
   constexpr bool transposed = contiguous == (factor == Factor::right);
@@ -153,7 +152,7 @@ void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term
       transpose_from(tile(at + tile_bytes), buffer + side * side, 64);
     }
   };
-  // In the order of memory, which the processor's own prefetching follows.
+  // In the order of memory, for the processor's own prefetching.
   if constexpr (contiguous) {
     for (int64_t l = 0; l < lines; l += strip)
       for (int64_t k = 0; k < depth; k += terms) step(to + l / strip * strip_bytes + k / terms * step_bytes, l, k);

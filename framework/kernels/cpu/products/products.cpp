@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "framework/kernels/cpu/groups.h"
 #include "framework/kernels/cpu/products/add_rounded.h"
 #include "framework/kernels/cpu/products/gemm.h"
+#include "framework/kernels/cpu/row_groups.h"
 #include "framework/kernels/cpu/simd/isa.h"
 
 namespace hexad::kernels::cpu {
@@ -13,7 +13,7 @@ namespace hexad::kernels::cpu {
 using namespace base;
 namespace {
 
-/// A tensor as a matrix: leading dimensions flattened, rows `stride` elements apart.
+/// A tensor as a matrix: leading dimensions are flattened, rows are `stride` elements apart.
 struct Matrix {
   Tensor tensor;  // keeps the memory
   int64_t rows, columns, stride;
@@ -51,20 +51,20 @@ void check(std::string_view op, std::string_view name, const Matrix& m, int64_t 
 
 Dtype dtype(const Matrix& m) { return m.tensor.dtype(); }
 
-/// Throws unless the result of operands of `in` is of that dtype or their accumulator's.
+/// Throws unless `out` has the dtype `in` of the operands or its accumulator's.
 void check_result(std::string_view op, const Matrix& out, Dtype in) {
   const Dtype accumulator = accumulator_dtype(in);
   require(dtype(out) == in || dtype(out) == accumulator, "[", op, "] the result of ", in, " operands is ", dtype(out),
           "; expected ", accumulator);
 }
 
-/// Throws unless `a` and `b` are of one dtype, or `wide` of the accumulator of the other's.
+/// Throws unless `a` and `b` have one dtype, or `wide` has the accumulator dtype of `other`.
 void check_operands(std::string_view op, const Matrix& wide, const Matrix& other) {
   require(dtype(wide) == dtype(other) || dtype(wide) == accumulator_dtype(dtype(other)), "[", op, "] operands are ",
           dtype(other), " and ", dtype(wide), "; expected one dtype");
 }
 
-/// Throws unless all are of one dtype.
+/// Throws unless all have one dtype.
 void check_same(std::string_view op, std::initializer_list<const Matrix*> all) {
   const Matrix& first = **all.begin();
   for (const Matrix* m : all)
@@ -72,14 +72,13 @@ void check_same(std::string_view op, std::initializer_list<const Matrix*> all) {
             "; expected one dtype");
 }
 
-/// Unit that multiplies bf16 operands on this machine.
+/// Returns the unit that multiplies bf16 operands on this machine.
 Unit bf16_unit() {
   if (machine_has_amx()) return Unit::matrix;
   return machine_prefers_dot() ? Unit::dot : Unit::vector;
 }
 
-/// Computes products of operands like a and b: a list in one go, which threads share out, except those that are added
-/// to bf16.
+/// Computes products of operands like a and b: as one list that threads share, unless they are added to bf16.
 void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& products) {
   const Unit unit = dtype(a) == Dtype::bf16 && dtype(b) == Dtype::bf16 ? bf16_unit() : Unit::vector;
   if (products.empty()) return;
@@ -88,17 +87,17 @@ void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& pro
     if (p.m > 0) add_rounded(p, [&](const GemmTile& part) { gemm({&part, 1}, unit); });
 }
 
-/// y = x w^T uses a weight transposed, dx = dy w as it is.
+/// Use of a weight: y = x w^T uses it transposed, dx = dy w uses it plain.
 enum class Side : uint8_t { plain, transposed };
 
-/// out rows [offsets[e], offsets[e + 1]) = or += the same rows of `in` times expert e's weight.
+/// Computes rows [offsets[e], offsets[e + 1]) of out = or += the same rows of `in` times expert e's weight.
 void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, Side side, Write write,
                 const std::vector<int64_t>& offsets) {
   const auto experts = static_cast<int64_t>(offsets.size()) - 1;
   const int64_t height = w.rows / std::max<int64_t>(experts, 1);
   std::vector<GemmTile> products;
   for (int64_t e = 0; e < experts; ++e) {
-    const auto i = static_cast<size_t>(e);
+    const size_t i = e;
     products.push_back({.m = offsets[i + 1] - offsets[i],
                         .n = out.columns,
                         .k = in.columns,
@@ -110,7 +109,7 @@ void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, Side side,
   multiply(in, w, products);
 }
 
-/// dw of expert e = or += dy^T x over its rows.
+/// Computes dw of expert e = or += dy^T x over its rows.
 void by_rows(const Matrix& dw, const Matrix& dy, const Matrix& x, Write write, const std::vector<int64_t>& offsets) {
   std::vector<GemmTile> products;
   for (size_t e = 0; e + 1 < offsets.size(); ++e)
@@ -209,3 +208,14 @@ void grouped_matmul_weight_gradient(Stream& stream, const Tensor& dw, const Tens
 }
 
 }  // namespace hexad::kernels::cpu
+
+namespace hexad::kernels {
+
+const MatmulKernels MatmulKernels::of_cpu{.forward = cpu::matmul_forward,
+                                          .input_gradient = cpu::matmul_input_gradient,
+                                          .weight_gradient = cpu::matmul_weight_gradient};
+const GroupedMatmulKernels GroupedMatmulKernels::of_cpu{.forward = cpu::grouped_matmul_forward,
+                                                        .input_gradient = cpu::grouped_matmul_input_gradient,
+                                                        .weight_gradient = cpu::grouped_matmul_weight_gradient};
+
+}  // namespace hexad::kernels

@@ -1,5 +1,5 @@
-// Matrix products on the CPU: own loops for AVX2 and AVX-512 in f32 and f64; for bf16 by AMX or by AMD's AVX-512 BF16
-// where the processor has it, else widened to f32 while it is packed (docs/adr/0002). Shapes and errors are those of
+// Matrix products on the CPU. f32 and f64 use own loops for AVX2 and AVX-512. bf16 uses AMX or AMD's AVX-512 BF16 if
+// the processor has it, else it is widened to f32 while it is packed (docs/adr/0002). Shapes and errors are those of
 // MatmulKernels and GroupedMatmulKernels.
 #pragma once
 
@@ -20,7 +20,7 @@ void grouped_matmul_input_gradient(Stream&, const Tensor& dx, const Tensor& dy, 
 void grouped_matmul_weight_gradient(Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
                                     const GroupOffsets& offsets, Write write);
 
-/// One line for `hexad env`: by which instructions products are computed here.
+/// Returns one line for `hexad env`: the instructions that compute products on this machine.
 std::string products_description();
 
 }  // namespace hexad::kernels::cpu

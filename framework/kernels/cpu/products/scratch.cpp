@@ -19,8 +19,8 @@ void* scratch(int64_t bytes) {
   thread_local int64_t size = 0;
   if (bytes > size) {
     size = 0;
-    block.reset();  // before the new one is taken
-    block.reset(::operator new(static_cast<size_t>(bytes), alignment));
+    block.reset();  // freed before the new block is allocated
+    block.reset(::operator new(bytes, alignment));
     size = bytes;
   }
   return block.get();

@@ -17,7 +17,7 @@ constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
 template <class T, int n>
 struct Vector {
   typedef T type __attribute__((vector_size(n * sizeof(T))));
-  typedef T loose __attribute__((vector_size(n * sizeof(T)), aligned(alignof(T)), may_alias));  // in memory, anywhere
+  typedef T loose __attribute__((vector_size(n * sizeof(T)), aligned(alignof(T)), may_alias));  // at any address
 };
 template <class T, int n = lanes<T>>
 using V = typename Vector<T, n>::type;
@@ -31,7 +31,7 @@ inline void store(T* p, V<T, n> v) {
   *reinterpret_cast<typename Vector<T, n>::loose*>(p) = v;
 }
 
-/// The type in which a stored element is computed with: bf16 is stored as uint16_t.
+/// Type used to compute with a stored element. bf16 is stored as uint16_t.
 template <class T>
 struct WideOf {
   using type = T;
@@ -43,7 +43,7 @@ struct WideOf<uint16_t> {
 template <class T>
 using Wide = typename WideOf<T>::type;
 
-/// Stored elements as wide ones.
+/// Converts stored elements to wide elements.
 template <int n, class T>
 inline V<Wide<T>, n> widen(const T* p) {
   if constexpr (sizeof(T) == 2) {
@@ -60,7 +60,7 @@ inline Wide<T> widen_one(const T* p) {
     return *p;
   }
 }
-/// Wide elements as stored ones: to nearest even; NaN stays NaN.
+/// Converts wide elements to stored elements, rounded to nearest even. NaN stays NaN.
 template <int n, class T>
 inline void narrow(T* p, V<Wide<T>, n> v) {
   if constexpr (sizeof(T) == 2) {

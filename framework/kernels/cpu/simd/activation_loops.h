@@ -11,20 +11,22 @@ struct ActivationLoops {
 
   void (*swiglu_forward)(T* out, const T* gate, const T* up, int64_t n);
   void (*swiglu_backward)(T* dgate, T* dup, const T* dout, const T* gate, const T* up, int64_t n);
-  /// One row, times its weight.
+  /// Computes one row, times its weight.
   void (*weighted_swiglu_forward)(T* out, const T* gate, const T* up, A weight, int64_t n);
-  /// One row, weight w; returns w's gradient, <dout, gate sigmoid(gate) up>. `out`, the weighted product, may be null.
+  /// Computes one row with weight w. Returns w's gradient, <dout, gate sigmoid(gate) up>. `out`, the weighted product,
+  /// may be null.
   A (*weighted_swiglu_backward)(T* dgate, T* dup, T* out, const T* dout, const T* gate, const T* up, A w, int64_t n);
   void (*gelu_exact_forward)(T* out, const T* x, int64_t n);
   void (*gelu_exact_backward)(T* dx, const T* dout, const T* x, int64_t n);
   void (*gelu_tanh_forward)(T* out, const T* x, int64_t n);
   void (*gelu_tanh_backward)(T* dx, const T* dout, const T* x, int64_t n);
-  /// One head of 2 `half` elements; sign -1 for the adjoint. out may be x.
+  /// Rotates one head of 2 `half` elements; sign -1 for the adjoint. out may be x.
   void (*rotate)(T* out, const T* x, const A* cosine, const A* sine, A sign, int64_t half);
-  /// p = e^p, p = sigmoid(p).
+  /// Compute p = e^p and p = sigmoid(p).
   void (*exp)(A* p, int64_t n);
   void (*sigmoid)(A* p, int64_t n);
-  /// One row of logits x with its target: returns the loss. d = scale (softmax - onehot), unless null; it may be x.
+  /// Returns the loss of one row of logits x with its target. Writes d = scale (softmax - onehot) unless d is null; d
+  /// may be x.
   A (*cross_entropy)(A* d, const A* x, int64_t n, int64_t target, A scale);
 };
 

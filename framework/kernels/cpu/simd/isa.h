@@ -1,4 +1,4 @@
-// Chooses the instruction set that this machine runs, among those that simd/ is compiled for.
+// Chooses the instruction set for this machine, among those for which simd/ is compiled.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,25 @@
 
 namespace hexad::kernels::cpu {
 
-/// x86-64-v3 is AVX2 with FMA, the least this program needs; x86-64-v4 is AVX-512 (F, BW, CD, DQ, VL).
+/// Instruction set. x86-64-v3 is AVX2 with FMA, the minimum for this program; x86-64-v4 is AVX-512 (F, BW, CD, DQ, VL).
 enum class Isa : uint8_t { v3, v4 };
 std::string_view name_of(Isa isa);
 
-/// The best set of this processor, or, if that is less, the one that the environment variable HEXAD_MAX_ISA names (v3,
-/// v4, dot or amx; to reproduce another machine's results). Read once. Throws Error(usage) for another value.
+/// Returns the best instruction set of this processor, but at most the set that the environment variable HEXAD_MAX_ISA
+/// names (v3, v4, dot or amx; to reproduce another machine's results). The variable is read once. Throws Error(usage)
+/// for another value.
 Isa machine_isa();
-/// True if the machine has, beside x86-64-v4, the instruction that multiplies and adds pairs of bf16 (AVX-512 BF16),
-/// and HEXAD_MAX_ISA is not less.
+/// True if the machine has x86-64-v4 and the instruction that multiplies and adds pairs of bf16 (AVX-512 BF16), and
+/// HEXAD_MAX_ISA permits it.
 bool machine_has_dot();
-/// True if that instruction is worth while, or named by HEXAD_MAX_ISA: AMD's does twice as many operations a cycle as
-/// f32 multiply-adds, Intel's as many.
+/// True if that instruction is faster than f32 multiply-adds, or HEXAD_MAX_ISA names it. AMD's instruction does twice
+/// the operations per cycle of f32 multiply-adds, Intel's the same number.
 bool machine_prefers_dot();
-/// True if there is, beside x86-64-v4, the matrix unit for bf16 (AMX): the processor has it, HEXAD_MAX_ISA is not less,
-/// and the operating system lets this process use its registers, which the first call asks for.
+/// True if the machine has x86-64-v4 and the matrix unit for bf16 (AMX), HEXAD_MAX_ISA permits it, and the operating
+/// system lets this process use its registers. The first call requests that permission.
 bool machine_has_amx();
 
-/// One table of loops for each floating dtype.
+/// Table of loops for each floating dtype.
 template <template <class> class Loops>
 struct ByDtype {
   Loops<float> for_f32;
@@ -43,7 +44,7 @@ struct ByDtype {
   }
 };
 
-/// The loops for T on this machine: choose<T>(v3::norm_loops, v4::norm_loops).
+/// Returns the loops for T on this machine: choose<T>(v3::norm_loops, v4::norm_loops).
 template <class T, template <class> class Loops>
 const Loops<T>& choose(const ByDtype<Loops>& v3, const ByDtype<Loops>& v4) {
   return (machine_isa() == Isa::v4 ? v4 : v3).template get<T>();

@@ -1,5 +1,5 @@
-// Elements and elementary functions for the loops of this folder, which is compiled once per instruction set.
-// Everything is written per element, so that `omp simd` loops vectorise it, and has internal linkage (see
+// Elements and elementary functions for the loops of this folder, which is compiled once per instruction set. Every
+// function works on one element, so that `omp simd` loops vectorise it, and has internal linkage (see
 // cmake/HexadSimd.cmake).
 #pragma once
 
@@ -15,14 +15,14 @@ using acc_t = base::accumulator_t<T>;
 
 namespace {
 
-// Element i in the accumulator type.
+// Returns element i in the accumulator type.
 inline float load(const float* p, int64_t i) { return p[i]; }
 inline double load(const double* p, int64_t i) { return p[i]; }
 inline float load(const bf16* p, int64_t i) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(p[i].bits) << 16);
 }
 
-// bf16 bits of `v`, to nearest even; NaN stays NaN (bf16::round, without its external linkage).
+// Returns the bf16 bits of `v`, rounded to nearest even; NaN stays NaN (bf16::round, without its external linkage).
 inline uint16_t bf16_bits(float v) {
   const uint32_t u = __builtin_bit_cast(uint32_t, v);
   const uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1u), quiet = u | 0x400000u;
@@ -35,11 +35,12 @@ inline void store(double* p, int64_t i, double v) { p[i] = v; }
 inline void store(bf16* p, int64_t i, float v) { p[i].bits = bf16_bits(v); }
 inline void store(bf16* p, int64_t i, double v) { p[i].bits = bf16_bits(static_cast<float>(v)); }
 
-// Fused where it says so and nowhere else (no contraction): an element then has the same bits in the vector part of a
-// loop, in its scalar rest, and on every instruction set.
+// Fused multiply-add. The compiler fuses no other operations (no contraction). So an element has the same bits in the
+// vector part of a loop, in its scalar rest, and on every instruction set.
 inline float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
-// e^x = p * 2^n for |x| <= 104: Cody-Waite reduction, and the polynomial of Cephes' expf on [-ln 2 / 2, ln 2 / 2].
+// Factors of e^x = p * 2^n for |x| <= 104, by Cody-Waite reduction and the polynomial of Cephes' expf on [-ln 2 / 2, ln
+// 2 / 2].
 struct ScaledExp {
   float p;
   int32_t n;
@@ -59,23 +60,23 @@ inline ScaledExp scaled_exp(float x) {
   return {p, __builtin_bit_cast(int32_t, shifted) - __builtin_bit_cast(int32_t, magic)};
 }
 
-// 2^n for -127 < n < 128.
+// Returns 2^n for -127 < n < 128.
 inline float power_of_two(int32_t n) { return __builtin_bit_cast(float, static_cast<uint32_t>(n + 127) << 23); }
 
-// x between the limits; NaN stays NaN.
+// Returns x limited to [low, high]; NaN stays NaN.
 inline float clamp_of(float x, float low, float high) {
   const float c = x < low ? low : x;
   return c > high ? high : c;
 }
 
-/// e^x within 2 ulp, denormals included; 0, inf and NaN where they belong.
+/// Returns e^x within 2 ulp, including denormals; 0, inf and NaN for the usual arguments.
 inline float exp_of(float x) {
-  const ScaledExp e = scaled_exp(clamp_of(x, -104.0f, 89.0f));  // n reaches from -150 to 128, hence two factors
+  const ScaledExp e = scaled_exp(clamp_of(x, -104.0f, 89.0f));  // n is between -150 and 128, hence two factors
   return e.p * power_of_two(e.n >> 1) * power_of_two(e.n - (e.n >> 1));
 }
 
-/// 1 / d within 2 ulp for 1 <= d < 2^126: a guess from the number's bits and three Newton steps. A vector division
-/// would keep its unit busy twice as long as all of this.
+/// Returns 1 / d within 2 ulp for 1 <= d < 2^126: a guess from the number's bits and three Newton steps. A vector
+/// division would occupy its unit twice as long as all of this.
 inline float reciprocal_of(float d) {
   float r = __builtin_bit_cast(float, 0x7ef311c7u - __builtin_bit_cast(uint32_t, d));
   r = fma_of(r, fma_of(-d, r, 1.0f), r);
@@ -83,13 +84,13 @@ inline float reciprocal_of(float d) {
   return fma_of(r, fma_of(-d, r, 1.0f), r);
 }
 
-/// 1 / (1 + e^-x) within 4 ulp for x > -87; below it stays at 1e-38.
+/// Returns 1 / (1 + e^-x) within 4 ulp for x > -87; below that, it stays at 1e-38.
 inline float sigmoid_of(float x) {
   const ScaledExp e = scaled_exp(clamp_of(-x, -87.0f, 87.0f));
   return reciprocal_of(fma_of(e.p, power_of_two(e.n), 1.0f));
 }
 
-/// erf within 2 ulp: an odd polynomial near zero, 1 - exp(polynomial) beyond.
+/// Returns erf within 2 ulp: an odd polynomial near zero, 1 - exp(polynomial) beyond.
 inline float erf_of(float x) {
   const float t = x < 0 ? -x : x, s = x * x;
   float far = fma_of(-1.72853470e-5f, t, 3.83197126e-4f);
@@ -111,7 +112,7 @@ inline float erf_of(float x) {
 
 inline float sqrt_of(float x) { return __builtin_sqrtf(x); }
 
-// f64 is for oracles: accuracy before speed.
+// f64 is for oracles, so accuracy matters more than speed.
 inline double exp_of(double x) { return __builtin_exp(x); }
 inline double erf_of(double x) { return __builtin_erf(x); }
 inline double sigmoid_of(double x) { return 1.0 / (1.0 + __builtin_exp(-x)); }

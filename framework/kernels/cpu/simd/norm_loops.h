@@ -5,31 +5,31 @@
 
 namespace hexad::kernels::cpu {
 
-/// Column sums are computed for this many columns at a time, so that one task's sums stay in registers and L1.
+/// Number of columns whose sums are computed at a time, so that one task's sums stay in registers and L1.
 inline constexpr int64_t column_chunk = 128;
 
 template <class T>
 struct NormLoops {
   using A = base::accumulator_t<T>;
 
-  /// One row of n; returns 1 / sqrt(mean(x^2) + eps).
+  /// Computes one row of n. Returns 1 / sqrt(mean(x^2) + eps).
   A (*rms_forward)(T* out, const T* x, const A* gain, int64_t n, A eps);
-  /// `residual`, which may be dx, is added before rounding; null: nothing.
+  /// Computes dx of one row. `residual`, which may be dx, is added before rounding; null: nothing is added.
   void (*rms_input_gradient)(T* dx, const T* dy, const T* x, const A* gain, A inverse_rms, const T* residual,
                              int64_t n);
-  /// dgain[0, width) += sums over `rows` rows that lie `stride` apart; width <= column_chunk. The order is fixed.
+  /// Adds sums over `rows` rows, `stride` apart, to dgain[0, width); width <= column_chunk. The order is fixed.
   void (*rms_weight_gradient)(A* dgain, const T* dy, const T* x, const A* inverse_rms, int64_t rows, int64_t stride,
                               int64_t width);
 
-  /// One row; stats receives mean and inverse standard deviation. `bias` may be null.
+  /// Computes one row; stats receives mean and inverse standard deviation. `bias` may be null.
   void (*layer_forward)(T* out, A* stats, const T* x, const A* gain, const A* bias, int64_t n, A eps);
   void (*layer_input_gradient)(T* dx, const T* dy, const T* x, const A* gain, const A* stats, int64_t n);
   void (*layer_weight_gradient)(A* dgain, const T* dy, const T* x, const A* stats, int64_t rows, int64_t stride,
                                 int64_t width);
 
-  /// One row: x += bias.
+  /// Adds the bias to one row: x += bias.
   void (*add_row)(T* x, const A* bias, int64_t n);
-  /// sums[0, width) += sums over rows.
+  /// Adds the sums over rows to sums[0, width).
   void (*column_sums)(A* sums, const T* dy, int64_t rows, int64_t stride, int64_t width);
 };
 

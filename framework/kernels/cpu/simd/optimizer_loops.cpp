@@ -7,7 +7,7 @@ namespace {
 
 template <class T, class A, class G>
 void adamw(A* main, A* m, A* v, T* weights, const G* gradient, const AdamwConstants<A>& constants, int64_t n) {
-  const AdamwConstants<A> c = constants;  // a copy: stores to main cannot change it
+  const AdamwConstants<A> c = constants;  // a copy, so that stores to main cannot change it
   auto update = [=](int64_t i) {
     const A g = c.factor * static_cast<A>(load(gradient, i));
     const A mi = c.beta1 * m[i] + c.one_minus_beta1 * g;

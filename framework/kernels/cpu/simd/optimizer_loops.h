@@ -1,4 +1,4 @@
-// Loops of AdamW and SGD: one pass over main weights, moments and gradient that also writes the model's copy.
+// Loops of AdamW and SGD. One pass reads main weights, moments and gradient, and also writes the model's copy.
 #pragma once
 
 #include "framework/kernels/cpu/simd/isa.h"
@@ -15,8 +15,8 @@ struct AdamwConstants {
   A eps;
 };
 
-/// T: dtype of the model's copy; A: of main and moments; G: of the gradient, A or bf16. `weights` null: there is no
-/// copy beside main.
+/// Loops of one combination of dtypes. T: dtype of the model's copy; A: of main and moments; G: of the gradient, A or
+/// bf16. `weights` null: main is the only copy.
 template <class T, class A, class G>
 struct OptimizerLoop {
   void (*adamw)(A* main, A* m, A* v, T* weights, const G* gradient, const AdamwConstants<A>& c, int64_t n);

@@ -31,7 +31,7 @@ void scale(T* out, A alpha, int64_t n) {
   for (int64_t i = 0; i < n; ++i) store(out, i, load(out, i) * alpha);
 }
 
-// Comparisons are such that NaN passes, as it must to be noticed.
+// Comparisons let NaN pass, so that it is noticed later.
 template <class T, class A = acc_t<T>>
 void clamp(T* out, const T* x, A limit, int64_t n) {
 #pragma omp simd
@@ -94,7 +94,7 @@ A scale_and_dot(T* dy, A weight, const T* dout, const T* y, int64_t n) {
   return dot;
 }
 
-// Four places are read at once: one stream of reads alone does not fill the way to memory.
+// Reads four places at a time, because a single stream of reads does not use the full memory bandwidth.
 template <class T>
 double squared_sum(const T* x, int64_t n) {
   const int64_t part = n / 4;

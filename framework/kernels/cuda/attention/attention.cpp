@@ -1,8 +1,9 @@
-// Checks a call and chooses who computes it: cuDNN where its answer is certainly ours and fast, else our own kernels.
+// Checks a call and chooses its implementation: cuDNN if its result is certainly equivalent and fast, else our own
+// kernels.
 #include <cstdint>
 
 #include "framework/kernels/cuda/attention/calls.h"
-#include "framework/kernels/cuda/families.h"
+#include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
@@ -23,7 +24,7 @@ void require_bounds(std::string_view name, const Tensor& t, const AttentionShape
           Shape({shape.sequences, shape.queries}));
 }
 
-/// Checks common to forward and backward.
+/// Checks the operands common to forward and backward.
 template <class Call>
 void check_call(const Call& c) {
   const AttentionShape& s = c.shape;
@@ -32,7 +33,7 @@ void check_call(const Call& c) {
   const int64_t heads = c.q.dim(1), key_heads = c.k.dim(1), size = c.q.dim(2);
   require(key_heads > 0 && heads % key_heads == 0, "[attention] ", heads, " query heads for ", key_heads,
           " key heads; expected a multiple");
-  constexpr int64_t most = INT32_MAX / 2;  // tiles past the end are still int
+  constexpr int64_t most = INT32_MAX / 2;  // tiles past the end must still fit int
   require(size > 0 && size <= most && heads <= most && s.queries <= most && s.keys <= most,
           "[attention] heads of size ", size, ", ", s.queries, " queries and ", s.keys,
           " keys; expected sizes from 1 and at most ", most, " of each");
@@ -56,9 +57,10 @@ void forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const
   if (q.numel() > 0 && !cudnn_attention(stream, call)) tiled_attention(stream, call);
 }
 
-void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& dv, const Tensor& dout,
-              const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
-              const Tensor& first, const Tensor& last, const AttentionShape& shape) {
+void backward(Stream& stream, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
+              const AttentionShape& shape) {
+  const auto& [dq, dk, dv] = gradients;
+  const auto& [out, log_sum_exp, q, k, v, first, last] = saved;
   const AttentionBackward call{dq, dk, dv, dout, out, log_sum_exp, q, k, v, first, last, shape};
   check_call(call);
   require_rows("dout", dout, q.dtype(), q.shape());
@@ -69,7 +71,11 @@ void backward(Stream& stream, const Tensor& dq, const Tensor& dk, const Tensor& 
 }
 
 }  // namespace
-
-const AttentionKernels attention{.forward = forward, .backward = backward, .merge = merge_attention};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const AttentionKernels AttentionKernels::of_cuda{
+    .forward = cuda::forward, .backward = cuda::backward, .merge = cuda::merge_attention};
+
+}  // namespace hexad::kernels

@@ -1,4 +1,5 @@
-// One attention call as its implementations get it, and the implementations. Operands: see AttentionKernels.
+// One attention call in the form passed to its implementations, and the implementations. Operands: see
+// AttentionKernels.
 #pragma once
 
 #include <span>
@@ -16,30 +17,31 @@ struct AttentionBackward {
   const AttentionShape& shape;
 };
 
-/// cuDNN's fused attention: bf16, without first and last or with documents that were counted, as many queries as keys.
-/// False: not for this call, nothing was launched.
+/// Runs cuDNN's fused attention: bf16, without first and last or with counted documents, equally many queries and keys.
+/// Returns false, without a launch, if cuDNN cannot take this call.
 bool cudnn_attention(Stream& stream, const AttentionForward& call);
 bool cudnn_attention(Stream& stream, const AttentionBackward& call);
 
-/// Our own kernels: any call. Backward gives the same bits every time.
+/// Runs our own kernels, for any call. Backward gives the same bits every time.
 void tiled_attention(Stream& stream, const AttentionForward& call);
 void tiled_attention(Stream& stream, const AttentionBackward& call);
 
-/// AttentionKernels::merge.
+/// Implements AttentionKernels::merge.
 void merge_attention(Stream& stream, const Tensor& sum, const Tensor& sum_log_sum_exp, const Tensor& block,
                      const Tensor& block_log_sum_exp);
 
-/// Ranges of keys [B, S] (i32).
+/// Bounds of the range of keys that each token sees, [B, S] (i32).
 struct DocumentBounds {
   const Tensor &first, &last;
 };
-/// Writes what cuDNN reads of packed documents, in the order of tokens: lengths[D] (i32), and offsets[N, D + 1] (i64)
-/// of their first tokens in N tensors (at most 9) that have `distances` elements from token to token, then of the end
-/// of all tokens. If there are fewer documents, the last ones are empty, at the end; more than D are left out.
+/// Writes cuDNN's operands for packed documents, in the order of tokens. lengths[D] (i32) are the lengths. offsets[N, D
+/// + 1] (i64) are the offsets of their first tokens, then of the end of all tokens, in N tensors (at most 9) with
+/// `distances` elements from token to token. If there are fewer documents, the last ones are empty, at the end;
+/// documents beyond D are left out.
 void find_documents(Stream& stream, const Tensor& lengths, const Tensor& offsets, const DocumentBounds& bounds,
                     int64_t positions, std::span<const int64_t> distances);
 
-/// out[B, H, S] = x[B S, H] (f32): statistics of rows as cuDNN reads them.
+/// Copies out[B, H, S] = x[B S, H] (f32): statistics of rows in cuDNN's layout.
 void heads_first(Stream& stream, const Tensor& out, const Tensor& x);
 
 }  // namespace hexad::kernels::cuda

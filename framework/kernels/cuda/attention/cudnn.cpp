@@ -1,4 +1,4 @@
-// Attention by cuDNN's plans: which calls have one, and what it is given to read.
+// Runs attention by cuDNN's plans: chooses the calls that have a plan, and prepares their operands.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -18,19 +18,20 @@ namespace {
 
 using Id = AttentionOperand;
 
-/// Kept by the card.
+/// Handle and plans of cuDNN, owned by the card.
 struct Cudnn {
   CudnnHandle handle;
-  std::map<AttentionProblem, CudnnPlan> plans;  // and refusals: nobody asks again
+  std::map<AttentionProblem, CudnnPlan> plans;  // includes refusals, so that no problem is tried twice
 
-  /// Made at first use; null where cuDNN has none.
+  /// Returns the problem's plan, made at first use; null if cuDNN has none.
   const CudnnPlan* plan_for(const AttentionProblem& problem) {
     auto at = plans.find(problem);
     if (at == plans.end()) at = plans.emplace(problem, CudnnPlan(problem, handle)).first;
     return at->second.refused().empty() ? &at->second : nullptr;
   }
-  /// Number of documents in the plan that serves `documents`. One for up to a power of two serves most batches, but
-  /// documents without a token are right only from 9.25 on; before, each number has a plan.
+  /// Returns the number of documents in the plan that serves `documents`. A plan for the next power of two serves most
+  /// batches, but documents without a token are correct only from 9.25 on. Before 9.25, each number of documents has a
+  /// plan.
   int64_t planned_documents(int64_t documents) const {
     return documents > 0 && handle.version() >= 92500
                ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(documents)))
@@ -38,11 +39,12 @@ struct Cudnn {
   }
 };
 
-/// Documents beyond which cuDNN is not asked: for each it looks at all tiles of a sequence, most of which are empty.
+/// Maximum number of documents for cuDNN: for each document cuDNN visits all tiles of a sequence, most of which are
+/// empty.
 constexpr int64_t most_documents = 1024;
 
-/// No mask but documents that were counted and a causal one from the top left, rows on multiples of 16 bytes; the rest
-/// is asked of cuDNN.
+/// True if cuDNN may take the call. The only masks are counted documents and a causal mask from the top left, and rows
+/// are on multiples of 16 bytes. cuDNN itself checks the remaining conditions.
 template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {
@@ -56,8 +58,8 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
          (on_16_bytes(others) && ...);
 }
 
-/// Documents whose deterministic backward wants too much workspace anyway (see CudnnPlan), each as for all positions: a
-/// refusal for every number of them would take its time.
+/// True if the deterministic backward of documents needs too much workspace in any case (see CudnnPlan). Each document
+/// is counted with all positions. This avoids the time of a refusal for every number of documents.
 bool asks_too_much(const AttentionProblem& p) {
   return p.deterministic && p.documents * p.heads * p.positions * p.positions > CudnnPlan::most_workspace / 2;
 }

@@ -1,5 +1,5 @@
-// Problems of cuDNN's fused attention, and the plans that it makes of them. Separate from the code that runs plans, so
-// that plans can be made, and refused, where there is no card.
+// Problems of cuDNN's fused attention, and the plans for them. Separate from the code that runs plans, so that plans
+// can be made, and refused, without a card.
 #pragma once
 
 #include <compare>
@@ -13,14 +13,15 @@ struct CUstream_st;
 
 namespace hexad::kernels::cuda {
 
-/// Elements from token to token and from head to head of a tensor [tokens, heads, size], whose size is contiguous.
+/// Numbers of elements from token to token and from head to head of a tensor [tokens, heads, size] with contiguous
+/// size.
 struct HeadStrides {
   int64_t token = 0, head = 0;
   auto operator<=>(const HeadStrides&) const = default;
 };
 
-/// A call as far as a plan depends on it: bf16 of `sequences` times `positions` tokens, each of which sees its whole
-/// sequence, or its document of it, or when causal what is not behind it there.
+/// Parameters of a call on which a plan depends: bf16 of `sequences` times `positions` tokens. Each token sees its
+/// whole sequence, or its document of it; if causal, only tokens up to itself there.
 struct AttentionProblem {
   bool backward = false, causal = true, deterministic = false;
   int64_t sequences = 0, positions = 0;
@@ -28,21 +29,21 @@ struct AttentionProblem {
   int64_t heads = 0, key_heads = 0, size = 0;
   float scale = 1;
   HeadStrides q, k, v, out;
-  HeadStrides dout = {}, dq = {}, dk = {}, dv = {};  // of backward
+  HeadStrides dout = {}, dq = {}, dk = {}, dv = {};  // only for backward
   auto operator<=>(const AttentionProblem&) const = default;
 };
 
-/// Operands that a plan reads and writes. Statistics (f32) are max + ln(sum) of scaled scores: [tokens, heads], as
-/// AttentionKernels keeps them, but [sequences, heads, positions] where a backward without documents reads them.
+/// Operands that a plan reads and writes. Statistics (f32) are max + ln(sum) of scaled scores. They are [tokens,
+/// heads], as in AttentionKernels, but [sequences, heads, positions] for a backward without documents.
 enum class AttentionOperand : int64_t { q = 1, k, v, out, stats, dout, dq, dk, dv, query_lengths, key_lengths };
-/// With documents, each of q to dv has offsets[documents + 1] (i64): the element where each document begins, and the
-/// end of all tokens. Lengths are i32 [documents].
+/// Returns the operand's id. With documents, each of q to dv has offsets[documents + 1] (i64): the element at which
+/// each document begins, and the end of all tokens. Lengths are i32 [documents].
 constexpr int64_t id_of(AttentionOperand operand) { return static_cast<int64_t>(operand); }
 constexpr int64_t id_of_offsets(AttentionOperand operand) { return 100 + id_of(operand); }
-/// Addresses by id.
+/// Addresses of operands by id.
 using AttentionOperands = std::unordered_map<int64_t, void*>;
 
-/// cuDNN on the present card.
+/// Handle of cuDNN on the current card.
 class CudnnHandle {
  public:
   CudnnHandle();
@@ -50,17 +51,17 @@ class CudnnHandle {
   CudnnHandle(const CudnnHandle&) = delete;
   CudnnHandle& operator=(const CudnnHandle&) = delete;
 
-  /// False: the library does not work here.
+  /// False if the library does not work on this machine.
   bool works() const { return handle_ != nullptr; }
   cudnnContext* get() const { return handle_; }
-  /// Such as 92500.
+  /// Returns the version, such as 92500.
   int64_t version() const;
 
  private:
   cudnnContext* handle_ = nullptr;
 };
 
-/// A card that need not be there: its properties, as cuDNN writes them (JSON), and generation, such as 90.
+/// A card that need not exist: its properties in cuDNN's format (JSON), and its generation, such as 90.
 struct DescribedCard {
   std::string properties;
   int generation;
@@ -68,19 +69,19 @@ struct DescribedCard {
 
 class CudnnPlan {
  public:
-  /// Bytes of workspace that a plan may ask for. What asks for more is backward when it shall be deterministic: before
-  /// 9.25 cuDNN then keeps all B H S^2 gradients of scores in bf16 (2.1 GB for 16 heads of 4 x 4096, and as much for
-  /// four documents), and is slower. Without, its results differ from run to run, and it takes 2.06 ms there for
-  /// forward and backward against 5.2 ms of the deterministic flash attention of PyTorch.
+  /// Maximum bytes of workspace of a plan. Only a deterministic backward needs more: before 9.25 cuDNN then keeps all B
+  /// H S^2 gradients of scores in bf16, and is slower. That is 2.1 GB for 16 heads of 4 x 4096, and the same for four
+  /// documents. If not deterministic, its results differ from run to run. There it takes 2.06 ms for forward and
+  /// backward, against 5.2 ms of the deterministic flash attention of PyTorch.
   static constexpr int64_t most_workspace = int64_t{4} << 30;
 
   CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle);
-  /// A plan that is made and cannot be executed.
+  /// Makes a plan that cannot be executed.
   CudnnPlan(const AttentionProblem& problem, const DescribedCard& card);
   CudnnPlan(CudnnPlan&&) noexcept;
   ~CudnnPlan();
 
-  /// Why there is no plan; empty: there is one.
+  /// Returns the reason why there is no plan; empty: there is one.
   const std::string& refused() const { return refused_; }
   int64_t workspace() const { return workspace_; }
   void execute(const CudnnHandle& handle, CUstream_st* stream, AttentionOperands operands, void* workspace) const;

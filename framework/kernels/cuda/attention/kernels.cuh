@@ -22,25 +22,26 @@ struct BackwardOperands {
   sum_t<D> scale;
 };
 
-/// One i32 a tile, not zero: do it again by the plain kernel. Tensor cores multiply hidden rows by zero, which is NaN
-/// where the row has an infinity or a NaN; so tiles whose result has a NaN are redone by a kernel that skips what is
-/// hidden.
+/// One i32 per tile: not zero if the plain kernel must repeat the tile. Tensor cores multiply hidden rows by zero,
+/// which is NaN if the row has an infinity or a NaN. So tiles whose result has a NaN are repeated by a kernel that
+/// skips hidden rows.
 using Suspects = const int*;
 
-/// Any type and head size. `only`: tiles of 64 queries [B, H, tiles], or of keys [B, G, tiles]; nullptr: all.
+/// Kernels for any type and head size. `only` selects tiles of 64 queries [B, H, tiles], or of keys [B, G, tiles];
+/// nullptr: all.
 template <class D>
 void plain_forward(Stream& stream, const ForwardOperands<D>& operands, Suspects only);
 template <class D>
 void plain_backward_queries(Stream& stream, const BackwardOperands<D>& operands, Suspects only);
 template <class D>
 void plain_backward_keys(Stream& stream, const BackwardOperands<D>& operands, Suspects only);
-/// mean[B S, H] = <dout, out>.
+/// Computes mean[B S, H] = <dout, out>.
 template <class D>
 void gradient_means(Stream& stream, sum_t<D>* mean, const HeadRows<D>& dout, const HeadRows<D>& out, int64_t tokens,
                     int heads, int size);
 
-/// On tensor cores: bf16, head sizes in multiples of 8 up to 128, all rows on multiples of 16 bytes, scale > 0. Each
-/// writes its suspects.
+/// Kernels on tensor cores: bf16, head sizes in multiples of 8 up to 128, all rows on multiples of 16 bytes, scale > 0.
+/// Each kernel writes its suspects.
 inline constexpr int largest_tensor_head = 128;
 void tensor_forward(Stream& stream, const ForwardOperands<__nv_bfloat16>& operands, int* suspects);
 void tensor_backward_queries(Stream& stream, const BackwardOperands<__nv_bfloat16>& operands, int* suspects);

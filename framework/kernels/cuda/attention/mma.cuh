@@ -1,6 +1,6 @@
-// The instructions behind the tensor core kernels: m16n8k16 products of bf16 with sums in float, matrices from shared
-// memory, copies to it that run beside the computation. Layouts: PTX ISA, "Matrix fragments for mma.m16n8k16". In a
-// fragment of sums, lane 4 g + t holds columns 2 t and 2 t + 1 of rows g (elements 0, 1) and g + 8 (elements 2, 3).
+// Instructions of the tensor core kernels: m16n8k16 products of bf16 with sums in float, loads of matrices from shared
+// memory, asynchronous copies to shared memory. Layouts: PTX ISA, "Matrix fragments for mma.m16n8k16". In a fragment of
+// sums, lane 4 g + t holds columns 2 t and 2 t + 1 of rows g (elements 0, 1) and g + 8 (elements 2, 3).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +9,7 @@
 
 namespace hexad::kernels::cuda::mma {
 
-/// Four 8 x 8 matrices, one register each; lane l gives row l % 8 of matrix l / 8, in elements from `memory`.
+/// Loads four 8 x 8 matrices, one register each. Lane l gives row l % 8 of matrix l / 8, in elements from `memory`.
 __device__ __forceinline__ void load(uint32_t (&to)[4], const __nv_bfloat16* memory, int row) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(memory)) + 2 * static_cast<uint32_t>(row);
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -23,7 +23,7 @@ __device__ __forceinline__ void load_transposed(uint32_t (&to)[4], const __nv_bf
                : "r"(address));
 }
 
-/// sums[16, 8] += left[16, 16] right[16, 8].
+/// Computes sums[16, 8] += left[16, 16] right[16, 8].
 __device__ __forceinline__ void multiply_add(float (&sums)[4], const uint32_t (&left)[4], uint32_t right0,
                                              uint32_t right1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -32,22 +32,22 @@ __device__ __forceinline__ void multiply_add(float (&sums)[4], const uint32_t (&
       : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
 }
 
-/// Two bf16 in one register, `low` first in memory.
+/// Returns two bf16 in one register, `low` first in memory.
 __device__ __forceinline__ uint32_t pack(float low, float high) {
   uint32_t both;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
 
-/// 2^x, with results below 2^-126 as zero.
+/// Returns 2^x, with results below 2^-126 as zero.
 __device__ __forceinline__ float exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-/// Starts a copy of Bytes (4, 8 or 16, on multiples of that) to shared memory; zeros where not `wanted`, when `from` is
-/// not read.
+/// Starts a copy of Bytes (4, 8 or 16, on multiples of that) to shared memory. Unless `wanted`, writes zeros and does
+/// not read `from`.
 template <int Bytes>
 __device__ __forceinline__ void copy(void* to, const void* from, bool wanted) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
@@ -59,7 +59,7 @@ __device__ __forceinline__ void copy(void* to, const void* from, bool wanted) {
                  : "memory");
   }
 }
-/// Waits until this thread's copies are there; other threads' need a barrier.
+/// Waits until this thread's copies have arrived; copies of other threads need a barrier.
 __device__ __forceinline__ void wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace hexad::kernels::cuda::mma

@@ -1,4 +1,4 @@
-// Code that the attention kernels share: rows of heads, sizes, where a block of threads works, launches.
+// Code shared by the attention kernels: rows of heads, sizes, places of blocks, launches.
 #pragma once
 
 #include "framework/kernels/cuda/attention/calls.h"
@@ -6,7 +6,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// Queries that a block takes at once, and keys.
+/// Number of queries, and of keys, that a block takes at a time.
 inline constexpr int tile_rows = 64;
 
 __host__ __device__ constexpr int64_t tiles_of(int64_t rows) { return (rows + tile_rows - 1) / tile_rows; }
@@ -41,10 +41,10 @@ template <class D>
 struct HeadTile {
   HeadRows<D> rows;
   int64_t token;
-  int count;  // rows from `token` on that are there
+  int count;  // number of existing rows from `token` on
   int64_t head;
 };
-/// The rows from `begin` on of a sequence of `length` positions, at most `most`.
+/// Returns the rows from `begin` on of a sequence of `length` positions, at most `most`.
 template <class D>
 __device__ __forceinline__ HeadTile<D> head_tile(const HeadRows<D>& rows, int64_t sequence, int64_t length,
                                                  int64_t begin, int most, int64_t head) {

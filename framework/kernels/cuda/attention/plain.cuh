@@ -1,6 +1,6 @@
-// Tiles of the plain kernels: products of any element type and head size by threads, staged through shared memory. A
-// block of 256 threads works on 64 queries x 64 keys; thread (y, x) of 16 x 16 has the rows y + 16 i and columns
-// x + 16 j. Head sizes above a slice of 64 elements take one block a slice, each with the whole scores.
+// Tiles of the plain kernels: threads multiply elements of any type and head size, staged through shared memory. A
+// block of 256 threads works on 64 queries x 64 keys. Thread (y, x) of 16 x 16 has the rows y + 16 i and columns x + 16
+// j. Head sizes above a slice of 64 elements take one block per slice, each with the whole scores.
 #pragma once
 
 #include "framework/kernels/cuda/attention/visibility.cuh"
@@ -13,11 +13,12 @@ inline constexpr int plain_slice = 64, plain_chunk = 32;
 /// A thread's part of a tile.
 template <class A>
 using Share = A[plain_share][plain_share];
-/// Padded so that neighbouring rows lie in different banks.
+/// Tile in shared memory, padded so that neighbouring rows are in different banks.
 template <class A, int Columns>
 using Staged = A[tile_rows][Columns + 1];
 
-/// Contents of a block's memory: operands of the scores, then, in the same place, a slice of rows to be weighed.
+/// Contents of a block's shared memory: operands of the scores and then, in the same place, a slice of rows to be
+/// weighted.
 template <class A>
 union Stage {
   struct {
@@ -33,7 +34,7 @@ __device__ __forceinline__ int plain_column(int j) {
   return static_cast<int>(threadIdx.x) % plain_side + plain_side * j;
 }
 
-/// Elements [column, column + Columns) of a tile's rows; zeros for what is not there.
+/// Loads elements [column, column + Columns) of a tile's rows; zeros for missing rows and columns.
 template <int Columns, class A, class D>
 __device__ __forceinline__ void stage(Staged<A, Columns>& staged, const HeadTile<D>& tile, int column, int size) {
   for (int i = static_cast<int>(threadIdx.x); i < tile_rows * Columns; i += plain_threads) {
@@ -43,7 +44,7 @@ __device__ __forceinline__ void stage(Staged<A, Columns>& staged, const HeadTile
   }
 }
 
-/// sums[i][j] = <left row i, right row j>. The stage is free afterwards once all threads are past a barrier.
+/// Computes sums[i][j] = <left row i, right row j>. The stage is free once all threads have passed a barrier.
 template <class A, class D>
 __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const HeadTile<D>& left,
                                          const HeadTile<D>& right, int size) {
@@ -70,8 +71,9 @@ __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const
 
 __device__ __forceinline__ bool sees(const int2& range, int64_t key) { return key >= range.x && key < range.y; }
 
-/// sums[i][c] += sum_j weights[i][j] rows[j][c], or weights[j][i] when `Transposed`, where the weights are [query,
-/// key]. `Masked`: only over pairs that see each other, so that a NaN in a row stays unseen where its weight is zero.
+/// Computes sums[i][c] += sum_j weights[i][j] rows[j][c], or weights[j][i] if `Transposed`, where the weights are
+/// [query, key]. `Masked`: sums only over pairs that see each other, so that a NaN in a row has no effect where its
+/// weight is zero.
 template <bool Transposed, bool Masked, class A>
 __device__ __forceinline__ void weigh(Share<A>& sums, const Staged<A, tile_rows>& weights, const Stage<A>& memory,
                                       const int2 (&ranges)[tile_rows], int64_t first_key) {
@@ -116,7 +118,7 @@ __device__ __forceinline__ void store_share(const HeadTile<D>& tile, const Share
   }
 }
 
-/// The rows' ranges of keys; none for rows that are not there.
+/// Loads the rows' ranges of keys; empty ranges for missing rows.
 __device__ __forceinline__ void load_ranges(int2 (&ranges)[tile_rows], const Visible& visible, int64_t row, int count) {
   const auto r = static_cast<int>(threadIdx.x);
   if (r < tile_rows) ranges[r] = r < count ? visible.rows[row + r] : make_int2(0, 0);

@@ -1,5 +1,5 @@
-// Attention backward for every element type and head size, without atomics: with P from the kept log-sum-exp,
-// dS = scale P (dO V^T - <dO, O>), dQ = dS K, dK = dS^T Q, dV = P^T dO. One kernel sums over keys, one over queries.
+// Attention backward for every element type and head size, without atomics. With P from the kept log-sum-exp, dS =
+// scale P (dO V^T - <dO, O>), dQ = dS K, dK = dS^T Q, dV = P^T dO. One kernel sums over keys, one over queries.
 #include "framework/kernels/cuda/attention/kernels.cuh"
 #include "framework/kernels/cuda/attention/plain.cuh"
 
@@ -38,7 +38,7 @@ template <class A>
 struct Pair {
   A weight, gradient;
 };
-/// From <q, k> and <dout, v>; zeros where the query does not see the key.
+/// Returns a probability and its score's gradient from <q, k> and <dout, v>; zeros if the query does not see the key.
 template <class A>
 __device__ __forceinline__ Pair<A> pair_of(const RowFacts<A>& facts, int row, int64_t key, A scale, A score, A change) {
   if (!sees(facts.ranges[row], key)) return {A(0), A(0)};
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(plain_threads) backward_keys(BackwardOperands<
       const HeadTile<D> q = head_tile(p.q, sequence, n.queries, tile * tile_rows, tile_rows, head);
       const HeadTile<D> dout = head_tile(p.dout, sequence, n.queries, tile * tile_rows, tile_rows, head);
       const bool masked = !range.sees_all(j, j + tile_rows);
-      __syncthreads();  // the tile before has been summed
+      __syncthreads();  // the previous tile has been summed
       load_facts(shared.facts, p, q);
       Share<A> scores, changes;
       multiply(scores, shared.stage, q, k, n.size);
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(plain_threads) backward_keys(BackwardOperands<
   store_share(head_tile(p.dv, sequence, n.keys, j, tile_rows, key_head), dv, column, n.size);
 }
 
-// A warp a row, N elements at once.
+// One warp per row, N elements at a time.
 template <int N, class D>
 __global__ void row_products(sum_t<D>* products, HeadRows<D> x, HeadRows<D> y, int64_t rows, int heads, int size) {
   const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / warp_size;

@@ -10,11 +10,11 @@ template <class A>
 struct Shared {
   Staged<A, tile_rows> scores;
   Stage<A> stage;
-  A row[tile_rows];  // rescaling of the sums so far; at the end their divisor
+  A row[tile_rows];  // rescaling of the sums so far; at the end the divisor of the sums
   int2 ranges[tile_rows];
 };
 
-/// Over the four neighbouring threads that share a row.
+/// Reduces over the four neighbouring threads that share a row.
 template <class A>
 __device__ __forceinline__ A row_max(A x) {
 #pragma unroll
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(plain_threads) forward(ForwardOperands<D> p, S
     for (int c = part; c < tile_rows; c += 4)
       if (sees(seen, j + c) && scores[c] > largest) largest = scores[c];
     largest = row_max(largest);
-    base = largest == -infinity ? A(0) : largest;  // only -inf and NaN so far: exp(-inf - base) is to be zero
+    base = largest == -infinity ? A(0) : largest;  // only -inf and NaN so far: exp(-inf - base) must be zero
     const A factor = exp(previous - base);
     A sum = 0;
     for (int c = part; c < tile_rows; c += 4) {

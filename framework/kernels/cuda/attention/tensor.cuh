@@ -1,6 +1,6 @@
-// Tiles of the tensor core kernels. A block of four warps; each has 16 rows of the left operands for itself. Head sizes
-// are padded with zeros to Width = 64 or 128. Rows that stream through shared memory are double buffered: while one
-// tile is worked on the next arrives, with one barrier a tile.
+// Tiles of the tensor core kernels. A block has four warps, and each warp has its own 16 rows of the left operands.
+// Head sizes are padded with zeros to Width = 64 or 128. Rows that stream through shared memory are double buffered:
+// the next tile arrives during work on the current tile, with one barrier per tile.
 #pragma once
 
 #include "framework/kernels/cuda/attention/kernels.cuh"
@@ -11,7 +11,7 @@ namespace hexad::kernels::cuda {
 inline constexpr int tensor_warps = 4, tensor_threads = tensor_warps * warp_size;
 
 /// Rows of Width elements in shared memory. Pieces of 16 bytes are permuted within a row, so that eight neighbouring
-/// rows of one column of pieces lie in different banks.
+/// rows of one column of pieces are in different banks.
 template <int Width, int Height = tile_rows>
 struct alignas(16) SharedTile {
   static constexpr int pieces = Width / 8;
@@ -19,8 +19,8 @@ struct alignas(16) SharedTile {
   __device__ __forceinline__ __nv_bfloat16* at(int row, int piece) {
     return data + row * Width + (piece ^ (row & 7)) * 8;
   }
-  /// Offset of at(row, odd + even) if row % 8 is lane % 8, odd 0 or 1, even an even constant: most of it stays in one
-  /// register for all constants.
+  /// Returns the offset of at(row, odd + even) if row % 8 is lane % 8, odd is 0 or 1, and even is an even constant.
+  /// Most of it stays in one register for all constants.
   __device__ __forceinline__ int lane_offset(int row, int odd, int even) const {
     return row * Width + ((odd ^ (static_cast<int>(threadIdx.x) & 7)) ^ even) * 8;
   }
@@ -28,7 +28,7 @@ struct alignas(16) SharedTile {
 
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) / warp_size; }
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) % warp_size; }
-/// Row within eight, and pair of columns, of this lane in a fragment of sums.
+/// Return the row within eight, and the pair of columns, of this lane in a fragment of sums.
 __device__ __forceinline__ int lane_row() { return lane_index() / 4; }
 __device__ __forceinline__ int lane_column() { return lane_index() % 4 * 2; }
 
@@ -36,7 +36,7 @@ __device__ __forceinline__ int lane_column() { return lane_index() % 4 * 2; }
 template <int N>
 using Sums = float[N][4];
 
-/// Starts copying a tile; zeros for what is not there.
+/// Starts to copy a tile; zeros for missing rows.
 template <int Width, int Height>
 __device__ __forceinline__ void copy_tile(SharedTile<Width, Height>& tile, const HeadTile<__nv_bfloat16>& from,
                                           int size) {
@@ -47,19 +47,19 @@ __device__ __forceinline__ void copy_tile(SharedTile<Width, Height>& tile, const
   const __nv_bfloat16* source = some + first * from.rows.token + piece * 8;
   const int last = piece * 8 < size ? from.count : 0;
   __nv_bfloat16* to = tile.at(first, piece);
-#pragma unroll 1  // a few instructions here leave the registers to the sums
+#pragma unroll 1  // few instructions here leave the registers to the sums
   for (int row = first; row < Height; row += step, source += step * from.rows.token, to += step * Width)
     mma::copy<16>(to, row < last ? source : some, row < last);
 }
 
-/// A left operand: rows [row, row + 16), elements [16 k, 16 k + 16).
+/// Loads a left operand: rows [row, row + 16), elements [16 k, 16 k + 16).
 template <int Width, int Height>
 __device__ __forceinline__ void load_left(uint32_t (&left)[4], SharedTile<Width, Height>& tile, int row, int k) {
   const int lane = lane_index();
   mma::load(left, tile.data, tile.lane_offset(row + lane % 16, lane / 16, 2 * k));
 }
 
-/// sums[m][n] += <left row, right row> of M times 16 left rows from `row` on and all right rows.
+/// Computes sums[m][n] += <left row, right row> of M times 16 left rows from `row` on and all right rows.
 template <int M, int Width, int Height, int Columns>
 __device__ __forceinline__ void multiply_rows(Sums<Columns / 8> (&sums)[M], SharedTile<Width, Height>& left, int row,
                                               SharedTile<Width, Columns>& right) {
@@ -82,7 +82,7 @@ __device__ __forceinline__ void multiply_rows(Sums<Columns / 8> (&sums)[M], Shar
   }
 }
 
-/// sums[m][n] += weights rows: the weights' columns are the rows of `tile`. Weights are rounded to bf16.
+/// Computes sums[m][n] += weights rows. The weights' columns are the rows of `tile`. Weights are rounded to bf16.
 template <int M, int Width, int Columns>
 __device__ __forceinline__ void weigh_rows(Sums<Width / 8> (&sums)[M], const Sums<Columns / 8> (&weights)[M],
                                            SharedTile<Width, Columns>& tile) {
@@ -111,8 +111,8 @@ __device__ __forceinline__ void weigh_rows(Sums<Width / 8> (&sums)[M], const Sum
   }
 }
 
-/// Writes a warp's 16 rows of results, of which the first `count` are there, through its own rows [row, row + 16) of
-/// `tile`, which nobody else uses any more.
+/// Writes a warp's 16 rows of results, of which the first `count` exist. They are staged in the warp's own rows [row,
+/// row + 16) of `tile`, which no other warp uses any more.
 template <int Width, int Height>
 __device__ __forceinline__ void store_rows(const HeadRows<__nv_bfloat16>& to, int64_t token, int count, int64_t head,
                                            int size, const Sums<Width / 8>& sums, SharedTile<Width, Height>& tile,
@@ -134,7 +134,7 @@ __device__ __forceinline__ void store_rows(const HeadRows<__nv_bfloat16>& to, in
   }
 }
 
-/// True if one of this lane's sums is NaN, in rows before `count`.
+/// True if one of this lane's sums, in rows before `count`, is NaN.
 template <int N>
 __device__ __forceinline__ bool has_nan(const Sums<N>& sums, int count) {
   bool nan = false;

@@ -1,4 +1,4 @@
-// Gradient of the queries on tensor cores: blocks of 64 queries, 16 a warp, over tiles of 64 keys. See
+// Gradient of the queries on tensor cores: blocks of 64 queries, 16 per warp, over tiles of 64 keys. See
 // plain_backward.cu.
 #include "framework/kernels/cuda/attention/tensor.cuh"
 

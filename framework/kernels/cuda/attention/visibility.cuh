@@ -1,13 +1,13 @@
-// Keys that each query sees. Causality, documents and lengths become one range a row and one summary a tile of rows, by
-// which kernels skip keys that no query sees and leave the mask out where every query sees every key.
+// Keys that each query sees. Causality, documents and lengths become one range per row and one summary per tile of
+// rows. Kernels use them to skip keys that no query sees, and to omit the mask where every query sees every key.
 #pragma once
 
 #include "framework/kernels/cuda/attention/operands.cuh"
 
 namespace hexad::kernels::cuda {
 
-/// Keys of one tile of queries: somebody sees none outside [begin, end) (INT_MAX, 0: nobody sees any); everybody sees
-/// [all_begin, all_end), which is empty where rows are missing at the end of the sequence.
+/// Keys of one tile of queries. No query sees a key outside [begin, end) (INT_MAX, 0: no query sees any). Every query
+/// sees [all_begin, all_end), which is empty if rows are missing at the end of the sequence.
 struct TileRange {
   int begin, end, all_begin, all_end;
 
@@ -23,7 +23,7 @@ struct Visible {
   const TileRange* tiles;  // [B, tiles_of(S)]
 };
 
-/// The memory behind a Visible; frees it in stream order.
+/// Memory of a Visible, freed in stream order.
 class Visibility {
  public:
   Visibility(Stream& stream, const Tensor& first, const Tensor& last, const AttentionShape& shape, Device device);

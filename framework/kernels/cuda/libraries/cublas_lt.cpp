@@ -1,5 +1,5 @@
-// Functions of cuBLASLt that the program calls: stubs of the same names load it when the first of them is called, so
-// that the program needs it only on a card. They are hidden: cuBLASLt itself does not call them.
+// Stubs of the cuBLASLt functions that the program calls. The first call of any of them loads the library, so that the
+// program needs it only on a card. The stubs are hidden, so that cuBLASLt itself does not call them.
 #include <cublasLt.h>
 
 #include "framework/device/cuda/shared_library.h"

@@ -1,5 +1,5 @@
-// Functions of cuDNN that the program calls: stubs of the same names load it when the first of them is called, so that
-// the program needs it only on a card. They are hidden: cuDNN itself does not call them.
+// Stubs of the cuDNN functions that the program calls. The first call of any of them loads the library, so that the
+// program needs it only on a card. The stubs are hidden, so that cuDNN itself does not call them.
 #include <cudnn.h>
 
 #include "framework/device/cuda/shared_library.h"

@@ -1,5 +1,5 @@
-// Functions of NVRTC that the program calls: stubs of the same names load it when the first of them is called, so that
-// the program needs it only on a card. They are hidden: NVRTC itself does not call them.
+// Stubs of the NVRTC functions that the program calls. The first call of any of them loads the library, so that the
+// program needs it only on a card. The stubs are hidden, so that NVRTC itself does not call them.
 #include <nvrtc.h>
 
 #include "framework/device/cuda/shared_library.h"

@@ -1,18 +1,19 @@
-// Products with f32 factors on bf16 tensor cores: a router's, whose f32 weight meets bf16 activations.
+// Products with f32 factors on bf16 tensor cores, such as a router's f32 weight with bf16 activations.
 #pragma once
 
 #include "framework/kernels/cuda/products/blas.h"
 
 namespace hexad::kernels::cuda {
 
-/// out = or += left right as by multiply(), of factors of which one at least is f32. It is cut into bf16 parts
-/// hi + mid + lo = w, exactly but for what is below 2^-134; products of parts are exact in f32, and summed there:
-///   bf16 and f32 factor: all three parts, so nothing of the factors is lost, and sums are those of bf16 products.
-///   f32 factors, bf16 result: hi hi + hi mid + mid hi. About 3 * 2^-16 of the sum of |left| |right| is left out at
-///     most; rounding costs up to 2^-8 of the result.
-/// The result is non-finite where an f32 product's is, but may be NaN for infinity where an infinity meets a factor
-/// that was cut. False, and nothing done, where the bf16 matrix is too small to gain by this, the f32 factors are not
-/// small beside it, or cuBLASLt has no fast kernel for the sizes.
+/// Computes out = or += left right like multiply(), for factors of which at least one is f32. An f32 factor w is cut
+/// into bf16 parts hi + mid + lo = w, exact except for bits below 2^-134. Products of parts are exact in f32 and summed
+/// in f32:
+///   bf16 and f32 factor: all three parts are used, so no bit of the factors is lost. Sums are those of bf16 products.
+///   f32 factors, bf16 result: hi hi + hi mid + mid hi. This omits at most about 3 * 2^-16 of the sum of
+///     |left| |right|; rounding costs up to 2^-8 of the result.
+/// The result is non-finite where the f32 product is. It may be NaN instead of infinity where an infinity is
+/// multiplied by a factor that was cut. Returns false, without a launch, in three cases: the bf16 matrix is too small
+/// to gain, the f32 factors are not small compared with it, or cuBLASLt has no fast kernel for the sizes.
 bool multiply_in_parts(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write);
 
 }  // namespace hexad::kernels::cuda

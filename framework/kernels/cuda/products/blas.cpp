@@ -18,8 +18,8 @@ namespace {
 
 using device::cuda::cuda_stream;
 
-constexpr size_t most_workspace = size_t{32} << 20;  // what cuBLAS itself takes on Hopper
-constexpr size_t most_plans = 4096;                  // rows of experts differ every step
+constexpr size_t most_workspace = size_t{32} << 20;  // cuBLAS's own size on Hopper
+constexpr size_t most_plans = 4096;                  // rows of experts differ at every step
 constexpr uint32_t best_alignment = 256;
 
 void check(cublasStatus_t status, std::string_view what) {
@@ -31,28 +31,28 @@ cudaDataType_t data_type(Dtype dtype) {
   return dtype == Dtype::bf16 ? CUDA_R_16BF : dtype == Dtype::f64 ? CUDA_R_64F : CUDA_R_32F;
 }
 
-/// The largest power of two, up to best_alignment, that divides the address.
+/// Returns the largest power of two, up to best_alignment, that divides the address.
 uint32_t alignment_of(const void* p) {
   const auto address = reinterpret_cast<uintptr_t>(p) | best_alignment;
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
-/// A product as cuBLASLt sees it. It thinks in columns: a row-major matrix [r, c] with rows `stride` apart is its
-/// column-major matrix c x r with leading dimension `stride`, the transpose. Our out = left right therefore is its
-/// out^T = right^T left^T:
+/// A product in the terms of cuBLASLt, which uses column-major matrices. A row-major matrix [r, c] with rows `stride`
+/// apart is a column-major matrix c x r with leading dimension `stride`, the transpose. So our out = left right is
+/// out^T = right^T left^T there:
 ///
-///   ours                                    | its m, n, k | its A                 | its B
+///   our product                             | m, n, k     | A                     | B
 ///   out[m, n] = left[m, k] right[k, n]      | n, m, k     | right, n x k: as is   | left, k x m: as is
 ///     right is the transpose of w[n, k]     |             | w, k x n: transposed  |
 ///     left is the transpose of dy[k, m]     |             |                       | dy, m x k: transposed
 ///
-/// Therefore A is our right factor, B our left one, and each is transposed for cuBLASLt exactly if it is for us.
+/// Therefore A is our right factor and B our left factor. Each is transposed for cuBLASLt exactly if it is for us.
 struct Problem {
   int64_t m, n, k, a_stride, b_stride, out_stride;
   Dtype in, out;
   bool a_transposed, b_transposed, add;
   uint32_t a_alignment, b_alignment, out_alignment;
-  int multiprocessors;  // that it may use; 0: all
+  int multiprocessors;  // multiprocessors it may use; 0: all
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -84,7 +84,7 @@ struct Plan {
   bool possible = false;
 };
 
-/// cuBLASLt on one card and what it thought of the products so far.
+/// cuBLASLt on one card, with the plans made so far.
 class Library {
  public:
   Library() { check(cublasLtCreate(&handle_), "create"); }
@@ -94,7 +94,7 @@ class Library {
 
   cublasLtHandle_t handle() const { return handle_; }
 
-  /// Valid until the next call.
+  /// Returns the plan of a problem, valid until the next call.
   Plan& plan(const Problem& problem) {
     if (const auto known = plans_.find(problem); known != plans_.end()) return known->second;
     if (plans_.size() >= most_plans) plans_.clear();
@@ -116,7 +116,7 @@ void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttri
 Plan Library::make_plan(const Problem& p) {
   Plan plan;
   const bool wide = p.in == Dtype::f64;
-  // CUBLAS_COMPUTE_32F keeps f32 operands whole: TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
+  // CUBLAS_COMPUTE_32F keeps f32 operands whole; TF32 would be CUBLAS_COMPUTE_32F_FAST_TF32.
   check(cublasLtMatmulDescInit(&plan.product, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                wide ? CUDA_R_64F : CUDA_R_32F),
         "product");
@@ -142,7 +142,7 @@ Plan Library::make_plan(const Problem& p) {
   cublasLtMatmulPreferenceOpaque_t preference{};
   check(cublasLtMatmulPreferenceInit(&preference), "preference");
   prefer(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{most_workspace});
-  // Keeps the parts of a split sum in f32 in the workspace: parts in a bf16 result would be rounded.
+  // Keeps the parts of a split sum in f32 in the workspace; parts in a bf16 result would be rounded.
   prefer(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.a_alignment);
@@ -190,7 +190,7 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   Plan& plan = library.plan(problem);
   if (!plan.possible) return false;
 
-  // Allocated for each product, so that streams never share one; the allocator keeps it.
+  // Allocated for each product, so that streams never share a workspace; the allocator keeps the memory.
   Tensor workspace;
   if (plan.workspace > 0)
     workspace = Tensor::empty({static_cast<int64_t>(plan.workspace)}, Dtype::u8, out.tensor.device());

@@ -9,15 +9,15 @@ namespace hexad::kernels::cuda {
 
 using base::Dtype;
 
-/// A tensor as a matrix: leading dimensions flattened, rows of contiguous elements `stride` elements apart.
+/// A tensor as a matrix: leading dimensions are flattened, and rows of contiguous elements are `stride` elements apart.
 struct Matrix {
   Tensor tensor;  // keeps the memory
   int64_t rows, columns, stride;
 };
-/// Throws std::logic_error naming `op` and `name` when the tensor is none.
+/// Returns the tensor as a matrix. Throws std::logic_error with `op` and `name` if the tensor is not a matrix.
 Matrix matrix(std::string_view op, std::string_view name, const Tensor& t);
 
-/// A factor of a product: a matrix as it lies in memory, or its transpose.
+/// A factor of a product: a matrix in its memory layout, or its transpose.
 struct Factor {
   Matrix matrix;
   bool transposed = false;
@@ -27,8 +27,9 @@ struct Factor {
   Dtype dtype() const { return matrix.tensor.dtype(); }
 };
 
-/// out = or += left right, summed in acc: factors of one dtype, `out` of the same or acc, no size zero. False, and
-/// nothing done, where cuBLASLt has no kernel for these addresses and strides (bf16 at odd ones).
+/// Computes out = or += left right, summed in acc. The factors have one dtype, `out` has that dtype or acc, and no size
+/// is zero. Returns false, without a launch, if cuBLASLt has no kernel for these addresses and strides (bf16 at odd
+/// ones).
 bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write);
 
 }  // namespace hexad::kernels::cuda

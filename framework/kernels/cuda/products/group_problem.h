@@ -1,4 +1,4 @@
-// The product that a pass does for one group.
+// The product of one group in a pass.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,19 @@ namespace hexad::kernels::cuda {
 
 enum class GroupedPass : uint8_t { forward, input_gradient, weight_gradient };
 
-/// d[m, n] = or += a b over k terms. a, b and d: the first elements in their tensors. A product without elements has
-/// m = 0.
+/// Product d[m, n] = or += a b over k terms. a, b and d are the first elements in their tensors. A product without
+/// elements has m = 0.
 struct GroupProblem {
   int32_t m, n, k;
   int64_t a, b, d;
 };
 
-/// Problem of group e, whose rows [begin, end) of x[R, width] and y[R, features] go with w[E, features, width]:
+/// Returns the problem of group e: its rows [begin, end) of x[R, width] and y[R, features], and w[E, features, width].
 ///   forward          y = x w^T     a: x     b: w^T   d: y
 ///   input gradient   dx = dy w     a: dy    b: w     d: dx
 ///   weight gradient  dw = dy^T x   a: dy^T  b: x     d: dw
-/// A sum of no terms is left out: CUTLASS would store accumulators that nothing has set. Its result is the caller's to
-/// zero.
+/// A sum of no terms has m = 0, because CUTLASS would store accumulators that nothing has set. The caller must zero its
+/// result.
 constexpr GroupProblem group_problem(GroupedPass pass, int64_t e, int64_t begin, int64_t end, int64_t features,
                                      int64_t width) {
   const auto rows = static_cast<int32_t>(end - begin), n = static_cast<int32_t>(features),

@@ -1,10 +1,10 @@
-// Chooses a way for each grouped product.
+// Chooses an implementation for each grouped product.
 #include <algorithm>
 
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/products/grouped_passes.h"
 #include "framework/kernels/cuda/products/grouped_seconds.h"
-#include "framework/kernels/cuda/products/groups.h"
+#include "framework/kernels/cuda/products/product_groups.h"
+#include "framework/kernels/kernel_table.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
@@ -13,11 +13,11 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Sizes from which products that tensor cores do not take in one kernel go one by one: dense products of f32 and f64
+// Minimum sizes for products one by one, if tensor cores cannot take them in one kernel: dense products of f32 and f64
 // then beat the simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
-// If each group is a launch, fewer rows a group than these (on average) are left to the simple kernel, which is one
-// launch for all groups (not measured).
+// If each group is a launch, products with fewer rows per group (on average) use the simple kernel, which is one launch
+// for all groups (not measured).
 constexpr int64_t few_rows = 16;
 
 /// The operands of a pass as matrices: x[R, width], y[R, features], w[E, features, width].
@@ -50,7 +50,8 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
   return o;
 }
 
-/// TMA and cuBLASLt want rows of multiples of 16 bytes, and a tile's sum has a term at least.
+/// True if tensor cores can take the operands: TMA and cuBLASLt need rows of multiples of 16 bytes, and a tile's sum
+/// must have at least one term.
 bool fits_tensor_cores(const Operands& o) {
   const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0; };
   if (!tensor_cores::in_one_kernel && o.rows < few_rows * o.groups) return false;
@@ -68,7 +69,7 @@ bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets, GroupedPass
   return seconds_one_by_one(product) < seconds_in_one_kernel(product);
 }
 
-/// True unless the host knows that every group has rows.
+/// True if a group may have no rows: false only if the host knows that every group has rows.
 bool may_have_empty_groups(const GroupOffsets& offsets) {
   return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
 }
@@ -77,7 +78,7 @@ bool may_have_empty_groups(const GroupOffsets& offsets) {
 template <class F>
 void for_each_expert(const Operands& o, const GroupOffsets& offsets, const F& f) {
   for (int64_t e = 0; e < o.groups; ++e) {
-    const auto i = static_cast<size_t>(e);
+    const size_t i = e;
     const int64_t begin = offsets.host[i], end = offsets.host[i + 1];
     f(e, o.x.slice(0, begin, end), o.y.slice(0, begin, end));
   }
@@ -92,7 +93,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w
   if (o.groups == 0 || o.rows == 0 || o.features == 0) return;
   if (goes_one_by_one(o, offsets, GroupedPass::forward, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& result) {
-      matmul.forward(stream, result, in, expert_matrix(o.w, e), write);
+      MatmulKernels::of_cuda.forward(stream, result, in, expert_matrix(o.w, e), write);
     });
   const auto way = fits_tensor_cores(o) ? tensor_cores::forward : simple::forward;
   way(stream, o.y, o.x, o.w, offsets_on_device(stream, offsets, x.device()), write);
@@ -107,7 +108,7 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
   if (o.groups == 0 || o.rows == 0 || o.width == 0) return;
   if (goes_one_by_one(o, offsets, GroupedPass::input_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& result, const Tensor& in) {
-      matmul.input_gradient(stream, result, in, expert_matrix(o.w, e), write);
+      MatmulKernels::of_cuda.input_gradient(stream, result, in, expert_matrix(o.w, e), write);
     });
   const auto way = fits_tensor_cores(o) ? tensor_cores::input_gradient : simple::input_gradient;
   way(stream, o.x, o.y, o.w, offsets_on_device(stream, offsets, dy.device()), write);
@@ -125,7 +126,7 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
   }
   if (goes_one_by_one(o, offsets, GroupedPass::weight_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& dout) {
-      matmul.weight_gradient(stream, expert_matrix(o.w, e), dout, in, write);
+      MatmulKernels::of_cuda.weight_gradient(stream, expert_matrix(o.w, e), dout, in, write);
     });
   const Tensor known = offsets_on_device(stream, offsets, x.device());
   if (!fits_tensor_cores(o)) return simple::weight_gradient(stream, dw, o.y, o.x, known, write);
@@ -135,8 +136,11 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
 }
 
 }  // namespace
-
-const GroupedMatmulKernels grouped_matmul{
-    .forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const GroupedMatmulKernels GroupedMatmulKernels::of_cuda{
+    .forward = cuda::forward, .input_gradient = cuda::input_gradient, .weight_gradient = cuda::weight_gradient};
+
+}  // namespace hexad::kernels

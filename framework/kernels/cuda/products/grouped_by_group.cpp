@@ -1,7 +1,6 @@
-// Grouped products on generations of cards for which there is no grouped kernel: a product of cuBLASLt's for each
-// group.
-#include "framework/kernels/cuda/families.h"
+// Grouped products on generations of cards without a grouped kernel: one cuBLASLt product per group.
 #include "framework/kernels/cuda/products/grouped_passes.h"
+#include "framework/kernels/kernel_table.h"
 #include "framework/tensor/host_read.h"
 
 namespace hexad::kernels::cuda::tensor_cores {
@@ -16,7 +15,7 @@ void for_each_group(Stream& stream, const Tensor& x, const Tensor& y, const Tens
   const HostRead read = read_to_host("grouped products: offsets", offsets, stream);
   const std::span<const int64_t> rows = read.wait<int64_t>();
   for (int64_t e = 0; e < w.dim(0); ++e) {
-    const int64_t begin = rows[static_cast<size_t>(e)], end = rows[static_cast<size_t>(e) + 1];
+    const int64_t begin = rows[e], end = rows[e + 1];
     if (begin < end) f(expert_matrix(w, e), x.slice(0, begin, end), y.slice(0, begin, end));
   }
 }
@@ -27,21 +26,21 @@ const bool in_one_kernel = false;
 
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write) {
   for_each_group(stream, x, out, w, offsets, [&](const Tensor& weight, const Tensor& in, const Tensor& result) {
-    matmul.forward(stream, result, in, weight, write);
+    MatmulKernels::of_cuda.forward(stream, result, in, weight, write);
   });
 }
 
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,
                     Write write) {
   for_each_group(stream, dx, dy, w, offsets, [&](const Tensor& weight, const Tensor& result, const Tensor& in) {
-    matmul.input_gradient(stream, result, in, weight, write);
+    MatmulKernels::of_cuda.input_gradient(stream, result, in, weight, write);
   });
 }
 
 void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const Tensor& offsets,
                      Write write) {
   for_each_group(stream, x, dy, dw, offsets, [&](const Tensor& result, const Tensor& in, const Tensor& dout) {
-    matmul.weight_gradient(stream, result, dout, in, write);
+    MatmulKernels::of_cuda.weight_gradient(stream, result, dout, in, write);
   });
 }
 

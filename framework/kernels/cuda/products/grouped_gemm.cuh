@@ -1,5 +1,6 @@
-// Grouped products on Hopper's tensor cores: one persistent CUTLASS kernel whose problem shapes are on the device only.
-// Each instantiation takes half a minute to compile: one a file. Without -DNDEBUG its asserts serialise the products.
+// Grouped products on Hopper's tensor cores: one persistent CUTLASS kernel whose problem shapes are only on the device.
+// Each instantiation takes half a minute to compile, so each has its own file. Without -DNDEBUG its asserts serialise
+// the products.
 #pragma once
 
 #include <cutlass/cutlass.h>
@@ -24,8 +25,8 @@ using base::ExitCode;
 using base::fail;
 using tensor::device_raw;
 
-/// The kernel of a pass with results of type Out. Tile and cluster are the fastest of those measured in all passes
-/// (128 x 256 and 256 x 128 cooperative, 128 x 128 ping-pong; 8K to 256K rows, 8 to 128 experts).
+/// The kernel of a pass with results of type Out. Tile and cluster are the fastest of those measured in all passes (128
+/// x 256 and 256 x 128 cooperative, 128 x 128 ping-pong; 8K to 256K rows, 8 to 128 experts).
 template <GroupedPass pass, class Out>
 struct GroupedGemm {
   using Element = cutlass::bfloat16_t;
@@ -36,7 +37,7 @@ struct GroupedGemm {
   using LayoutB = std::conditional_t<pass == GroupedPass::forward, Column, Row>;
   using Tile = cute::Shape<cute::_128, cute::_256, cute::_64>;
   using Cluster = cute::Shape<cute::_2, cute::_1, cute::_1>;
-  static constexpr int aligned = 8, aligned_out = 16 / sizeof(Out);  // elements: 16 bytes, as TMA wants
+  static constexpr int aligned = 8, aligned_out = 16 / sizeof(Out);  // elements: 16 bytes, as TMA requires
 
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
@@ -57,7 +58,7 @@ struct GroupedGemm {
   using StrideD = typename Kernel::InternalStrideD;
   static_assert(std::is_same_v<StrideD, typename Kernel::InternalStrideC>);
 
-  /// Data of each group that the kernel reads, in device memory. Results are added to in place.
+  /// Data of each group that the kernel reads, in device memory. Added results are updated in place.
   struct Groups {
     typename Problems::UnderlyingProblemShape* shapes = nullptr;
     const Element **a = nullptr, **b = nullptr;
@@ -67,14 +68,14 @@ struct GroupedGemm {
     StrideD* stride_d = nullptr;
   };
 
-  /// Number of clusters that the card runs at once; asked once a card.
+  /// Number of clusters that the card runs at the same time; queried once per card.
   struct Occupancy {
     int clusters = cutlass::KernelHardwareInfo::query_device_max_active_clusters<Kernel>();
   };
 };
 
-/// Hands out parts of one block of memory, each aligned to 64 bytes as tensor maps must be. From nullptr it only
-/// measures.
+/// Divides one block of memory into parts, each aligned to 64 bytes as tensor maps require. If it begins at nullptr, it
+/// only measures the size.
 class Parts {
  public:
   explicit Parts(void* begin) : begin_(reinterpret_cast<uintptr_t>(begin)), next_(begin_) {}
@@ -101,7 +102,7 @@ typename Gemm::Groups take_groups(Parts& parts, size_t groups) {
           .stride_d = parts.take<typename Gemm::StrideD>(groups)};
 }
 
-/// One thread a group.
+/// Fills in the data of the groups, with one thread per group.
 template <GroupedPass pass, class Out>
 __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, const cutlass::bfloat16_t* a,
                                 const cutlass::bfloat16_t* b, Out* d, const int64_t* offsets, int64_t groups,
@@ -119,7 +120,7 @@ __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, cons
   to.stride_d[e] = cutlass::make_cute_packed_stride(typename Gemm::StrideD{}, cute::make_shape(p.m, p.n, 1));
 }
 
-/// d = or += a b for every group, with weights [E, features, width].
+/// Computes d = or += a b for every group, with weights [E, features, width].
 template <GroupedPass pass, class Out>
 void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b, const Tensor& offsets,
                   int64_t features, int64_t width, Write write) {
@@ -127,7 +128,7 @@ void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor
   using Element = typename Gemm::Element;
   const int64_t groups = offsets.numel() - 1;
   device::cuda::Card& card = cuda_stream(stream).card();
-  const auto count = static_cast<size_t>(groups);
+  const size_t count = groups;
 
   typename Gemm::Adapter::Arguments arguments{};
   arguments.mode = cutlass::gemm::GemmUniversalMode::kGrouped;

@@ -1,16 +1,17 @@
-// The ways to a grouped product on the device. Which rows are whose is known there only: `offsets` is [E + 1] i64.
+// Implementations of a grouped product on the device. Only the device has the rows of each group: `offsets` is [E + 1]
+// i64.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
 
-/// On tensor cores: bf16, contiguous, widths multiples of 8 and not zero, addresses multiples of 16 bytes. The caller
-/// has zeroed weight gradients (f32 or bf16) of groups without rows, where `write` replaces.
+/// Products on tensor cores: bf16, contiguous, widths multiples of 8 and not zero, addresses multiples of 16 bytes. If
+/// `write` replaces, the caller has zeroed weight gradients (f32 or bf16) of groups without rows.
 namespace tensor_cores {
-/// True if this generation of cards has one kernel for all groups (CUTLASS's, for Hopper). On others each group is a
-/// product of cuBLASLt's, whose rows the host must know: if it does not, it reads them, counted as "grouped products:
-/// offsets".
+/// True if this generation of cards has one kernel for all groups (CUTLASS's, for Hopper). On other generations each
+/// group is a cuBLASLt product, whose rows the host must know. If the host does not have them, it reads them, counted
+/// as "grouped products: offsets".
 extern const bool in_one_kernel;
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write);
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,
@@ -21,7 +22,7 @@ void weight_gradient_bf16(Stream& stream, const Tensor& dw, const Tensor& dy, co
                           Write write);
 }  // namespace tensor_cores
 
-/// For what tensor cores do not take: f32, f64, odd widths. Contiguous.
+/// Products that tensor cores cannot take: f32, f64, odd widths. Contiguous.
 namespace simple {
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write);
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,

@@ -1,5 +1,5 @@
-// Time of a grouped product on an H100 by either way, from measured rates. grouped.cpp chooses by it, as EPS-MoE
-// switches between GroupGEMM and DenseGEMM by the experts' load.
+// Time of a grouped product on an H100 by either implementation, from measured rates. grouped.cpp chooses by it, as
+// EPS-MoE switches between GroupGEMM and DenseGEMM by the experts' load.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@
 
 namespace hexad::kernels::cuda {
 
-/// bf16 products of w[E, features, width], expert e with the rows offsets[e] to offsets[e + 1].
+/// Sizes of bf16 products of w[E, features, width]. Expert e has the rows offsets[e] to offsets[e + 1].
 struct GroupedProduct {
   GroupedPass pass;
   int64_t features, width;
   std::span<const int64_t> offsets;
-  bool adds;  // to what is there: of a weight gradient in f32, which is then read, too
+  bool adds;  // true if a weight gradient in f32 is added to the old values, which are then read, too
 
   double flops(int64_t rows) const {
     return 2 * static_cast<double>(rows) * static_cast<double>(features) * static_cast<double>(width);
   }
-  /// Calls f(rows) for every expert that has some.
+  /// Calls f(rows) for every expert that has rows.
   template <class F>
   constexpr void for_each_busy(const F& f) const {
     for (size_t e = 0; e + 1 < offsets.size(); ++e)
@@ -27,8 +27,8 @@ struct GroupedProduct {
   }
 };
 
-/// A dense product an expert, one after the other: each fills the card, and costs a start and an end in which it does
-/// not.
+/// Returns the seconds of one dense product per expert, one after the other. Each fills the card, but not at its start
+/// and its end.
 inline double seconds_one_by_one(const GroupedProduct& p) {
   constexpr double start = 5.5e-6;
   const double rate = p.pass == GroupedPass::weight_gradient ? 750e12 : 815e12;
@@ -37,7 +37,8 @@ inline double seconds_one_by_one(const GroupedProduct& p) {
   return seconds;
 }
 
-/// CUTLASS's kernel for all experts: every tile costs a start and an end, which weigh the less the longer its sums are.
+/// Returns the seconds of CUTLASS's kernel for all experts. Every tile costs a start and an end, which matter less with
+/// longer sums.
 inline double seconds_in_one_kernel(const GroupedProduct& p) {
   const bool of_weight = p.pass == GroupedPass::weight_gradient;
   double seconds = 0;

@@ -1,4 +1,4 @@
-// Grouped products for what tensor cores do not take: tiles of 64 x 64 in shared memory, any width, any address.
+// Grouped products that tensor cores cannot take: tiles of 64 x 64 in shared memory, any width, any address.
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/products/grouped_passes.h"
 
@@ -8,16 +8,16 @@ using namespace base;
 namespace {
 
 constexpr int tile = 64, depth = 16, threads = 256;
-constexpr int side = 16, each = tile / side;  // threads are a square; each has every 16th row and column of the tile
+constexpr int side = 16, each = tile / side;  // threads form a square; each has every 16th row and column of the tile
 
-/// Layout of a factor's terms: one after another in its row or column, or a stride apart.
+/// Layout of a factor's terms: adjacent in its row or column, or a stride apart.
 enum class Terms : uint8_t { adjacent, strided };
 
-/// Lines of a factor: `lines` rows (of the left one) or columns (of the right one) from `data` on.
+/// Lines of a factor: `lines` rows (of the left factor) or columns (of the right factor) from `data` on.
 template <class D, Terms terms>
 struct Lines {
   const D* data;
-  int64_t stride;  // between lines where terms are adjacent, else between terms
+  int64_t stride;  // between lines if terms are adjacent, else between terms
   int64_t lines;
 
   __device__ D at(int64_t line, int64_t term) const {
@@ -30,7 +30,7 @@ struct Scratch {
   A left[depth][tile + 1], right[depth][tile + 1];
 };
 
-/// Terms [first, first + depth) of a tile's lines; zeros, without reading, outside. Neighbouring threads read
+/// Loads terms [first, first + depth) of a tile's lines; zeros, without reading, outside. Neighbouring threads read
 /// neighbouring elements.
 template <class A, class D, Terms terms>
 __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, int64_t first, int64_t count) {
@@ -42,7 +42,7 @@ __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, i
   }
 }
 
-/// out[i, j] = or += the sum over `count` terms, in their order, for the lines that are there. All threads call it.
+/// Computes out[i, j] = or += the sum over `count` terms, in their order, for existing lines. All threads call it.
 template <class Out, class D, Terms l, Terms r>
 __device__ void multiply_tile(Out* out, int64_t out_stride, const Lines<D, l>& left, const Lines<D, r>& right,
                               int64_t count, bool add, Scratch<sum_t<D>>& scratch) {
@@ -79,7 +79,7 @@ __device__ void multiply_tile(Out* out, int64_t out_stride, const Lines<D, l>& l
     }
 }
 
-/// The first group that ends after `row`.
+/// Returns the first group that ends after `row`.
 __device__ int64_t group_at(const int64_t* offsets, int64_t groups, int64_t row) {
   int64_t low = 0, high = groups;
   while (low < high) {
@@ -99,9 +99,9 @@ struct RowProduct {
   bool add;
 };
 
-/// out[rows, columns] = x[rows, terms] times each row's group's matrix of w: [columns, terms] where its terms are
-/// adjacent, else [terms, columns]. A block has 64 rows, wherever groups begin, and 64 columns; it goes through the
-/// groups of its rows one by one, so that the host need not know how many rows a group has.
+/// Computes out[rows, columns] = x[rows, terms] times each row's group's matrix of w: [columns, terms] if its terms are
+/// adjacent, else [terms, columns]. A block has 64 rows, regardless of group borders, and 64 columns. It iterates over
+/// the groups of its rows, so the host need not know the number of rows of a group.
 template <class D, Terms w_terms>
 __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, const D* w, RowProduct p) {
   __shared__ Scratch<sum_t<D>> scratch;
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, c
   }
 }
 
-/// dw[e, features, width] = or += dy^T x over the rows of group e; a block has 64 x 64 elements of one group.
+/// Computes dw[e, features, width] = or += dy^T x over the rows of group e. A block has 64 x 64 elements of one group.
 template <class D, class Out>
 __global__ void __launch_bounds__(threads) columns_by_rows(Out* dw, const D* dy, const D* x, const int64_t* offsets,
                                                            int64_t features, int64_t width, bool add) {

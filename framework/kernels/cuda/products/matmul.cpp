@@ -1,10 +1,10 @@
 #include <cuda_runtime_api.h>
 
-#include "framework/device/cuda/check.h"
+#include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
-#include "framework/kernels/cuda/families.h"
 #include "framework/kernels/cuda/products/bf16_parts.h"
 #include "framework/kernels/cuda/products/blas.h"
+#include "framework/kernels/kernel_table.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
@@ -21,36 +21,36 @@ void check_size(std::string_view op, std::string_view name, const Matrix& m, int
 }
 
 void zero(Stream& stream, const Matrix& m) {
-  const auto row = static_cast<size_t>(m.columns * size_of(m.tensor.dtype()));
-  const auto pitch = static_cast<size_t>(m.stride * size_of(m.tensor.dtype()));
-  const auto rows = static_cast<size_t>(m.rows);
+  const size_t row = m.columns * size_of(m.tensor.dtype());
+  const size_t pitch = m.stride * size_of(m.tensor.dtype());
+  const size_t rows = m.rows;
   const cudaStream_t queue = cuda_stream(stream).handle();
   device::cuda::check(pitch == row ? cudaMemsetAsync(device_raw(m.tensor), 0, row * rows, queue)
                                    : cudaMemset2DAsync(device_raw(m.tensor), pitch, 0, row, rows, queue),
                       "matmul: zeros");
 }
 
-/// The factor, or a copy of it in `dtype`.
+/// Returns the factor, or a copy of it in `dtype`.
 Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype dtype) {
   const Tensor& t = factor.matrix.tensor;
   if (t.dtype() == dtype) return factor;
   const Tensor copy = Tensor::empty(t.shape(), dtype, t.device());
-  pointwise.copy(stream, copy, t);
+  PointwiseKernels::of_cuda.copy(stream, copy, t);
   return {matrix(op, "copy", copy), factor.transposed};
 }
 
-/// By copies in acc of all that is not: for factors of two dtypes that parts in bf16 are not for, and where bf16 rows
-/// lie so that cuBLASLt has no kernel for them. The result is rounded once.
+/// Multiplies in acc, with copies of all operands that are not acc. For factors of two dtypes that bf16 parts do not
+/// suit, and for bf16 rows at addresses or strides without a cuBLASLt kernel. The result is rounded once.
 void multiply_in_acc(Stream& stream, std::string_view op, const Matrix& out, const Factor& left, const Factor& right,
                      Write write) {
   const Dtype acc = accumulator_dtype(left.dtype());
   const bool direct = out.tensor.dtype() == acc;
   const Tensor sum = direct ? out.tensor : Tensor::empty(out.tensor.shape(), acc, out.tensor.device());
-  if (!direct && write == Write::add) pointwise.copy(stream, sum, out.tensor);
+  if (!direct && write == Write::add) PointwiseKernels::of_cuda.copy(stream, sum, out.tensor);
   const Matrix wide = matrix(op, "sum", sum);
   require(multiply(stream, wide, in_dtype(stream, op, left, acc), in_dtype(stream, op, right, acc), write), "[", op,
           "] cuBLASLt has no kernel for ", acc, " ", wide.rows, " x ", left.columns(), " x ", wide.columns);
-  if (!direct) pointwise.copy(stream, out.tensor, sum);
+  if (!direct) PointwiseKernels::of_cuda.copy(stream, out.tensor, sum);
 }
 
 void product(Stream& stream, std::string_view op, const Matrix& out, const Factor& left, const Factor& right,
@@ -93,7 +93,11 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
 }
 
 }  // namespace
-
-const MatmulKernels matmul{.forward = forward, .input_gradient = input_gradient, .weight_gradient = weight_gradient};
-
 }  // namespace hexad::kernels::cuda
+
+namespace hexad::kernels {
+
+const MatmulKernels MatmulKernels::of_cuda{
+    .forward = cuda::forward, .input_gradient = cuda::input_gradient, .weight_gradient = cuda::weight_gradient};
+
+}  // namespace hexad::kernels

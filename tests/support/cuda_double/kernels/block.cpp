@@ -15,12 +15,13 @@
 namespace hexad::cuda_double {
 namespace {
 
-/// Leaves the stack of a thread of a kernel that has failed. No std::exception: nobody shall take it for an error.
+/// Thrown to leave the stack of a thread of a failed kernel. It is no std::exception, so that no handler takes it for
+/// an error.
 struct GivenUp {};
 
 using Random = std::minstd_rand;
 
-/// The numbers 0 .. count - 1 in some order: i -> (factor i + first) mod count.
+/// Permutation of the numbers 0 .. count - 1: i -> (factor i + first) mod count.
 struct Order {
   uint64_t count, factor = 1, first = 0;
 
@@ -41,13 +42,13 @@ struct Copy {
 };
 
 struct KernelThread {
-  Fiber* fiber = nullptr;       // null: not started, or over
+  Fiber* fiber = nullptr;       // null: not started, or finished
   const Call* waits = nullptr;  // on the fiber's stack
   std::vector<Copy> copies;
 };
 
-/// The lanes of one mask, which meet again and again. Two turns of values: who comes back last still reads those of
-/// the last rendezvous while others give theirs to the next.
+/// Lanes of one mask, which meet repeatedly. There are two sets of values: the last lane may still read those of one
+/// rendezvous while other lanes write those of the next.
 struct WarpRendezvous {
   unsigned mask = 0, here = 0;
   const char* name = nullptr;
@@ -95,7 +96,7 @@ class Runner {
   std::vector<Fiber*> idle_;
   std::optional<Order> order_;
   unsigned started_ = 0, finished_ = 0, current_ = 0;
-  std::vector<unsigned> ready_;  // may go on
+  std::vector<unsigned> ready_;  // threads that can continue
 
   std::vector<unsigned> at_barrier_;
   const char* barrier_name_ = nullptr;
@@ -108,7 +109,7 @@ class Runner {
 
 thread_local Runner* runner = nullptr;
 
-// Exactly as long as asked for, so that the address sanitizer sees who reads behind it.
+// The memory has exactly the requested size, so that the address sanitizer finds a read beyond its end.
 std::unique_ptr<std::byte[], void (*)(std::byte*)> shared_memory(size_t bytes) {
   constexpr std::align_val_t alignment{1024};
   auto* memory = bytes ? static_cast<std::byte*>(::operator new(bytes, alignment)) : nullptr;
@@ -153,7 +154,7 @@ void Runner::run() {
 
 void Runner::run_block(uint64_t block) {
   blockIdx = coordinates(block, grid_.blocks);
-  // Unwritten memory reads as NaN and as indices out of range.
+  // Unwritten memory contains NaN and indices out of range.
   if (grid_.shared) std::memset(shared_.get(), 0xff, grid_.shared);
   order_.emplace(count_, random_ ? &*random_ : nullptr);
   started_ = finished_ = 0;
@@ -188,7 +189,7 @@ void Runner::run_block(uint64_t block) {
   }
 }
 
-// Threads that never wait need no switch: a fiber goes from one to the next.
+// Threads that never wait need no switch: one fiber runs them one after another.
 void Runner::run_threads(Fiber* fiber) {
   do {
     const auto index = static_cast<unsigned>((*order_)[started_++]);
@@ -309,7 +310,7 @@ void Runner::stalled() {
   throw std::runtime_error(out.str());
 }
 
-/// Ends all threads that wait, so that their stacks are clean, and throws the error.
+/// Ends all waiting threads, so that their stacks are unwound, and throws the error.
 void Runner::give_up() {
   for (unsigned t = 0; t < count_; ++t)
     if (threads_[t].fiber) {
@@ -327,7 +328,8 @@ Runner& this_runner() {
 }  // namespace
 
 #ifdef __SANITIZE_ADDRESS__
-/// Shared memory then is the process's, as the sanitizer puts nothing around a thread's own: one kernel at a time.
+/// Shared memory is then a static variable of the process, because the sanitizer does not guard thread-local variables.
+/// So only one kernel runs at a time.
 std::mutex one_kernel;
 #endif
 

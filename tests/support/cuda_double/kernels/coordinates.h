@@ -1,4 +1,4 @@
-// Position of a kernel's thread: the language's own names, one each for every thread of the host.
+// Position of a kernel's thread, under the names of the language. Every host thread has its own.
 #pragma once
 
 #include <vector_types.h>

@@ -1,5 +1,5 @@
-// cuDNN's attention of documents on the CPU: each is gathered from where its offsets say, attended to alone by the
-// reference, and scattered. Calls without documents are refused: our own kernels attend.
+// cuDNN's attention of documents on the CPU. Each document is gathered from its offsets, computed separately by the
+// reference, and scattered. Calls without documents are refused, because Hexad's own kernels compute them.
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
 #include <stdexcept>
@@ -100,8 +100,8 @@ class Execution {
         dv{Id::dv, p_.key_heads, p_.dv};
     const Tensor of_queries = buffer(d, dq, p_.size), of_keys = buffer(d, dk, p_.size),
                  of_values = buffer(d, dv, p_.size);
-    reference_table.attention.backward(stream, of_queries, of_keys, of_values, gather(d, dout, p_.size), result, sums,
-                                       queries, keys, values, {}, {}, shape);
+    reference_table.attention.backward(stream, {of_queries, of_keys, of_values}, gather(d, dout, p_.size),
+                                       {result, sums, queries, keys, values}, shape);
     scatter(d, dq, of_queries);
     scatter(d, dk, of_keys);
     scatter(d, dv, of_values);
@@ -120,7 +120,7 @@ struct CudnnPlan::Made {
 
 CudnnHandle::CudnnHandle() : handle_(new cudnnContext) {}
 CudnnHandle::~CudnnHandle() { delete handle_; }
-// The first that knows empty documents, so that there are some.
+// Returns the first version that supports empty documents, so that tests include them.
 int64_t CudnnHandle::version() const { return 92500; }
 
 CudnnPlan::CudnnPlan(const AttentionProblem& problem, const CudnnHandle&) : made_(new Made{problem}) {

@@ -14,10 +14,10 @@ namespace {
 
 using boost::context::stack_context;
 
-// Kernels' local arrays of tiles, with what the address sanitizer puts around them.
+// Room for the kernels' local arrays of tiles, with the padding of the address sanitizer.
 constexpr size_t stack_bytes = size_t{256} << 10;
 
-/// The stacks that no fiber of this thread uses.
+/// Stacks that no fiber of this thread uses.
 class StackPool {
  public:
   StackPool() = default;
@@ -45,7 +45,7 @@ StackPool& pool() {
   return of_this_thread;
 }
 
-/// Stack from the pool, in the form that Boost wants.
+/// Stack from the pool, in the form that Boost requires.
 struct PooledStack {
   const void** bottom;
   size_t* size;
@@ -74,7 +74,7 @@ Fiber::Fiber(std::function<void()> body)
                end_switch(nullptr, &caller_stack_.bottom, &caller_stack_.size);
                caller_ = std::move(caller);
                body();
-               begin_switch(nullptr, caller_stack_.bottom, caller_stack_.size);  // null: this stack is done with
+               begin_switch(nullptr, caller_stack_.bottom, caller_stack_.size);  // null: this stack is not used again
                return std::move(caller_);
              }) {}
 

@@ -1,4 +1,4 @@
-// A function with a stack of its own, that stops and goes on.
+// A function with its own stack that can be suspended and resumed.
 #pragma once
 
 #include <boost/context/fiber.hpp>
@@ -7,17 +7,17 @@
 
 namespace hexad::cuda_double {
 
-/// Runs on the thread that made it. The address sanitizer is told of every switch.
+/// Fiber that runs on the thread that made it. Every switch is reported to the address sanitizer.
 class Fiber {
  public:
-  /// `body` throws nothing. It must have returned before the fiber goes.
+  /// Makes a fiber. `body` must not throw, and must have returned before the fiber is destroyed.
   explicit Fiber(std::function<void()> body);
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
   /// Runs the body until it suspends itself or returns.
   void resume();
-  /// By the body: goes back to who resumed it.
+  /// Switches back to the caller of resume(). Called by the body.
   void suspend();
 
  private:

@@ -1,11 +1,10 @@
-// Additions of CUDA's language to C++, as far as Hexad's kernels use them, for g++: the twins of headers that kernels
-// include bring this file. A block's threads are fibers (block.h), which wait for each other where those of a card
-// would.
+// CUDA's additions to C++ for g++, as far as Hexad's kernels use them. The twins of headers that kernels include also
+// include this file. A block's threads are fibers (block.h), which wait for each other at the same calls as on a card.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
-#include <math.h>  // exp and others without std::, for each type
+#include <math.h>  // exp and other functions without std::, for each type
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +15,7 @@
 #include "tests/support/cuda_double/kernels/block.h"
 #include "tests/support/cuda_double/kernels/coordinates.h"
 
-// Names are the language's own.
+// The names are those of the language.
 // NOLINTBEGIN
 
 #undef __shared__
@@ -46,7 +45,7 @@ namespace hexad::cuda_double {
 
 inline unsigned lane() { return threadIdx.x % lanes_of_warp; }
 
-/// A value of every lane of `mask`, each of which calls it.
+/// Returns the values of all lanes of `mask`, each of which makes this call.
 template <class T>
 class Values {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(LaneValue));
@@ -125,7 +124,7 @@ requires std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long> T 
   return std::atomic_ref<T>(*to).fetch_add(value);
 }
 
-/// CUDA's overloads: of one type, or the wider one.
+/// CUDA's overloads take one type, or convert to the wider one.
 template <class A, class B>
 requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
 constexpr std::common_type_t<A, B> min(A a, B b) {

@@ -16,7 +16,7 @@
 namespace hexad::cuda_double {
 namespace {
 
-// Compute capability 9.0: a block's shared memory in all, and what it has without asking.
+// Limits of compute capability 9.0: the largest shared memory of a block, and its size without a request.
 constexpr size_t most_shared = size_t{227} << 10, usual_shared = size_t{48} << 10;
 constexpr unsigned most_threads = 1024, most_threads_z = 64, most_blocks_x = 0x7fffffff, most_blocks_yz = 65535;
 
@@ -33,7 +33,7 @@ bool possible(const dim3& blocks, const dim3& threads) {
          uint64_t{threads.x} * threads.y * threads.z <= most_threads;
 }
 
-/// Another for every launch.
+/// Returns a new seed for every launch.
 std::optional<uint64_t> order_seed() {
   const char* text = std::getenv("HEXAD_CUDA_DOUBLE_JITTER");
   if (!text) return {};

@@ -12,21 +12,21 @@ namespace hexad::cuda_double {
 struct LaunchShape {
   dim3 blocks, threads;
   size_t shared;
-  /// Shared memory that allow_shared() granted the kernel, bytes; 0 if none.
+  /// Shared memory in bytes that allow_shared() granted the kernel; 0 if none.
   size_t allowed;
 };
 
-/// Launches like <<<>>>: returns at once, and sets the last error if the card could not do it.
+/// Launches a kernel like <<<>>>. Returns immediately, and sets the last error if a card could not launch it.
 void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread);
-/// The dynamic shared memory that a kernel is allowed; cudaErrorInvalidValue for more than a block can have.
+/// Sets the dynamic shared memory that a kernel may use. Returns cudaErrorInvalidValue for more than a block can have.
 cudaError_t allow_shared(const void* kernel, size_t bytes);
 size_t allowed_shared(const void* kernel);
 
-/// Throws std::logic_error naming `kernel` unless a kernel can read at `p`, which is null or memory of a device or
-/// pinned: a card's would fault.
+/// Throws std::logic_error with the name `kernel` unless a kernel can read at `p`. `p` must be null, device memory or
+/// pinned memory; otherwise a card would fault.
 void check_pointer(std::string_view kernel, const void* p);
 
-/// Checks a kernel's argument if it is known to be a pointer, or its pointer to the first element if it has rows.
+/// Checks a kernel's argument if it is a pointer. If the argument has rows, checks its pointer to the first element.
 template <class T>
 void check_argument(std::string_view kernel, const T& argument) {
   if constexpr (std::is_pointer_v<T>) {

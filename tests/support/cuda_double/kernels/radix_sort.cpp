@@ -1,4 +1,4 @@
-// sort_ids() for the CUDA double: CUB, which does it on a card, is code of the card.
+// sort_ids() for the CUDA double. A card uses CUB, which is device code.
 #include "framework/kernels/cuda/radix_sort.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ SortedIds sort_ids(std::string_view, Stream& stream, const Tensor& ids, int64_t 
       device::cuda::cuda_stream(stream).handle(),
       [from = device_data<int32_t>(ids), to = device_data<int32_t>(sorted.ids),
        places = device_data<int32_t>(sorted.places), count = ids.numel(), mask = (uint64_t{1} << bits) - 1] {
-        std::vector<int32_t> order(static_cast<size_t>(count));
+        std::vector<int32_t> order(count);
         std::iota(order.begin(), order.end(), 0);
         std::ranges::stable_sort(order, {}, [&](int32_t i) { return static_cast<uint32_t>(from[i]) & mask; });
         for (size_t i = 0; i < order.size(); ++i) {

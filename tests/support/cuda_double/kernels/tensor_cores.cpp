@@ -1,4 +1,4 @@
-// Grouped products on tensor cores for the CUDA double: the problems that CUTLASS's kernel is given, done one by one.
+// Grouped products on tensor cores for the CUDA double. It computes the problems of CUTLASS's kernel one by one.
 #include <cuda_bf16.h>
 
 #include <stdexcept>
@@ -16,7 +16,7 @@ namespace hexad::kernels::cuda::tensor_cores {
 using namespace tensor;
 namespace {
 
-// Alignments that TMA and the tiles need.
+// Alignments that TMA and the tiles require.
 constexpr int64_t address_alignment = 16, width_alignment = 8;
 
 void require_aligned(const char* name, const void* p) {
@@ -33,20 +33,20 @@ struct Strides {
   int64_t row, column;
 };
 
-/// d[m, n] = or += a[m, k] b[k, n].
+/// Computes d[m, n] = a[m, k] b[k, n], or adds it to d.
 template <class Out>
 void multiply(const GroupProblem& p, const __nv_bfloat16* a, Strides sa, const __nv_bfloat16* b, Strides sb, Out* d,
               bool add) {
-  std::vector<float> sums(static_cast<size_t>(p.n));
+  std::vector<float> sums(p.n);
   for (int64_t i = 0; i < p.m; ++i) {
     std::fill(sums.begin(), sums.end(), 0.0f);
     for (int64_t k = 0; k < p.k; ++k) {
       const float left = value(a[i * sa.row + k * sa.column]);
-      for (int64_t j = 0; j < p.n; ++j) sums[static_cast<size_t>(j)] += left * value(b[k * sb.row + j * sb.column]);
+      for (int64_t j = 0; j < p.n; ++j) sums[j] += left * value(b[k * sb.row + j * sb.column]);
     }
     for (int64_t j = 0; j < p.n; ++j) {
       Out& to = d[i * p.n + j];
-      const float sum = sums[static_cast<size_t>(j)];
+      const float sum = sums[j];
       put(to, add ? value(to) + sum : sum);
     }
   }

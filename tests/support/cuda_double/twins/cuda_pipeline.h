@@ -1,4 +1,4 @@
-// CUDA's copies to shared memory that run beside the computation, for the CUDA double: done when they are waited for.
+// CUDA's asynchronous copies to shared memory, for the CUDA double. They are done once they are waited for.
 #pragma once
 
 #include "tests/support/cuda_double/kernels/block.h"

@@ -1,0 +1,87 @@
+// Typed recipes. A recipe is a plain struct that describes its keys once, next to its members:
+//
+//   enum class RouterScore { softmax, sigmoid };
+//   constexpr auto enum_names(RouterScore) {
+//     return std::to_array<std::pair<RouterScore, std::string_view>>(
+//         {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
+//   }
+//
+//   struct MoeConfig {
+//     int64_t experts = 0;
+//     RouterScore score = RouterScore::softmax;
+//     std::optional<double> capacity_factor;
+//
+//     template <class V> void fields(V& v) {
+//       v("experts", experts, "routed experts of a layer", config::at_least(0));
+//       v("score", score, "how the router turns logits into weights");
+//       v("capacity_factor", capacity_factor, "tokens an expert takes, over the mean; none: all", config::positive());
+//     }
+//   };
+//
+// The struct needs only constraints.h. The program then reads, checks and writes it:
+//
+//   Problems problems;
+//   Recipe recipe = read<Recipe>(load(path, overrides), problems);
+//   if (problems.good({"model.moe.experts", "parallel.ep"}) && recipe.model.moe.experts % recipe.parallel.ep != 0)
+//     problems.add("model.moe.experts", cat("must be divisible by parallel.ep (", ep, "); nearest: ",
+//                                           nearest_multiples(recipe.model.moe.experts, ep)));
+//   problems.throw_if_any();
+//
+// Members are bool, integers, double, std::string, enums, Curve, nested structs, and std::optional or std::vector of
+// these. A key that is not written keeps the member's initial value. The initial value is checked too; if it breaks the
+// constraints, every recipe must write the key.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/base/philox.h"
+#include "framework/config/document.h"
+#include "framework/config/problems.h"
+#include "framework/config/type.h"
+
+namespace hexad::config {
+
+void read(const Document& document, void* value, const Type& type, Problems& problems);
+std::string write(void* value, const Type& type);
+std::string reference(void* value, const Type& type);
+std::vector<std::string> differences(void* before, void* after, const Type& type);
+
+/// Reads a struct from `document`. Keys that cannot be read are reported in `problems` and keep their initial value.
+template <class T>
+T read(const Document& document, Problems& problems) {
+  T value{};
+  read(document, &value, type_of<T>, problems);
+  return value;
+}
+
+/// Returns the whole struct as YAML, including defaults. Reading the text gives an equal struct; doubles are bitwise
+/// equal.
+template <class T>
+std::string write(T value) {
+  return write(&value, type_of<T>);
+}
+
+/// Returns a hash of the whole struct, the same in every process. Ranks compare it at the start. On a mismatch they
+/// exchange the text of write() to show differences().
+template <class T>
+uint64_t fingerprint(T value) {
+  return base::stable_hash(write(&value, type_of<T>));
+}
+
+/// Returns Markdown: one table per section with key, type, default, legal values and meaning.
+template <class T>
+std::string reference() {
+  T value{};
+  return reference(&value, type_of<T>);
+}
+
+/// Returns "model.hidden: 512 -> 1024" for every key that differs, in the struct's order. If only one struct has the
+/// key (an element of a list of sections), the other value is "absent".
+template <class T>
+std::vector<std::string> differences(T before, T after) {
+  return differences(&before, &after, type_of<T>);
+}
+
+}  // namespace hexad::config

@@ -1,0 +1,194 @@
+#include "framework/data/inspect_dataset.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "framework/data/prepared_folder.h"
+
+namespace hexad::data {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Part = InspectedDataset::Part;
+
+constexpr int64_t sample_tokens = 64;
+constexpr size_t sample_bytes = 160;
+
+bool begins_as_dataset(const fs::path& path) {
+  std::array<char, dataset_magic.size()> begin{};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(begin.data(), begin.size()) && begin == dataset_magic;
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+std::string_view dtype_of(const Part& part) { return part.tokens->bytes_per_id() == 2 ? "u16" : "u32"; }
+
+double bytes_per_token(const Part& part) {
+  return part.tokens->tokens() > 0
+             ? static_cast<double>(part.tokens->text_bytes()) / static_cast<double>(part.tokens->tokens())
+             : 0;
+}
+
+/// The beginning of a document.
+struct Sample {
+  const Part* part;
+  int64_t document, tokens;
+  std::vector<int32_t> ids;
+};
+
+// Returns the first, the middle and the last document.
+std::vector<Sample> samples_of(const Part& part) {
+  const int64_t documents = part.tokens->documents();
+  std::set<int64_t> chosen;
+  if (documents > 0) chosen = {0, documents / 2, documents - 1};
+  std::vector<Sample> samples;
+  for (const int64_t d : chosen) {
+    const auto offsets = part.tokens->offsets();
+    const int64_t begin = offsets[d], length = offsets[d + 1] - begin;
+    std::vector<int32_t> ids(std::min(length, sample_tokens));
+    part.tokens->read_ids(begin, ids);
+    samples.push_back({&part, d, length, std::move(ids)});
+  }
+  return samples;
+}
+
+std::string text_of(const InspectedDataset& dataset, const Sample& sample) {
+  std::string text = dataset.tokenizer->decode(sample.ids);
+  if (text.size() > sample_bytes) text.resize(sample_bytes);
+  return text;
+}
+
+// Returns `text` as one quoted line. Bytes that are not UTF-8 are replaced, as in JSON.
+std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string ids_of(const Sample& sample) {
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(sample.ids.size(), 16); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : " ", sample.ids[i]);
+  return text;
+}
+
+Json summary_of(const InspectedDataset& dataset) {
+  Json json = Json::parse(dataset.summary, nullptr, false);
+  return json.is_object() ? json : Json::object();
+}
+
+std::string source_line(const InspectedDataset& dataset) {
+  const Json summary = summary_of(dataset);
+  if (!summary.contains("inputs") || !summary["inputs"].is_array()) return "";
+  std::string inputs, settings;
+  for (const Json& input : summary["inputs"])
+    if (input.is_string()) inputs += (inputs.empty() ? "" : ", ") + input.get<std::string>();
+  if (summary.contains("settings") && summary["settings"].is_object())
+    for (const auto& [key, value] : summary["settings"].items()) settings += fmt::format(" {} {}", key, value.dump());
+  return fmt::format("  made from {}:{}\n", inputs, settings);
+}
+
+}  // namespace
+
+bool is_dataset(const std::string& path) {
+  if (is_file(path)) return begins_as_dataset(path);
+  return std::ranges::any_of(prepared_file_names,
+                             [&](std::string_view name) { return is_file(fs::path(path) / name); });
+}
+
+InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
+                              const std::function<void(const std::string&)>& warn) {
+  InspectedDataset dataset{.path = path, .parts = {}, .tokenizer = nullptr, .summary = ""};
+  const bool single = is_file(path);
+  const fs::path folder = single ? fs::path(path).parent_path() : fs::path(path);
+  const auto open = [&](std::string name, const fs::path& file) {
+    if (is_file(file))
+      dataset.parts.push_back(
+          {std::move(name), std::make_unique<TokenDataset>(file.string(), DatasetOpenOptions{.check = check})});
+  };
+  if (single) {
+    open(fs::path(path).filename().string(), path);
+  } else {
+    open("train", folder / train_file_name);
+    open("heldout", folder / heldout_file_name);
+  }
+  if (const fs::path file = folder / tokenizer_file_name; is_file(file))
+    dataset.tokenizer = load_tokenizer(file.string());
+  if (const fs::path file = folder / summary_file_name; !single && is_file(file))
+    dataset.summary = read_file(file.string(), 1 << 20);
+  for (const Part& part : dataset.parts)
+    if (dataset.tokenizer && part.tokens->tokenizer() != dataset.tokenizer->fingerprint()) {
+      warn(base::cat(part.tokens->path(), ": was encoded with another tokenizer, ", part.tokens->tokenizer(), ", than ",
+                     (folder / tokenizer_file_name).string(), ", ", dataset.tokenizer->fingerprint()));
+      dataset.tokenizer.reset();
+    }
+  return dataset;
+}
+
+std::string describe(const InspectedDataset& dataset) {
+  std::string text = dataset.path + "\n";
+  const auto& tokenizer = dataset.tokenizer;
+  text += tokenizer ? fmt::format("  tokenizer {}, vocabulary {}, digest {}\n", tokenizer->contents().kind,
+                                  tokenizer->vocab_size(), tokenizer->fingerprint().to_string())
+                    : "  no tokenizer: samples are token ids\n";
+  text += source_line(dataset);
+  for (const Part& part : dataset.parts) {
+    const TokenDataset& t = *part.tokens;
+    text += fmt::format("  {:<9} {:>14} tokens {:>12} documents {:>16} bytes of text, {:.2f} a token\n", part.name,
+                        fmt::group_digits(t.tokens()), fmt::group_digits(t.documents()),
+                        fmt::group_digits(t.text_bytes()), bytes_per_token(part));
+    text += fmt::format("  {:<9} {}, {}, vocabulary {}{}, digest {}\n", "", t.path(), dtype_of(part), t.vocab_size(),
+                        t.has_loss_mask() ? ", with a loss mask" : "", t.fingerprint().to_string());
+  }
+  for (const Part& part : dataset.parts)
+    for (const Sample& sample : samples_of(part))
+      text += fmt::format("{} document {} ({} tokens): {}\n", part.name, sample.document, sample.tokens,
+                          tokenizer ? quoted(text_of(dataset, sample)) : ids_of(sample));
+  text.pop_back();  // the caller prints the last line end
+  return text;
+}
+
+std::string describe_json(const InspectedDataset& dataset) {
+  Json parts = Json::array();
+  for (const Part& part : dataset.parts) {
+    const TokenDataset& t = *part.tokens;
+    Json samples = Json::array();
+    for (const Sample& sample : samples_of(part))
+      samples.push_back({{"document", sample.document},
+                         {"tokens", sample.tokens},
+                         {"ids", sample.ids},
+                         {"text", dataset.tokenizer ? Json(text_of(dataset, sample)) : Json(nullptr)}});
+    parts.push_back({{"part", part.name},
+                     {"file", t.path()},
+                     {"documents", t.documents()},
+                     {"tokens", t.tokens()},
+                     {"text_bytes", t.text_bytes()},
+                     {"bytes_per_token", bytes_per_token(part)},
+                     {"vocab_size", t.vocab_size()},
+                     {"dtype", dtype_of(part)},
+                     {"loss_mask", t.has_loss_mask()},
+                     {"digest", t.fingerprint().to_string()},
+                     {"tokenizer_digest", t.tokenizer().to_string()},
+                     {"samples", std::move(samples)}});
+  }
+  Json tokenizer = nullptr;
+  if (dataset.tokenizer)
+    tokenizer = {{"kind", dataset.tokenizer->contents().kind},
+                 {"vocab_size", dataset.tokenizer->vocab_size()},
+                 {"digest", dataset.tokenizer->fingerprint().to_string()}};
+  const Json summary = summary_of(dataset);
+  const Json json{{"dataset", dataset.path},
+                  {"tokenizer", std::move(tokenizer)},
+                  {"inputs", summary.value("inputs", Json::array())},
+                  {"settings", summary.value("settings", Json::object())},
+                  {"parts", std::move(parts)}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,77 @@
+#include "framework/device/cuda/device_blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/base/error.h"
+
+namespace hexad::device::cuda {
+
+void Blocks::add(void* begin, int64_t bytes, Marks former, bool whole) {
+  std::lock_guard lock(mutex_);
+  Block& block = blocks_[reinterpret_cast<uintptr_t>(begin)];
+  block = {bytes, std::move(former), whole};
+  if (launching_) touch_locked(block, launching_);
+}
+
+Marks Blocks::remove(void* begin) {
+  Block block;  // destroys its companions after releasing the lock
+  Marks last;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = blocks_.find(reinterpret_cast<uintptr_t>(begin));
+    base::require(it != blocks_.end(), "[cuda] an unknown block was freed");
+    block = std::move(it->second);
+    blocks_.erase(it);
+    for (const auto& user : block.users) last.push_back(user->record());
+  }
+  if (!block.companions.empty())
+    for (const auto& mark : last) mark->wait();
+  return block.users.empty() ? block.former : last;
+}
+
+// Returns the block that contains `place`, or the end.
+Blocks::ByBegin::iterator Blocks::around(const void* place) {
+  const auto address = reinterpret_cast<uintptr_t>(place);
+  auto it = blocks_.upper_bound(address);
+  if (it == blocks_.begin()) return blocks_.end();
+  --it;
+  return address < it->first + static_cast<uintptr_t>(it->second.bytes) ? it : blocks_.end();
+}
+
+void Blocks::touch(const void* place, const std::shared_ptr<Queue>& queue) {
+  std::lock_guard lock(mutex_);
+  if (const auto it = around(place); it != blocks_.end()) touch_locked(it->second, queue);
+}
+
+std::optional<Blocks::Extent> Blocks::whole(const void* place) {
+  std::lock_guard lock(mutex_);
+  const auto it = around(place);
+  if (it == blocks_.end() || !it->second.whole) return {};
+  return Extent{reinterpret_cast<void*>(it->first), it->second.bytes};
+}
+
+void Blocks::accompany(void* begin, std::shared_ptr<const void> companion) {
+  std::lock_guard lock(mutex_);
+  blocks_.at(reinterpret_cast<uintptr_t>(begin)).companions.push_back(std::move(companion));
+}
+
+// Makes `queue` wait for the former users. Each queue waits separately, so that a later queue need not wait for this
+// one.
+void Blocks::touch_locked(Block& block, const std::shared_ptr<Queue>& queue) {
+  if (std::find(block.users.begin(), block.users.end(), queue) != block.users.end()) return;
+  for (const auto& mark : block.former) queue->wait(*mark);
+  block.users.push_back(queue);
+}
+
+Blocks::Launch::Launch(Blocks& blocks, const std::shared_ptr<Queue>& queue) : blocks_(blocks) {
+  std::lock_guard lock(blocks_.mutex_);
+  before_ = std::exchange(blocks_.launching_, queue);
+}
+
+Blocks::Launch::~Launch() {
+  std::lock_guard lock(blocks_.mutex_);
+  blocks_.launching_ = before_;
+}
+
+}  // namespace hexad::device::cuda

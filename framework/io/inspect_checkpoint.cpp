@@ -1,0 +1,107 @@
+#include "framework/io/inspect_checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "framework/io/json.h"
+
+namespace hexad::io {
+
+namespace {
+
+struct Total {
+  int64_t tensors = 0, elements = 0, bytes = 0;
+};
+
+std::map<Kind, Total> totals_by_kind(const Manifest& manifest) {
+  std::map<Kind, Total> totals;
+  for (const TensorRecord& t : manifest.tensors) {
+    Total& total = totals[t.kind];
+    ++total.tensors;
+    total.elements += t.shape.numel();
+    total.bytes += t.bytes();
+  }
+  return totals;
+}
+
+int64_t file_bytes(const Manifest& manifest) {
+  int64_t bytes = 0;
+  for (const ShardRecord& shard : manifest.shards) bytes += shard.bytes;
+  return bytes;
+}
+
+/// Returns 46702792704 as "46,702,792,704".
+std::string grouped(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, 1, ',');
+  return digits;
+}
+
+Json json_of(const Checkpoint& checkpoint) {
+  const Manifest& m = checkpoint.manifest();
+  Json totals = Json::object(), tensors = Json::array();
+  for (const auto& [kind, total] : totals_by_kind(m)) {
+    totals[std::string(name_of(kind))] = {
+        {"tensors", total.tensors}, {"elements", total.elements}, {"bytes", total.bytes}};
+  }
+  for (const TensorRecord& t : m.tensors) {
+    tensors.push_back({{"name", t.name},
+                       {"kind", name_of(t.kind)},
+                       {"dtype", name_of(t.dtype)},
+                       {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())},
+                       {"bytes", t.bytes()},
+                       {"pieces", t.pieces.size()}});
+  }
+  return {{"folder", checkpoint.folder()}, {"step", m.run.step},
+          {"tokens", m.run.tokens},        {"seed", m.run.seed},
+          {"sequence", m.sequence},        {"layout", Json::parse(m.run.layout)},
+          {"shards", m.shards.size()},     {"bytes", file_bytes(m)},
+          {"totals", std::move(totals)},   {"tensors", std::move(tensors)}};
+}
+
+// Returns JSON text. The name of a folder may not be UTF-8.
+std::string text_of(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string describe(const Checkpoint& checkpoint) {
+  const Manifest& m = checkpoint.manifest();
+  std::string text =
+      fmt::format("{}\n  step {}, {} tokens, seed {}, save number {}\n  layout {}\n  {} bytes in {} shard{}\n",
+                  checkpoint.folder(), m.run.step, grouped(m.run.tokens), m.run.seed, m.sequence, m.run.layout,
+                  grouped(file_bytes(m)), m.shards.size(), m.shards.size() == 1 ? "" : "s");
+  for (const auto& [kind, total] : totals_by_kind(m)) {
+    text += fmt::format("  {:<10} {:>6} tensors {:>20} elements {:>20} bytes\n", name_of(kind), total.tensors,
+                        grouped(total.elements), grouped(total.bytes));
+  }
+  size_t width = 0;
+  for (const TensorRecord& t : m.tensors) width = std::max(width, t.name.size());
+  for (const TensorRecord& t : m.tensors) {
+    text += fmt::format("{:<{}}  {:<9}  {:<4}  {:<18} {:>16} bytes  {} piece{}\n", t.name, width, name_of(t.kind),
+                        name_of(t.dtype), t.shape.to_string(), grouped(t.bytes()), t.pieces.size(),
+                        t.pieces.size() == 1 ? "" : "s");
+  }
+  return text;
+}
+
+std::string describe_json(const Checkpoint& checkpoint) { return text_of(json_of(checkpoint)); }
+
+std::string describe(const CheckpointStore::Scan& scan) {
+  std::string text;
+  for (const Checkpoint& good : scan.good) text += fmt::format("good  {}\n", good.folder());
+  return text + (scan.good.empty() ? std::string("no checkpoint is good: the run cannot continue\n")
+                                   : fmt::format("the run would continue from {}\n", scan.good.front().folder()));
+}
+
+std::string describe_json(const CheckpointStore::Scan& scan) {
+  Json json = scan.good.empty() ? Json::object() : json_of(scan.good.front());
+  Json good = Json::array();
+  for (const Checkpoint& checkpoint : scan.good) good.push_back(checkpoint.folder());
+  json["good"] = std::move(good);
+  json["bad"] = scan.problems;
+  return text_of(json);
+}
+
+}  // namespace hexad::io

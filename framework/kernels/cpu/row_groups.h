@@ -1,0 +1,52 @@
+// Offsets of the groups' rows, kept for a launch.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels::cpu {
+
+using base::require;
+
+/// Offsets of `groups` groups among `rows` rows. If the host has them, they are copied and checked at the launch.
+/// Otherwise they are read from the tensor when the work runs.
+class Groups {
+ public:
+  Groups(std::string_view op, const GroupOffsets& o, int64_t groups, int64_t rows)
+      : op_(op), groups_(groups), rows_(rows), most_(o.max_rows), host_(o.host.begin(), o.host.end()) {
+    require(!host_.empty() || o.device.defined(), "[", op, "] offsets are known neither to the host nor to the device");
+    if (host_.empty())
+      device_ = o.device;
+    else
+      check(host_);
+  }
+
+  std::vector<int64_t> offsets() const {
+    if (!host_.empty()) return host_;
+    require(device_.contiguous(), "[", op_, "] offsets are not contiguous");
+    const auto* o = device_.data<int64_t>();
+    std::vector<int64_t> offsets(o, o + device_.numel());
+    check(offsets);
+    for (size_t e = 0; e + 1 < offsets.size(); ++e)
+      require(offsets[e + 1] - offsets[e] <= most_, "[", op_, "] group ", e, " has ", offsets[e + 1] - offsets[e],
+              " rows; expected ", most_, " at most");
+    return offsets;
+  }
+
+ private:
+  void check(const std::vector<int64_t>& offsets) const {
+    require(static_cast<int64_t>(offsets.size()) == groups_ + 1, "[", op_, "] ", offsets.size(), " offsets for ",
+            groups_, " experts; expected ", groups_ + 1);
+    require(std::is_sorted(offsets.begin(), offsets.end()) && offsets.front() >= 0 && offsets.back() <= rows_, "[", op_,
+            "] offsets are not rising within 0 .. ", rows_);
+  }
+
+  std::string_view op_;  // a literal
+  int64_t groups_, rows_, most_;
+  std::vector<int64_t> host_;
+  Tensor device_;
+};
+
+}  // namespace hexad::kernels::cpu

@@ -1,0 +1,51 @@
+#include "framework/kernels/cuda/products/product_groups.h"
+
+#include "framework/kernels/cuda/launch.cuh"
+
+namespace hexad::kernels::cuda {
+
+using namespace base;
+using namespace tensor;
+namespace {
+
+constexpr int threads = 256;
+constexpr int64_t blocks_per_group = 16;
+
+__global__ void zero_kernel(uint4* out, const int64_t* offsets, int64_t wides_per_group) {
+  const int64_t group = blockIdx.x / blocks_per_group, part = blockIdx.x % blocks_per_group;
+  if (offsets[group] != offsets[group + 1]) return;
+  uint4* slice = out + group * wides_per_group;
+  for (int64_t i = part * threads + threadIdx.x; i < wides_per_group; i += blocks_per_group * threads)
+    slice[i] = uint4{0, 0, 0, 0};
+}
+
+}  // namespace
+
+void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows) {
+  const auto& host = offsets.host;
+  require(offsets.groups == groups, "[", op, "] offsets of ", offsets.groups, " groups for ", groups, " experts");
+  require(offsets.device.defined() || !host.empty(), "[", op, "] neither host nor device knows the offsets");
+  if (offsets.device.defined()) require_flat(op, "offsets", offsets.device, groups + 1);
+  require(host.empty() || (static_cast<int64_t>(host.size()) == groups + 1 &&
+                           std::is_sorted(host.begin(), host.end()) && host.front() >= 0 && host.back() <= rows),
+          "[", op, "] ", host.size(), " offsets for ", groups, " experts are not rising within 0 .. ", rows);
+}
+
+Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device) {
+  if (offsets.device.defined()) return offsets.device;
+  const Tensor copy = Tensor::empty({offsets.groups + 1}, Dtype::i64, device);
+  device.context().copy(stream, device_raw(copy), offsets.host.data(), copy.bytes());
+  return copy;
+}
+
+void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets) {
+  const int64_t groups = dw.dim(0);
+  if (dw.numel() == 0) return;
+  const int64_t bytes = dw.bytes() / groups;
+  require(bytes % 16 == 0 && reinterpret_cast<uintptr_t>(device_raw(dw)) % 16 == 0, "[zero empty groups] slices of ",
+          bytes, " bytes are not aligned to 16");
+  launch("zero empty groups", zero_kernel, groups * blocks_per_group, threads, stream,
+         static_cast<uint4*>(device_raw(dw)), device_data<int64_t>(offsets), bytes / 16);
+}
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,76 @@
+// Iteration over the families and entries of a KernelTable, and the tables built by it.
+#pragma once
+
+#include <ostream>
+#include <tuple>
+#include <utility>
+
+#include "framework/kernels/kernel_table.h"
+
+namespace hexad::kernels {
+
+/// Name of an entry in the table; printed as `swiglu.backward`.
+struct EntryName {
+  std::string_view family, entry;
+  friend std::ostream& operator<<(std::ostream& out, const EntryName& name) {
+    return out << name.family << '.' << name.entry;
+  }
+};
+
+inline constexpr auto families_of_table = KernelTable::families();
+
+template <auto Family>
+using FamilyType = std::remove_cvref_t<decltype(std::declval<KernelTable>().*Family)>;
+
+template <class Family>
+inline constexpr auto entries_of_family = Family::entries();
+
+/// Calls f.operator()<Family>(name) for every family, e.g. Family = &KernelTable::swiglu.
+template <class F>
+constexpr void for_each_family(const F& f) {
+  constexpr size_t count = std::tuple_size_v<std::remove_const_t<decltype(families_of_table)>>;
+  const auto call = [&]<size_t... I>(std::index_sequence<I...>) {
+    static_assert((sizeof(FamilyType<std::get<I>(families_of_table).member>) + ...) == sizeof(KernelTable),
+                  "KernelTable::families() lists every family");
+    (f.template operator()<std::get<I>(families_of_table).member>(std::get<I>(families_of_table).name), ...);
+  };
+  call(std::make_index_sequence<count>{});
+}
+
+/// Calls f.operator()<Family, Entry>(name) for every entry, e.g. Entry = &SwigluKernels::backward.
+template <class F>
+constexpr void for_each_entry(const F& f) {
+  for_each_family([&]<auto Family>(std::string_view family) {
+    using Kernels = FamilyType<Family>;
+    constexpr size_t count = std::tuple_size_v<std::remove_const_t<decltype(entries_of_family<Kernels>)>>;
+    static_assert(count * sizeof(void (*)()) == sizeof(Kernels), "a family's entries() lists every entry");
+    const auto call = [&]<size_t... I>(std::index_sequence<I...>) {
+      constexpr auto& entries = entries_of_family<Kernels>;
+      (f.template operator()<Family, std::get<I>(entries).member>(EntryName{family, std::get<I>(entries).name}), ...);
+    };
+    call(std::make_index_sequence<count>{});
+  });
+}
+
+/// Makes the table of a backend; `kernels_of.operator()<SwigluKernels>()` returns its family.
+template <class F>
+constexpr KernelTable table_of(const F& kernels_of) {
+  KernelTable table;
+  for_each_family([&]<auto Family>(std::string_view) {
+    table.*Family = kernels_of.template operator()<FamilyType<Family>>();
+  });
+  return table;
+}
+
+/// Makes a table that wraps another table: `Wrap<&KernelTable::matmul, &MatmulKernels::forward>::launch` is the
+/// function that replaces that entry.
+template <template <auto Family, auto Entry> class Wrap>
+constexpr KernelTable wrapped_table() {
+  KernelTable table;
+  for_each_entry([&]<auto Family, auto Entry>(const EntryName&) {
+    table.*Family.*Entry = Wrap<Family, Entry>::launch;
+  });
+  return table;
+}
+
+}  // namespace hexad::kernels

@@ -1,0 +1,123 @@
+// Builder: creates the parameters of layers.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "framework/autograd/parameter.h"
+#include "parallel/cp/context_kind.h"
+#include "parallel/mesh/mesh.h"
+#include "parallel/tp/tensor_parallel.h"
+
+namespace hexad::layers {
+
+using autograd::Init;
+using autograd::Parameter;
+using autograd::ParameterSet;
+using autograd::Stack;
+using base::accumulator_dtype;
+using base::Axis;
+using base::Dtype;
+using base::MeshView;
+using base::Placement;
+using base::Shape;
+using device::Category;
+using device::Device;
+using tensor::Tensor;
+
+/// Named tensors that are not trained but belong to the model's state (balancing biases, expert counts). Replicated on
+/// all ranks of a pipeline stage, saved in checkpoints.
+class StateSet {
+ public:
+  struct State {
+    std::string name;
+    Tensor tensor;
+  };
+  void add(std::string name, Tensor tensor) { all_.push_back({std::move(name), std::move(tensor)}); }
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
+
+ private:
+  std::vector<State> all_;
+};
+
+/// Settings for parallel computation in layers, in addition to the mesh.
+struct ParallelOptions {
+  bool sequence = false;  // sequence parallelism
+  cp::ContextKind context = cp::ContextKind::ring;
+  bool deterministic = false;  // kernels that have a choice give bitwise identical results every time
+};
+
+/// Position in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.down.weight". A copy holds pointers,
+/// ParallelOptions and the prefix of the names.
+class Builder {
+ public:
+  Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype, ParallelOptions options = {})
+      : parameters_(&parameters), states_(&states), mesh_(&mesh), dtype_(dtype), options_(options) {}
+
+  Builder operator/(const std::string& name) const {
+    Builder b = *this;
+    b.prefix_ = prefix_.empty() ? name : prefix_ + "." + name;
+    return b;
+  }
+  const std::string& prefix() const { return prefix_; }
+  const mesh::Mesh& mesh() const { return *mesh_; }
+  const ParameterSet& parameters() const { return *parameters_; }
+  Device device() const { return parameters_->device(); }
+  /// Returns the dtype of weights and activations.
+  Dtype dtype() const { return dtype_; }
+
+  /// Returns how products are split among the tp ranks.
+  tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
+  cp::ContextKind context_kind() const { return options_.context; }
+  bool deterministic() const { return options_.deterministic; }
+
+  /// Placement of a parameter that is whole on every tp rank and used outside column- and row-parallel products. Under
+  /// sequence parallelism, each rank sees its own rows there. It is the default of parameter(), so that any layer is
+  /// right under every layout.
+  Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
+  /// Placement of a parameter that is whole on every tp rank, if each rank uses it for its own tokens or heads only.
+  Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
+  /// Placement of a parameter that is sharded over tp along `dim`. With fewer `pieces` than tp ranks, neighbouring
+  /// ranks hold the same piece; 0 means one piece a rank.
+  Placement shard(int dim, int64_t pieces = 0) const {
+    const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
+    const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);
+    Placement p{.view = MeshView::dense, .shards = {{Axis::tp, dim, parts, rank * parts / ranks}}};
+    if (parts < ranks) p.partial = {Axis::tp};
+    return p;
+  }
+
+  struct Options {
+    Init init{};
+    bool decay = true;
+    std::optional<Placement> placement{};  // default: replicated()
+    Stack stack{};
+    bool accumulator = false;  // kept in f32 (f64 in an f64 run) whatever the model's dtype
+  };
+  Parameter& parameter(const std::string& name, const Shape& global_shape, const Options& options) const {
+    return parameters_->add({.name = (*this / name).prefix_,
+                             .global_shape = global_shape,
+                             .placement = options.placement.value_or(replicated()),
+                             .dtype = options.accumulator ? accumulator_dtype(dtype_) : dtype_,
+                             .init = options.init,
+                             .decay = options.decay,
+                             .stack = options.stack});
+  }
+  /// Returns a new state of zeros in the accumulator dtype.
+  Tensor state(const std::string& name, const Shape& shape) const {
+    Tensor t = Tensor::zeros(shape, accumulator_dtype(dtype_), device(), Category::parameter);
+    states_->add((*this / name).prefix_, t);
+    return t;
+  }
+
+ private:
+  ParameterSet* parameters_;
+  StateSet* states_;
+  const mesh::Mesh* mesh_;
+  Dtype dtype_;
+  ParallelOptions options_;
+  std::string prefix_;
+};
+
+}  // namespace hexad::layers

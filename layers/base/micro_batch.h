@@ -1,0 +1,65 @@
+// Context of a forward pass: everything but activations.
+#pragma once
+
+#include <vector>
+
+#include "framework/autograd/ops/ops.h"
+#include "parallel/cp/context_split.h"
+
+namespace hexad::layers {
+
+using tensor::Tensor;
+
+/// Keys and values of the tokens generated so far: one entry a layer, [context, G, C] each.
+struct KeyValueCache {
+  struct Layer {
+    Tensor keys, values;
+  };
+  std::vector<Layer> layers;
+  int64_t length = 0;  // tokens whose keys and values are stored
+};
+
+/// A micro-batch: `sequences` of `length` tokens each; token = sequence * length + position. Under context parallelism,
+/// the rows of a rank are a part of the tokens, in the order of cp::ContextSplit. Otherwise they are all tokens, in
+/// order. Index tensors are i32 [rows()]; positions, first and last count within the whole sequence.
+struct MicroBatch {
+  int64_t sequences = 0, length = 0;
+  int context_ranks = 1, context_rank = 0;
+  Tensor ids, positions;
+  Tensor targets;           // -1: not predicted
+  Tensor first, last;       // document of each token within its sequence; undefined: the whole sequence
+  Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
+  int64_t first_token = 0;  // global index of token 0, which keys random choices
+  /// Number of tokens of each sequence that are not padding, over all ranks; empty: all tokens.
+  std::vector<int64_t> valid_tokens{};
+  /// Token of each row; empty: row r is token r.
+  std::vector<int64_t> row_tokens{};
+
+  int64_t predicted = 0;  // number of rows with a target
+  int64_t documents = 0;  // AttentionShape::documents of all ranks that share it
+
+  /// Number of tokens on all ranks that share the micro-batch.
+  int64_t tokens() const { return sequences * length; }
+  /// Number of tokens on this rank.
+  int64_t rows() const { return tokens() / context_ranks; }
+  int64_t token(int64_t row) const { return row_tokens.empty() ? row : row_tokens[row]; }
+  int64_t valid_in(int64_t sequence) const { return valid_tokens.empty() ? length : valid_tokens[sequence]; }
+  cp::ContextSplit split() const { return {sequences, length, context_ranks, context_rank}; }
+};
+
+class RoutingLog;
+struct RouterStatistics;
+
+/// Settings of one forward pass, and the destinations of the layers' reports.
+struct ForwardContext {
+  const MicroBatch& batch;
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  /// Statistics by MoE layer; empty in evaluation. Written once a micro-batch, never by a recomputation.
+  std::vector<RouterStatistics>* statistics = nullptr;
+  KeyValueCache* cache = nullptr;            // used by generation, which appends to it
+  RoutingLog* routing_to = nullptr;          // receives the experts that tokens visit
+  const RoutingLog* routing_from = nullptr;  // tokens visit the experts of this log, whatever their scores
+};
+
+}  // namespace hexad::layers

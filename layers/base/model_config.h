@@ -1,0 +1,118 @@
+// The recipe's section `model`.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "framework/config/constraints.h"
+#include "layers/base/moe_config.h"
+
+namespace hexad::layers {
+
+enum class ModelKind : uint8_t { decoder, encoder };
+constexpr auto enum_names(ModelKind) {
+  return std::to_array<std::pair<ModelKind, std::string_view>>(
+      {{ModelKind::decoder, "decoder"}, {ModelKind::encoder, "encoder"}});
+}
+
+enum class NormKind : uint8_t { rms_norm, layer_norm };
+constexpr auto enum_names(NormKind) {
+  return std::to_array<std::pair<NormKind, std::string_view>>(
+      {{NormKind::rms_norm, "rms_norm"}, {NormKind::layer_norm, "layer_norm"}});
+}
+
+enum class PositionKind : uint8_t { rotary, learned };
+constexpr auto enum_names(PositionKind) {
+  return std::to_array<std::pair<PositionKind, std::string_view>>(
+      {{PositionKind::rotary, "rotary"}, {PositionKind::learned, "learned"}});
+}
+
+/// YaRN (Peng et al. 2023): stretches rotary positions from `original_context` by `factor`.
+struct YarnConfig {
+  double factor = 1;  // 1: off
+  int64_t original_context = 4096;
+  double beta_fast = 32, beta_slow = 1;
+
+  template <class V>
+  void fields(V& v) {
+    v("factor", factor, "largest position as a multiple of original_context; 1: YaRN is off", config::at_least(1));
+    v("original_context", original_context, "context, in tokens, that the model was trained with before stretching",
+      config::at_least(1));
+    v("beta_fast", beta_fast, "number of turns over original_context above which a dimension keeps its frequency",
+      config::positive());
+    v("beta_slow", beta_slow, "number of turns over original_context below which a dimension is fully interpolated",
+      config::positive());
+  }
+};
+
+struct ModelConfig {
+  ModelKind kind = ModelKind::decoder;
+  int64_t layers = 4, hidden = 256, heads = 4;
+  std::optional<int64_t> kv_heads, head_size;
+  int64_t context = 256;
+  int64_t vocab = 0;
+  NormKind norm = NormKind::rms_norm;
+  double norm_eps = 1e-5;
+  PositionKind position = PositionKind::rotary;
+  double rotary_theta = 10000;
+  YarnConfig yarn;
+  std::string mlp = "swiglu";
+  std::optional<int64_t> mlp_hidden;
+  kernels::GeluKind gelu = kernels::GeluKind::exact;
+  std::vector<config::NumberOption> mlp_options;
+  bool bias = false, qk_norm = false, tied_embedding = false;
+  std::optional<double> qkv_clip;
+  double init_std = 0.02;
+  moe::MoeConfig moe;
+
+  int64_t key_value_heads() const { return kv_heads.value_or(heads); }
+  int64_t size_of_head() const { return head_size.value_or(hidden / heads); }
+  int64_t dense_hidden() const { return mlp_hidden.value_or(4 * hidden); }
+  /// True if block `layer` has experts.
+  bool is_moe(int64_t layer) const {
+    return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
+  }
+  int64_t moe_layers() const { return moe_layers_before(layers); }
+  int64_t moe_layers_before(int64_t layer) const {
+    int64_t count = 0;
+    for (int64_t l = 0; l < layer; ++l) count += is_moe(l);
+    return count;
+  }
+
+  template <class V>
+  void fields(V& v) {
+    using config::at_least, config::automatic, config::greater_than, config::positive;
+    v("kind", kind, "decoder: causal, predicts the next token; encoder: bidirectional, masked-LM objective");
+    v("layers", layers, "transformer blocks", at_least(1));
+    v("hidden", hidden, "width of the residual stream", at_least(1));
+    v("heads", heads, "query heads", at_least(1));
+    v("kv_heads", kv_heads, "key/value heads (grouped queries); auto: as many as heads", automatic, at_least(1));
+    v("head_size", head_size, "width of a head; auto: hidden / heads", automatic, at_least(1));
+    v("context", context, "tokens in a training sequence", at_least(1));
+    v("vocab", vocab, "vocabulary size; 0: that of the data", at_least(0));
+    v("norm", norm, "normalisation before attention, MLP and head");
+    v("norm_eps", norm_eps, "constant added to the variance", positive());
+    v("position", position, "kind of position encoding");
+    v("rotary_theta", rotary_theta, "base of the rotary frequencies", greater_than(1));
+    v("yarn", yarn, "extension of rotary positions to longer contexts (YaRN)");
+    v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
+    v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
+    v("gelu", gelu, "form of GELU: exact, or its tanh approximation");
+    v("mlp_options", mlp_options, "options of a registered layer, each a name and a number");
+    v("bias", bias, "biases in linear layers, experts and LayerNorm");
+    v("qk_norm", qk_norm, "RMSNorm of queries and keys per head");
+    v("tied_embedding", tied_embedding, "the head shares the embedding's weights");
+    v("qkv_clip", qkv_clip, "bound x: queries, keys and values are clamped to [-x, x] (DBRX); none: no clamping",
+      positive());
+    v("init_std", init_std, "standard deviation of initial weights; output projections divide it by sqrt(2 layers)",
+      at_least(0));
+    v("moe", moe, "mixture of experts");
+  }
+};
+
+}  // namespace hexad::layers

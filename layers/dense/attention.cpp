@@ -1,0 +1,90 @@
+#include "layers/dense/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "parallel/cp/context_attention.h"
+
+namespace hexad::layers {
+
+using namespace autograd;
+using namespace kernels;
+
+Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b)
+    : layer_(layer),
+      heads_(c.heads / b.mesh().size(Axis::tp)),
+      kv_heads_(std::max<int64_t>(1, c.key_value_heads() / b.mesh().size(Axis::tp))),
+      head_size_(c.size_of_head()),
+      tensor_(b.tensor_parallel()),
+      context_(&b.mesh()[Axis::cp]),
+      context_kind_(b.context_kind()),
+      causal_(c.kind == ModelKind::decoder),
+      deterministic_(b.deterministic()),
+      clip_(c.qkv_clip),
+      rotary_(rotary),
+      q_({c.hidden, c.heads * head_size_, c.init_std, c.bias, Parallel::column}, b / "q"),
+      k_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.bias, Parallel::column, c.key_value_heads()},
+         b / "k"),
+      v_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.bias, Parallel::column, c.key_value_heads()},
+         b / "v"),
+      output_({c.heads * head_size_, c.hidden, c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)), c.bias,
+               Parallel::row},
+              b / "output") {
+  if (!c.qk_norm) return;
+  const Norm::Config norm{.size = head_size_, .kind = NormKind::rms_norm, .eps = c.norm_eps, .placement = b.partial()};
+  q_norm_.emplace(norm, b / "q_norm");
+  k_norm_.emplace(norm, b / "k_norm");
+}
+
+Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContext& pass) const {
+  const tp::Projection projections[] = {q_.projection(), k_.projection(), v_.projection()};
+  const std::vector<Value> projected = tp::column_linear(t, x, projections, tensor_);
+  const auto split = [&](Value y, int64_t heads) {
+    if (clip_) y = clamp(t, y, *clip_);
+    return reshape(t, y, {pass.batch.rows(), heads, head_size_});
+  };
+  Heads h{split(projected[0], heads_), split(projected[1], kv_heads_), split(projected[2], kv_heads_)};
+  if (q_norm_) h.q = (*q_norm_)(t, h.q), h.k = (*k_norm_)(t, h.k);
+  if (rotary_) {
+    h.q = rotary(t, h.q, pass.batch.positions, rotary_->cosine, rotary_->sine);
+    h.k = rotary(t, h.k, pass.batch.positions, rotary_->cosine, rotary_->sine);
+  }
+  return h;
+}
+
+// Attends from the new tokens of a single sequence to all tokens before them.
+Value Attention::attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const {
+  auto& cache = pass.cache->layers[layer_];
+  const int64_t begin = pass.cache->length, length = pass.batch.length, end = begin + length;
+  const auto& copy = kernels::kernels(h.q.device()).pointwise.copy;
+  copy(t.stream, cache.keys.slice(0, begin, end), h.k.data);
+  copy(t.stream, cache.values.slice(0, begin, end), h.v.data);
+  const AttentionShape shape{.sequences = pass.batch.sequences,
+                             .queries = length,
+                             .keys = end,
+                             .scale = scale(),
+                             .causal = causal_,
+                             .query_offset = begin,
+                             .deterministic = deterministic_};
+  return attention(t, h.q, {cache.keys.slice(0, 0, end)}, {cache.values.slice(0, 0, end)}, pass.batch.first,
+                   pass.batch.last, shape);
+}
+
+Value Attention::operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
+  const Heads h = project(t, x, pass);
+  const Value y = pass.cache ? attend_to_cache(t, h, pass)
+                             : cp::context_attention(t, h.q, h.k, h.v,
+                                                     {.split = pass.batch.split(),
+                                                      .kind = context_kind_,
+                                                      .group = context_,
+                                                      .causal = causal_,
+                                                      .scale = scale(),
+                                                      .deterministic = deterministic_,
+                                                      .first = pass.batch.first,
+                                                      .last = pass.batch.last,
+                                                      .documents = pass.batch.documents});
+  return tp::row_linear(t, reshape(t, y, {pass.batch.rows(), heads_ * head_size_}), *output_.weight, output_.bias,
+                        tensor_);
+}
+
+}  // namespace hexad::layers

@@ -1,0 +1,42 @@
+// Self-attention with grouped queries.
+#pragma once
+
+#include <cmath>
+#include <optional>
+
+#include "layers/dense/linear.h"
+#include "layers/dense/norm.h"
+#include "layers/dense/rotary_table.h"
+
+namespace hexad::layers {
+
+/// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
+/// "v", "output" and, with qk_norm, "q_norm" and "k_norm". Heads are split over tp, tokens over cp. If there are fewer
+/// key/value heads than tp ranks, several ranks hold the same one.
+class Attention {
+ public:
+  /// Makes the layer. All layers share `rotary` (may be null), which outlives them.
+  Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b);
+
+  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const;
+
+ private:
+  struct Heads {
+    Value q, k, v;
+  };
+  Heads project(Tape& t, const Value& x, const ForwardContext& pass) const;
+  Value attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const;
+  double scale() const { return 1 / std::sqrt(static_cast<double>(head_size_)); }
+
+  int64_t layer_, heads_, kv_heads_, head_size_;  // heads on this rank
+  tp::TensorParallel tensor_;
+  const comm::ProcessGroup* context_;
+  cp::ContextKind context_kind_;
+  bool causal_, deterministic_;
+  std::optional<double> clip_;
+  const RotaryTable* rotary_;
+  Linear q_, k_, v_, output_;
+  std::optional<Norm> q_norm_, k_norm_;
+};
+
+}  // namespace hexad::layers

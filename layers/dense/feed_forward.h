@@ -1,0 +1,54 @@
+// The dense feed-forward layer of a block, chosen by name in a recipe (model.mlp).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "framework/config/options.h"
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
+#include "layers/base/model_config.h"
+
+namespace hexad::layers {
+
+using autograd::Tape;
+using autograd::Value;
+
+/// Maps x[T, hidden] to the same shape. `pass` is the context of the micro-batch.
+class FeedForward {
+ public:
+  virtual ~FeedForward() = default;
+  virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
+};
+
+struct FeedForwardSpec;
+using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
+
+/// A layer that a recipe may choose: the options that it reads, and its factory. A recipe with other options is refused
+/// before any layer is made.
+struct FeedForwardDeclaration {
+  config::OptionNames options{};  // names in model.mlp_options
+  FeedForwardFactory make;
+};
+
+/// Returns key and owner of the options of the layer that `model` names.
+inline config::OptionsOwner feed_forward_options(const ModelConfig& model) {
+  return {"model.mlp_options", "the layer " + model.mlp};
+}
+
+/// Arguments for making a registered layer.
+struct FeedForwardSpec {
+  const ModelConfig& model;
+  int64_t layer;   // number of the block
+  int64_t hidden;  // width of the hidden layer, from model.mlp_hidden
+  const FeedForwardDeclaration& declared;
+
+  /// Returns a number from model.mlp_options, or `fallback` if the recipe does not give it. Throws std::logic_error for
+  /// an option that is not declared.
+  double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
+
+  config::Options options{feed_forward_options(model), declared.options, model.mlp_options};
+};
+
+}  // namespace hexad::layers

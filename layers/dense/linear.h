@@ -1,0 +1,68 @@
+// Linear layer, also as a stack of several.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
+#include "parallel/tp/parallel_linear.h"
+
+namespace hexad::layers {
+
+using autograd::linear;
+using autograd::Tape;
+using autograd::Value;
+
+/// Dimension of a linear layer that is split over tp ranks (Megatron-LM): none, outputs (column parallel,
+/// tp::column_linear), or inputs (row parallel, tp::row_linear).
+enum class Parallel : uint8_t { none, column, row };
+
+/// Linear layer y[T, outputs] = x[T, inputs] weight^T + bias. Its parameters are "weight" [outputs, inputs] and, on
+/// request, "bias". It can stack n layers that read the same x: then they are "weight" [n, outputs, inputs] and "bias"
+/// [n, outputs], and y[T, n outputs] has the layers' results side by side.
+struct Linear {
+  struct Config {
+    int64_t inputs, outputs;
+    double init_std;
+    bool bias = false;
+    Parallel parallel = Parallel::none;
+    int64_t pieces = 0;  // number of pieces of the outputs, if several ranks share one (key/value heads); 0: one a rank
+    std::vector<std::string> stack{};  // paths of the layers if they were separate (Builder::prefix); empty: one layer
+
+    int first_dim() const { return stack.empty() ? 0 : 1; }
+    Shape shape(std::vector<int64_t> of_one) const {
+      if (!stack.empty()) of_one.insert(of_one.begin(), static_cast<int64_t>(stack.size()));
+      return Shape(of_one);
+    }
+    Stack stack_of(const std::string& parameter) const {
+      Stack s{.dim = 0, .names = stack};
+      for (std::string& name : s.names) name += "." + parameter;
+      return s;
+    }
+  };
+  Parameter* weight;
+  Parameter* bias;
+
+  Linear(const Config& c, const Builder& b)
+      : weight(&b.parameter("weight", c.shape({c.outputs, c.inputs}),
+                            {.init = {Init::Kind::normal, c.init_std},
+                             .placement = c.parallel == Parallel::none     ? b.replicated()
+                                          : c.parallel == Parallel::column ? b.shard(c.first_dim(), c.pieces)
+                                                                           : b.shard(c.first_dim() + 1),
+                             .stack = c.stack_of("weight")})),
+        bias(c.bias ? &b.parameter("bias", c.shape({c.outputs}),
+                                   {.init = {Init::Kind::constant, 0},
+                                    .decay = false,
+                                    .placement = c.parallel == Parallel::column ? b.shard(c.first_dim(), c.pieces)
+                                                                                : b.replicated(),
+                                    .stack = c.stack_of("bias")})
+                    : nullptr) {}
+
+  /// Applies a layer that is whole on each rank.
+  Value operator()(Tape& t, const Value& x) const { return linear(t, x, *weight, bias); }
+  /// Returns the parameters as tp::column_linear takes them.
+  tp::Projection projection() const { return {weight, bias}; }
+};
+
+}  // namespace hexad::layers

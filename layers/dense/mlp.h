@@ -1,0 +1,73 @@
+// The built-in dense feed-forward layers.
+#pragma once
+
+#include <cmath>
+
+#include "layers/dense/feed_forward.h"
+#include "layers/dense/linear.h"
+
+namespace hexad::layers {
+
+using autograd::gelu;
+using autograd::swiglu;
+using kernels::GeluKind;
+
+/// Layer down(silu(gate(x)) * up(x)) (Shazeer 2020). Its width is split over tp. One product computes gate and up.
+class SwigluMlp final : public FeedForward {
+ public:
+  struct Config {
+    const ModelConfig& model;
+    int64_t hidden;
+  };
+  SwigluMlp(const Config& c, const Builder& b)
+      : tensor_(b.tensor_parallel()),
+        gate_up_({c.model.hidden,
+                  c.hidden,
+                  c.model.init_std,
+                  c.model.bias,
+                  Parallel::column,
+                  0,
+                  {(b / "gate").prefix(), (b / "up").prefix()}},
+                 b / "gate_up"),
+        down_({c.hidden, c.model.hidden, c.model.init_std / std::sqrt(2.0 * static_cast<double>(c.model.layers)),
+               c.model.bias, Parallel::row},
+              b / "down") {}
+
+  Value operator()(Tape& t, const Value& x, const ForwardContext&) const override {
+    const tp::Projection both[] = {gate_up_.projection()};
+    return tp::row_linear(t, swiglu(t, tp::column_linear(t, x, both, tensor_)[0]), *down_.weight, down_.bias, tensor_);
+  }
+
+ private:
+  tp::TensorParallel tensor_;
+  Linear gate_up_, down_;
+};
+
+/// Layer down(gelu(up(x))). Its width is split over tp.
+class GeluMlp final : public FeedForward {
+ public:
+  struct Config {
+    const ModelConfig& model;
+    int64_t hidden;
+  };
+  GeluMlp(const Config& c, const Builder& b)
+      : kind_(c.model.gelu),
+        tensor_(b.tensor_parallel()),
+        up_({c.model.hidden, c.hidden, c.model.init_std, c.model.bias, Parallel::column}, b / "up"),
+        down_({c.hidden, c.model.hidden, c.model.init_std / std::sqrt(2.0 * static_cast<double>(c.model.layers)),
+               c.model.bias, Parallel::row},
+              b / "down") {}
+
+  Value operator()(Tape& t, const Value& x, const ForwardContext&) const override {
+    const tp::Projection up[] = {up_.projection()};
+    return tp::row_linear(t, gelu(t, tp::column_linear(t, x, up, tensor_)[0], kind_), *down_.weight, down_.bias,
+                          tensor_);
+  }
+
+ private:
+  GeluKind kind_;
+  tp::TensorParallel tensor_;
+  Linear up_, down_;
+};
+
+}  // namespace hexad::layers

@@ -1,0 +1,43 @@
+// Normalisation over the last dimension.
+#pragma once
+
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
+#include "layers/base/model_config.h"
+
+namespace hexad::layers {
+
+using autograd::layer_norm;
+using autograd::rms_norm;
+using autograd::Tape;
+using autograd::Value;
+
+/// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight", which starts at one, and "bias".
+struct Norm {
+  struct Config {
+    int64_t size;
+    NormKind kind;
+    double eps;
+    bool bias = false;                     // for LayerNorm only
+    std::optional<Placement> placement{};  // default: Builder::replicated()
+  };
+  Parameter *weight, *bias = nullptr;
+  NormKind kind;
+  double eps;
+
+  Norm(const Config& c, const Builder& b)
+      : weight(&b.parameter("weight", {c.size},
+                            {.init = {Init::Kind::constant, 1}, .decay = false, .placement = c.placement})),
+        kind(c.kind),
+        eps(c.eps) {
+    if (kind == NormKind::layer_norm && c.bias)
+      bias =
+          &b.parameter("bias", {c.size}, {.init = {Init::Kind::constant, 0}, .decay = false, .placement = c.placement});
+  }
+
+  Value operator()(Tape& t, const Value& x) const {
+    return kind == NormKind::layer_norm ? layer_norm(t, x, *weight, bias, eps) : rms_norm(t, x, *weight, eps);
+  }
+};
+
+}  // namespace hexad::layers

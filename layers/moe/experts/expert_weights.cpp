@@ -1,0 +1,112 @@
+#include "layers/moe/experts/expert_weights.h"
+
+#include "framework/kernels/gate_and_up.h"
+
+namespace hexad::moe {
+
+using namespace kernels;
+namespace {
+
+const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
+
+Tensor rows_of(const Tensor& like, int64_t width) {
+  return Tensor::empty({like.dim(0), width}, like.dtype(), like.device());
+}
+
+}  // namespace
+
+Tensor joined(const Tensor& t, int rank) {
+  if (t.shape().rank() == rank) return t;
+  const int64_t outputs = t.dim(1) * t.dim(2);
+  return rank == 2 ? t.reshape({t.dim(0), outputs}) : t.reshape({t.dim(0), outputs, t.dim(3)});
+}
+
+Tensor ExpertWeights::Product::matrices(Stream& s) const { return joined(weight.on(s), 3); }
+
+Tensor ExpertWeights::Product::forward(Stream& s, const Tensor& x, const RowGroups& groups) const {
+  const Tensor w = matrices(s);
+  const Tensor out = rows_of(x, w.dim(1));
+  if (groups.dense)
+    groups.for_each_busy([&](int64_t e, int64_t begin, int64_t end) {
+      table(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), expert_matrix(w, e), Write::replace);
+    });
+  else
+    table(x).grouped_matmul.forward(s, out, x, w, groups.rows, Write::replace);
+  add_bias(s, out, groups);
+  return out;
+}
+
+void ExpertWeights::Product::add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const {
+  if (adds_bias) table(out).bias.grouped_forward(s, out, joined(bias.on(s), 2), groups.rows);
+}
+
+Tensor ExpertWeights::Product::input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const {
+  const Tensor w = matrices(s);
+  const Tensor dx = rows_of(dy, w.dim(2));
+  if (groups.dense)
+    groups.for_each_busy([&](int64_t e, int64_t begin, int64_t end) {
+      table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), expert_matrix(w, e),
+                                      Write::replace);
+    });
+  else
+    table(dy).grouped_matmul.input_gradient(s, dx, dy, w, groups.rows, Write::replace);
+  return dx;
+}
+
+ExpertActivations ExpertWeights::before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const {
+  return {.gate_up = gate_up_.forward(s, rows, groups), .product = {}};
+}
+
+ExpertActivations ExpertWeights::activations(Stream& s, const Tensor& rows, const RowGroups& groups) const {
+  ExpertActivations m = before_activation(s, rows, groups);
+  m.product = product_like(m);
+  activate(s, m.product, m);
+  return m;
+}
+
+Tensor ExpertWeights::product_like(const ExpertActivations& m) const {
+  return rows_of(m.gate_up, m.gate_up.dim(1) / (kind_ == ExpertKind::swiglu ? 2 : 1));
+}
+
+void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertActivations& m) const {
+  if (kind_ == ExpertKind::gelu) return table(out).gelu.forward(s, out, m.gate_up, gelu_);
+  const auto [gate, up] = kernels::gate_and_up(m.gate_up);
+  table(out).swiglu.forward(s, out, gate, up, {});
+}
+
+Tensor ExpertWeights::output(Stream& s, const ExpertActivations& m, const RowGroups& groups) const {
+  return down_.forward(s, m.product, groups);
+}
+
+ExpertGradients ExpertWeights::input_gradients(Stream& s, const ExpertActivations& m, const Tensor& doutput,
+                                               const RowGroups& groups) const {
+  ExpertGradients g;
+  Tensor dproduct = product_gradient(s, doutput, groups);
+  g.gate_up = Tensor::like(m.gate_up);
+  activation_gradient(s, g.gate_up, dproduct, m);
+  dproduct = {};
+  g.rows = row_gradient(s, g.gate_up, groups);
+  return g;
+}
+
+Tensor ExpertWeights::product_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const {
+  return down_.input_gradient(s, doutput, groups);
+}
+
+void ExpertWeights::activation_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dproduct,
+                                        const ExpertActivations& m) const {
+  if (kind_ == ExpertKind::gelu) return table(dproduct).gelu.backward(s, dgate_up, dproduct, m.gate_up, gelu_);
+  const auto [dgate, dup] = kernels::gate_and_up(dgate_up);
+  const auto [gate, up] = kernels::gate_and_up(m.gate_up);
+  table(dproduct).swiglu.backward(s, {dgate, dup}, dproduct, {gate, up});
+}
+
+Tensor ExpertWeights::row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const {
+  return gate_up_.input_gradient(s, dgate_up, groups);
+}
+
+void ExpertWeights::add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const {
+  down_.add_bias(s, results, groups);
+}
+
+}  // namespace hexad::moe

@@ -1,0 +1,256 @@
+// memory_reuse: none. T_DI and T_M are kept for backward by the tape's policy, and for the gradient of the routing
+// weights either the slot rows that returned or, where rows are of tokens, T_DO.
+#include "layers/moe/pass/keeping_pass.h"
+
+#include <utility>
+
+#include "layers/moe/pass/forward.h"
+#include "layers/moe/pass/token_rows.h"
+
+namespace hexad::moe {
+
+using namespace base;
+namespace {
+
+// All tensors that the tape keeps.
+struct KeptTensors {
+  Tensor slot_results, weights;           // [S, D], undefined where rows are of tokens; [T, K]
+  std::vector<ChunkActivations> experts;  // by chunk; one when they are computed together
+
+  /// f(tensor) of each, always in the same order.
+  template <class F>
+  void each(const F& f) {
+    f(slot_results), f(weights);
+    for (ChunkActivations& a : experts) a.each(f);
+  }
+};
+
+std::vector<Tensor> tensors_of(KeptTensors kept) {
+  std::vector<Tensor> tensors;
+  kept.each([&](Tensor& t) { tensors.push_back(std::move(t)); });
+  return tensors;
+}
+
+void pull_back(const PassCall& call, Backward& b, const Tensor& dout, const Saved& saved);
+
+}  // namespace
+
+Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
+  KeptTensors kept;
+  kept.experts.resize(call.routes->computations());
+  ForwardResult result = forward(*call.routes, *call.experts, x.data, weights.data,
+                                 {.all = tape.recording() ? &kept.experts : nullptr}, std::move(shared), tape.stream);
+  if (call.routes->of_tokens()) result.slot_results = {};
+  kept.slot_results = std::move(result.slot_results);
+  kept.weights = weights.data;
+  return tape.record("moe_pass", result.out, {x, weights}, tensors_of(std::move(kept)),
+                     [call](Backward& b, const Tensor& dout, const Saved& saved) { pull_back(call, b, dout, saved); },
+                     {call.experts->parameters(), {}});
+}
+
+namespace {
+
+KeptTensors kept_from(const Saved& saved, size_t computations) {
+  KeptTensors kept;
+  kept.experts.resize(computations);
+  std::vector<Tensor> tensors = saved.all();
+  auto next = tensors.begin();
+  kept.each([&](Tensor& t) { t = std::move(*next++); });
+  require(next == tensors.end(), "[moe] the tape returned other tensors than it was given to save");
+  return kept;
+}
+
+// Inputs of a chunk's weight gradients.
+struct WeightWork {
+  ChunkActivations made;
+  ExpertGradients gradients;
+  Tensor doutput;
+};
+
+void add_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const WeightWork& w) {
+  call.experts->weight_gradients(s, w.made.inputs, w.made.activations, w.gradients, w.doutput,
+                                 call.routes->groups(chunk));
+}
+
+// Returns dout of this rank's tokens, divided by how often they are computed.
+Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
+  const Tensor own = routes.own_of_result(dout);
+  if (routes.copies == 1) return own;
+  const auto& k = kernels::kernels(dout.device()).pointwise;
+  const Tensor share = Tensor::like(own);
+  k.copy(stream, share, own);
+  k.scale(stream, share, 1.0 / routes.copies);
+  return share;
+}
+
+// Rows in which a pass sends gradients to the experts. Functions that are empty have nothing to do.
+struct GradientRows {
+  int64_t row_weights = 0;  // that travel beside each slot of a row, there and back
+  std::function<RowSource(Stream&, size_t chunk)> to_send;
+  // Turns the rows that arrived into the gradients of the experts' results `results`, in place. Returns what goes back
+  // beside the rows.
+  std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
+  // Takes the gradients of the routing weights from the slot rows, once all have returned.
+  std::function<void(Stream&, const Rows& slot_rows)> take_dweights{};
+};
+
+// Rows of slots: a row is the gradient of its slot's result, its token's times the slot's weight. Those of all slots
+// are made when the first chunk is packed, because dispatch.tokens may have to gather `dtokens` before. The same kernel
+// takes the gradients of the weights, from the results that the slots returned in forward, and writes them to
+// `dweights`.
+GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept, const Tensor& weights,
+                           const Tensor& dweights) {
+  return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) -> RowSource {
+    const ep::PlanIndices& indices = routes.plan.indices;
+    if (!dslots.read().defined()) {
+      dslots.put(Tensor::like(kept.slot_results));
+      kernels::kernels(dtokens.device())
+          .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, indices.rows, weights);
+    }
+    const ep::ChunkCounts& counts = routes.counts(chunk);
+    if (indices.wire_slots.defined()) return {.values = dslots.read(), .index = counts.of(indices.wire_slots)};
+    return {.values = counts.of(dslots.read())};
+  }};
+}
+
+// Rows of tokens: the tokens' gradients are sent as they are, with the slots' weights beside them. Each expert's rank
+// multiplies the two, and takes the gradients of the weights, which return beside the rows.
+GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& dtokens, const Tensor& weights,
+                            const Tensor& dweights) {
+  return {.row_weights = 1,
+          .to_send = [&, row_weights = wire_weights(stream, routes.plan, weights)](
+                         Stream&, size_t chunk) { return routes.sent_rows(chunk, dtokens, row_weights); },
+          .weigh =
+              [](Stream& s, const Rows& arrived, const Tensor& results) {
+                const auto& k = kernels::kernels(results.device());
+                const Tensor dots = Tensor::like(arrived.row_weights),
+                             own = Tensor::empty({results.dim(0)}, Dtype::i64, results.device());
+                k.slots.iota(s, own, 0);
+                k.permute.row_dots(s, dots, arrived.values, results);
+                k.permute.gather_weighted(s, arrived.values, arrived.values, own, arrived.row_weights);
+                return dots;
+              },
+          .take_dweights =
+              [&](Stream& s, const Rows& slot_rows) {
+                scatter_by_slot(s, dweights, slot_rows.row_weights, routes.plan.indices.row_slots);
+              }};
+}
+
+// Gradients of the op's inputs where nobody gathers them, from `dslots`, those of slot rows, and `dweights`, those of
+// the plan's weights. The gradient of a token is the sum over its slots. The gate's pullback, to which
+// the weights' gradients go on, adds its own part to that of x.
+void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
+  const auto& k = kernels::kernels(dout.device());
+  const Tensor own_dweights = routes.own_of_plan(dweights);
+  if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
+  const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
+  if (routes.copies == 1) {
+    b.accumulate(0, own_shape, dout.dtype(), [&](const Tensor& dx, const Tensor& so_far) {
+      const std::span<const Tensor> addends(&so_far, so_far.defined() ? 1 : 0);
+      k.permute.combine(b.stream, dx, dslots, routes.rows_of_own_slots(), {}, addends);
+    });
+  } else {
+    const Tensor dx = Tensor::empty(own_shape, dout.dtype(), dout.device());
+    k.permute.combine(b.stream, dx, dslots, routes.rows_of_own_slots(), {}, {});
+    k.pointwise.scale(b.stream, dx, routes.copies);
+    b.accumulate(0, dx);
+  }
+  b.accumulate(1, own_dweights);
+}
+
+// Where tensor ranks hold the inputs alike: adds the tasks that gather the inputs' gradients, those of x by chunk
+// (Combine::collected) or at the end; runs the pass; and hands the gradients to the tape.
+void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
+                     const Tensor& dout, const Tensor& dweights, const Tensor& weights, Backward& b) {
+  const Routes& routes = g.routes;
+  const auto& k = kernels::kernels(dout.device()).permute;
+  const bool at_end = !routes.collection;
+  Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
+  std::vector<TaskId> after = g.return_tasks();
+  if (at_end || gradients.take_dweights)
+    // Not behind weight gradients.
+    after = {add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
+      if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
+      if (!at_end) return;
+      own_dx.put(Tensor::like(dtokens));
+      k.combine(s, own_dx.read(), combine.slot_rows().values, routes.rows_of_own_slots(), {}, {});
+    })};
+  if (at_end) add_share_gather(g, after, "combine.all_gather", dtokens.bytes(), own_dx, dx);
+  own_dweights.put(dweights);
+  add_share_gather(g, after, "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
+  g.run("backward");
+
+  if (!routes.computes()) return b.accumulate(0, dout), b.accumulate(1, weights);
+  // Rounded alike whatever the number of chunks: the sum is added to what has come from elsewhere.
+  if (!at_end) {
+    dx.put(Tensor::empty(dout.shape(), dout.dtype(), dout.device()));
+    k.combine(b.stream, dx.read(), combine.collected(), routes.collection->rows, {}, {});
+  }
+  b.accumulate(0, dx.take());
+  b.accumulate(1, all_dweights.take());
+}
+
+// The backward pass where activations are kept. Delayed weight gradients find their inputs in `work`.
+void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
+                        std::vector<WeightWork>& work) {
+  const Routes& routes = *call.routes;
+  const ExpertWeights held = hold_weights(routes, *call.experts, kernels::Direction::backward, b.stream);
+  Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
+  const Tensor weights = routes.plan_weights(kept.weights, b.stream);
+  const Tensor dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
+  const GradientRows gradients = routes.of_tokens() ? rows_of_tokens(b.stream, routes, dtokens, weights, dweights)
+                                                    : rows_of_slots(routes, dtokens, kept, weights, dweights);
+
+  PassGraph g(routes, dout, false);
+  add_token_gather(g, dtokens);
+  Combine combine(
+      g, {.row_weights = gradients.row_weights, .collection = routes.collection ? &*routes.collection : nullptr});
+  Dispatch dispatch(g, {.row_weights = gradients.row_weights});
+  const int64_t products = call.experts->products();
+  ExpertTasks compute(g, call.experts->flops_per_row(), {0, products, 0});
+  const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
+    WeightWork& w = work[c];
+    const Tensor beside = gradients.weigh ? gradients.weigh(s, rows, std::exchange(w.made.results, {})) : Tensor{};
+    w.gradients = held.input_gradients(s, w.made.activations, rows.values, routes.groups(c));
+    w.doutput = std::move(rows.values);
+    return Rows{std::exchange(w.gradients.rows, {}), beside};
+  };
+  PassSteps steps{.dispatch =
+                      [&](size_t c) {
+                        dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) { return gradients.to_send(s, c); });
+                      },
+                  .beside = [&] { compute.add_shared(call.shared_backward(b)); },
+                  .compute =
+                      [&](size_t c) {
+                        compute.add(c, dispatch.add_arrival(c), {},
+                                    [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
+                      },
+                  .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }};
+  if (!b.weights_delayed())
+    steps.weights = [&](size_t c) {
+      compute.add_weight_gradients(c, products,
+                                   [&, c](Stream& s) { add_weight_gradients(call, s, c, std::exchange(work[c], {})); });
+    };
+  g.add_steps(steps);
+  if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, kept.weights, b);
+  g.run("backward");
+  if (!routes.computes()) return b.accumulate(0, routes.own_of_result(dout)), b.accumulate(1, kept.weights);
+  if (gradients.take_dweights) gradients.take_dweights(b.stream, combine.slot_rows());
+  accumulate(routes, dout, combine.slot_rows().values, dweights, b);
+}
+
+// The op's pullback.
+void pull_back(const PassCall& call, Backward& b, const Tensor& dout, const Saved& saved) {
+  KeptTensors kept = kept_from(saved, call.routes->computations());
+  std::vector<WeightWork> work;
+  for (ChunkActivations& made : kept.experts) work.push_back({.made = std::move(made), .gradients = {}, .doutput = {}});
+  backward_with_kept(call, b, dout, kept, work);
+  if (!b.weights_delayed()) return;
+  for (size_t c = 0; c < work.size(); ++c)
+    b.defer([call, c, w = std::move(work[c]), &stream = b.stream]() mutable {
+      add_weight_gradients(call, stream, c, std::exchange(w, {}));
+    });
+}
+
+}  // namespace
+}  // namespace hexad::moe

@@ -1,0 +1,106 @@
+// MPMoE's S1 to S4: T_DI and T_M are not kept for backward. T_DI is offloaded (S1, S3) or communicated again (S2, S4),
+// T_M offloaded (S1, S2) or computed again (S3, S4). Chunks of tokens share two sets of buffers.
+//
+// The tape keeps x, the weights, and what is offloaded. Results of slots are not kept either: the gradient of a slot's
+// weight, the product of its result with dout, is computed by its expert as the product of T_M with its own gradient,
+// and returns beside the row.
+#include "layers/moe/pass/restoring_pass.h"
+
+#include <utility>
+
+#include "layers/moe/pass/forward.h"
+#include "layers/moe/pass/token_rows.h"
+
+namespace hexad::moe {
+
+using namespace base;
+namespace {
+
+struct RestoringCall {
+  PassCall call;
+  std::vector<ChunkTokens> tokens;  // by chunk
+  OffloadedActivations offloaded;
+};
+
+// The backward pass under memory reuse.
+void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor& all_dout, const Tensor& x,
+                            const Tensor& weights) {
+  const PassCall& call = restoring.call;
+  const Routes& routes = *call.routes;
+  const Experts& experts = *call.experts;
+  OffloadedActivations& offloaded = restoring.offloaded;
+  const Tensor dout = routes.own_of_result(all_dout);
+  const auto& k = kernels::kernels(dout.device()).permute;
+  const ExpertWeights held = hold_weights(routes, experts, kernels::Direction::backward, b.stream);
+  const Tensor row_weights = wire_weights(b.stream, routes.plan, weights);
+  const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
+
+  PassGraph g(routes, dout, true);
+  const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
+    const ChunkTokens& t = restoring.tokens[c];
+    k.combine(s, dx.slice(0, t.begin, t.end), slots.values, t.rows, {}, {});
+    const ep::ChunkCounts& counts = routes.counts(c);
+    scatter_by_slot(s, dweights, slots.row_weights,
+                    routes.plan.indices.row_slots.slice(0, counts.slots_begin, counts.slots_end));
+  };
+  Combine combine(g, {.row_weights = 1, .accept = combine_chunk});
+  Dispatch dispatch(g, {.row_weights = 1});
+  Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again, unless it was offloaded
+  const int64_t products = experts.products();
+  ExpertTasks compute(g, experts.flops_per_row(), {offloaded.activations() ? 0 : products - 1, products, products});
+  std::vector<TaskId> fetched(routes.computations(), no_task);
+  const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, const Handoff<Rows>& sent_again) {
+    ChunkActivations made = offloaded.take(c);
+    if (!offloaded.inputs()) made.inputs = sent_again.take().values;
+    if (!made.activations.defined()) made.activations = held.before_activation(s, made.inputs, routes.groups(c));
+    auto [drows, drow_weights] = experts.backward_weighted(s, held, made.inputs, std::move(made.activations),
+                                                           rows.values, rows.row_weights, routes.groups(c));
+    return Rows{drows, drow_weights.reshape({-1, 1})};
+  };
+  g.add_steps({.dispatch =
+                   [&](size_t c) {
+                     const TaskId room = g.room_to_dispatch();
+                     if (!offloaded.inputs())
+                       inputs.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, x, {}); });
+                     dispatch.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, dout, row_weights); });
+                     fetched[c] = offloaded.add_fetch(g, c);
+                   },
+               .beside = [&] { compute.add_shared(call.shared_backward(b)); },
+               .compute =
+                   [&](size_t c) {
+                     const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
+                     std::vector<TaskId> after = again.after;
+                     after.push_back(fetched[c]);
+                     compute.add(c, dispatch.add_arrival(c), std::move(after),
+                                 [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
+                   },
+               .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }});
+  g.run("backward");
+  b.accumulate(0, dx);
+  b.accumulate(1, dweights);
+}
+
+}  // namespace
+
+Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
+  const Routes& routes = *call.routes;
+  require(!routes.gatherers && !routes.inputs_alike && routes.copies == 1,
+          "[moe] activations cannot be restored of tokens that several ranks hold");
+  std::vector<ChunkTokens> tokens = routes.chunk_tokens(tape.stream);
+  const size_t chunks = tokens.size();
+  const auto restoring = std::make_shared<RestoringCall>(RestoringCall{
+      call, std::move(tokens), OffloadedActivations(routes.settings.schedule.memory_reuse, *call.experts, chunks)});
+  const ForwardResult result =
+      forward(routes, *call.experts, x.data, weights.data,
+              {.offloaded = &restoring->offloaded, .tokens = &restoring->tokens}, std::move(shared), tape.stream);
+  // Offloaded inputs make x itself dispensable.
+  return tape.record("moe_pass", result.out, {x, weights},
+                     autograd::save(restoring->offloaded.inputs() ? Tensor{} : x.data, weights.data),
+                     [restoring](Backward& b, const Tensor& dout, const Saved& saved) {
+                       const auto [kept_x, kept_weights] = saved.get<2>();
+                       backward_with_restored(*restoring, b, dout, kept_x, kept_weights);
+                     },
+                     {call.experts->parameters(), {}});
+}
+
+}  // namespace hexad::moe

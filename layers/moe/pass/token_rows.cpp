@@ -1,0 +1,71 @@
+#include "layers/moe/pass/token_rows.h"
+
+namespace hexad::moe {
+
+using namespace base;
+namespace {
+
+const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
+
+}  // namespace
+
+Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::ChunkIndices& chunk,
+                      const Rows& grouped) {
+  Rows there{sent};
+  if (!format.plain()) {
+    there = format.buffer(sent.dim(0), sent.device());
+    format.unpack(s, sent, {}, there);
+  }
+  const auto copy = [&](const Tensor& out, const Tensor& rows, const Tensor& index) {
+    if (chunk.place.defined())
+      table(out).permute.scatter(s, out, gather_rows_by(s, {rows}, index).values, chunk.place);
+    else
+      table(out).permute.gather(s, out, rows, index, {});
+  };
+  copy(grouped.values, there.values, chunk.source);
+  if (grouped.row_weights.defined())
+    copy(grouped.row_weights, there.row_weights.reshape({chunk.reduced.numel(), grouped.row_weights.dim(1)}),
+         chunk.entry);
+  return there.row_weights;
+}
+
+Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights) {
+  const auto& k = table(results.values);
+  const int64_t rows = chunk.reduced.dim(0), slots = chunk.reduced.dim(1);
+  const auto buffer = [&](int64_t count, const Tensor& like) {
+    return Tensor::empty({count, like.dim(1)}, like.dtype(), like.device(), Category::communication);
+  };
+  Rows sums{buffer(rows, results.values)};
+  k.permute.combine(s, sums.values, results.values, chunk.reduced, weights, {});
+  if (!results.row_weights.defined()) return sums;
+  const Tensor row_weights = buffer(rows * slots, results.row_weights);
+  k.pointwise.fill(s, row_weights, 0);
+  k.permute.scatter(s, row_weights, gather_rows_by(s, {results.row_weights}, chunk.place).values, chunk.entry);
+  sums.row_weights = row_weights.reshape({rows, slots * row_weights.dim(1)});
+  return sums;
+}
+
+Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights) {
+  const auto& k = table(weights).permute;
+  const auto buffer = [&](const Shape& shape) {
+    return Tensor::empty(shape, weights.dtype(), weights.device(), Category::communication);
+  };
+  const int64_t slots = plan.indices.row_slots.numel(), width = plan.counts.slots_per_row;
+  const Tensor by_row = buffer({plan.counts.slots(), width});
+  // A sum of one weight, or of none.
+  k.combine(s, by_row.reshape({slots, 1}), weights.reshape({weights.numel(), 1}),
+            plan.indices.row_slots.reshape({slots, 1}), {}, {});
+  if (!plan.indices.wire_slots.defined()) return by_row;
+  const Tensor wire = buffer({plan.indices.wire_slots.dim(0), width});
+  k.gather(s, wire, by_row, plan.indices.wire_slots, {});
+  return wire;
+}
+
+void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots) {
+  const auto& k = table(out).permute;
+  // Rows of one element; where a row has no more slots they go nowhere.
+  k.scatter(s, out.reshape({out.numel(), 1}), row_weights.reshape({row_weights.numel(), 1}),
+            row_slots.reshape({row_slots.numel()}));
+}
+
+}  // namespace hexad::moe

@@ -1,0 +1,305 @@
+#include "parallel/comm/message_plan.h"
+
+#include <algorithm>
+
+#include "framework/base/block_sizes.h"
+
+#include "parallel/comm/bytes.h"
+#include "parallel/comm/reduce.h"
+
+namespace hexad::comm {
+
+using device::Category;
+using namespace base;
+
+namespace {
+
+using Kind = Operation::Kind;
+
+struct Span {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+// Returns part `i` of [`all.begin`, `all.end`) cut into `parts` nearly equal parts.
+Span part(Span all, int i, int parts) {
+  const int64_t step = (all.size() + parts - 1) / parts;
+  const auto edge = [&](int64_t k) { return std::min(all.begin + k * step, all.end); };
+  return {edge(i), edge(i + 1)};
+}
+
+class Planner {
+ public:
+  Planner(const Operation& op, int rank, int size, int64_t round_bytes)
+      : op_(op),
+        rank_(rank),
+        size_(size),
+        // A multiple of 64 bytes, so that pieces keep the alignment of the tensors they are cut from.
+        piece_(
+            std::max(block_sizes().message_bytes, round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1))) /
+            64 * 64) {}
+
+  MessagePlan make() {
+    switch (op_.kind) {
+      case Kind::all_reduce:
+        op_.out.bytes() <= block_sizes().whole_bytes ? all_reduce_small() : all_reduce();
+        break;
+      case Kind::reduce_scatter:
+        reduce_scatter();
+        break;
+      case Kind::all_gather:
+        all_gather();
+        break;
+      case Kind::all_to_all:
+        all_to_all();
+        break;
+      case Kind::broadcast:
+        op_.out.bytes() <= block_sizes().whole_bytes ? broadcast_small() : broadcast();
+        break;
+      case Kind::send:
+        exchange({{op_.peer, byte_at(op_.in, 0), op_.in.bytes()}}, {});
+        break;
+      case Kind::receive:
+        exchange({}, {{op_.peer, byte_at(op_.out, 0), op_.out.bytes()}});
+        break;
+      case Kind::barrier:
+        barrier();
+        break;
+    }
+    if (plan_.rounds.empty()) plan_.rounds.emplace_back();
+    return std::move(plan_);
+  }
+
+ private:
+  // Peers of step k, from 1: destination and source. In every step each rank is sent one message. If the number of
+  // ranks is a power of two, ranks exchange in pairs. Among ranks of different nodes, whose links are slower, it then
+  // stays an exchange in pairs. In a ring, all ranks of a node begin with the same rank of the next node, which gets
+  // its messages last.
+  int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
+  int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
+  // True if the plan copies the rank's own part. On a device, CardMessageGroup has copied it there already
+  // (card_messages.h).
+  bool copies_own() const { return op_.out.device().on_host(); }
+  bool pairs() const { return (size_ & (size_ - 1)) == 0; }
+  int others() const { return size_ - 1; }
+
+  int add(Round round) {
+    // Both sides know that a transfer of no bytes is empty.
+    const auto empty = [](const Transfer& t) { return t.bytes == 0; };
+    std::erase_if(round.sends, empty);
+    std::erase_if(round.receives, empty);
+    plan_.rounds.push_back(std::move(round));
+    return static_cast<int>(plan_.rounds.size()) - 1;
+  }
+
+  // Exchanges the transfers in pieces: round k takes piece k of each transfer.
+  void exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives) {
+    const auto pieces = [&](const std::vector<Transfer>& whole, int64_t begin) {
+      std::vector<Transfer> cut;
+      for (const Transfer& t : whole)
+        if (begin < t.bytes) cut.push_back({t.peer, t.data + begin, std::min(piece_, t.bytes - begin)});
+      return cut;
+    };
+    int64_t longest = 0;
+    for (const auto* list : {&sends, &receives})
+      for (const Transfer& t : *list) longest = std::max(longest, t.bytes);
+    for (int64_t begin = 0; begin < longest; begin += piece_)
+      add({.sends = pieces(sends, begin), .receives = pieces(receives, begin)});
+  }
+
+  void all_to_all() {
+    const int64_t row = row_bytes(op_.in);
+    std::vector<int64_t> from(static_cast<size_t>(size_) + 1), to(from);  // byte offsets by rank
+    for (size_t r = 0; r < static_cast<size_t>(size_); ++r) {
+      from[r + 1] = from[r] + op_.splits.send[r] * row;
+      to[r + 1] = to[r] + op_.splits.receive[r] * row;
+    }
+    const auto transfer = [](const Tensor& t, const std::vector<int64_t>& offsets, int peer) {
+      const size_t p = peer;
+      return Transfer{peer, byte_at(t, offsets[p]), offsets[p + 1] - offsets[p]};
+    };
+    const Transfer mine = transfer(op_.in, from, rank_);
+    if (copies_own()) copy_bytes(transfer(op_.out, to, rank_).data, mine.data, mine.bytes);
+    std::vector<Transfer> sends, receives;
+    for (int k = 1; k < size_; ++k) {
+      sends.push_back(transfer(op_.in, from, receiver(k)));
+      receives.push_back(transfer(op_.out, to, sender(k)));
+    }
+    exchange(sends, receives);
+  }
+
+  void all_gather() {
+    const int64_t bytes = op_.in.bytes();
+    if (copies_own()) copy_bytes(byte_at(op_.out, rank_ * bytes), op_.in.raw(), bytes);
+    std::vector<Transfer> sends, receives;
+    for (int k = 1; k < size_; ++k) {
+      sends.push_back({receiver(k), byte_at(op_.in, 0), bytes});
+      const int from = sender(k);
+      receives.push_back({from, byte_at(op_.out, from * bytes), bytes});
+    }
+    exchange(sends, receives);
+  }
+
+  void broadcast_small() {
+    const Tensor& x = op_.out;
+    if (rank_ != op_.peer) return exchange({}, {{op_.peer, byte_at(x, 0), x.bytes()}});
+    std::vector<Transfer> sends;
+    for (int k = 1; k < size_; ++k) sends.push_back({receiver(k), byte_at(x, 0), x.bytes()});
+    exchange(sends, {});
+  }
+
+  // Broadcasts in segments of one piece per rank. The root scatters a segment, then all other ranks exchange their
+  // pieces. Each rank sends less than twice the tensor, for any number of segments.
+  void broadcast() {
+    const Tensor& x = op_.out;
+    const int root = op_.peer;
+    std::vector<int> scattered;  // first round of each segment
+    const auto transfer = [&](int64_t s, int owner, int peer) {
+      const Span p = part({s * piece_ * size_, std::min((s + 1) * piece_ * size_, x.bytes())}, owner, size_);
+      return Transfer{peer, byte_at(x, p.begin), p.size()};
+    };
+    const auto exchange_parts = [&](int64_t s) {
+      Round round{.after = scattered[s]};
+      for (int k = 1; k < size_; ++k) {
+        const int to = receiver(k), from = sender(k);
+        if (to != root) round.sends.push_back(transfer(s, rank_, to));
+        if (rank_ != root) round.receives.push_back(transfer(s, from, from));
+      }
+      add(std::move(round));
+    };
+    const int64_t segments = (x.bytes() + piece_ * size_ - 1) / (piece_ * size_);
+    for (int64_t s = 0; s < segments; ++s) {
+      Round round;
+      if (rank_ == root)
+        for (int k = 1; k < size_; ++k) round.sends.push_back(transfer(s, receiver(k), receiver(k)));
+      else
+        round.receives.push_back(transfer(s, rank_, root));
+      scattered.push_back(add(std::move(round)));
+      if (s > 0) exchange_parts(s - 1);
+    }
+    exchange_parts(segments - 1);
+  }
+
+  // Exchanges messages without bytes. Does not use add(), which drops such messages.
+  void barrier() {
+    Round round;
+    for (int k = 1; k < size_; ++k) {
+      round.sends.push_back({receiver(k), nullptr, 0});
+      round.receives.push_back({sender(k), nullptr, 0});
+    }
+    plan_.rounds.push_back(std::move(round));
+  }
+
+  // Adds room for a piece from every other rank, `times` times, in the order of the steps: sender(k) writes slot k - 1.
+  std::byte* scratch(int64_t bytes_each, int times) {
+    plan_.scratch.push_back(Tensor::empty({std::max<int64_t>(1, times * others() * bytes_each)}, Dtype::u8,
+                                          op_.out.device(), Category::communication));
+    return static_cast<std::byte*>(plan_.scratch.back().raw());
+  }
+
+  // Returns a function that sums the received pieces in `slots` and this rank's own `mine` into `out`, in rank order.
+  std::function<void()> sum(std::byte* out, const std::byte* mine, const std::byte* slots, int64_t slot_bytes,
+                            int64_t count) const {
+    std::vector<const void*> sources(size_, mine);
+    for (int k = 1; k < size_; ++k) sources[sender(k)] = slots + (k - 1) * slot_bytes;
+    return [out, sources = std::move(sources), count, dtype = op_.out.dtype(), op = op_.reduce] {
+      reduce(out, sources, count, dtype, op);
+    };
+  }
+
+  void all_reduce_small() {
+    const Tensor& x = op_.out;
+    std::byte* slots = scratch(x.bytes(), 1);
+    Round round;
+    for (int k = 1; k < size_; ++k) {
+      round.sends.push_back({receiver(k), byte_at(x, 0), x.bytes()});
+      round.receives.push_back({sender(k), slots + (k - 1) * x.bytes(), x.bytes()});
+    }
+    round.finish = sum(byte_at(x, 0), byte_at(x, 0), slots, x.bytes(), x.numel());
+    add(std::move(round));
+  }
+
+  // Two sets of slots: one is filled while the other is summed. A set is filled again only after its sums are done.
+  static constexpr int sets = 2;
+
+  // Returns the round that sums this rank's part into `out`. `part_of(r)` is the part that rank r sums, in bytes of
+  // `in`.
+  template <class PartOf>
+  Round reduce_round(const Tensor& in, std::byte* out, std::byte* slots, int64_t slot_bytes, PartOf part_of) const {
+    Round round;
+    const Span mine = part_of(rank_);
+    for (int k = 1; k < size_; ++k) {
+      const Span theirs = part_of(receiver(k));
+      round.sends.push_back({receiver(k), byte_at(in, theirs.begin), theirs.size()});
+      round.receives.push_back({sender(k), slots + (k - 1) * slot_bytes, mine.size()});
+    }
+    round.finish = sum(out, byte_at(in, mine.begin), slots, slot_bytes, mine.size() / size_of(in.dtype()));
+    return round;
+  }
+
+  void reduce_scatter() {
+    const int64_t bytes = op_.out.bytes(), slot = std::min(piece_, bytes);
+    std::byte* slots = scratch(slot, sets);
+    for (int64_t begin = 0, s = 0; begin < bytes; begin += piece_, ++s) {
+      Round round = reduce_round(op_.in, byte_at(op_.out, begin), slots + s % sets * others() * slot, slot, [&](int r) {
+        return Span{r * bytes + begin, r * bytes + std::min(begin + piece_, bytes)};
+      });
+      round.after = static_cast<int>(s) - sets;
+      add(std::move(round));
+    }
+  }
+
+  // Reduces in segments of one piece per rank: scatters the sums of segment s and meanwhile gathers those of segment s
+  // - 1.
+  void all_reduce() {
+    const Tensor& x = op_.out;
+    const int64_t element = size_of(x.dtype()), segment = piece_ / element * size_;
+    const int64_t slot = std::min(piece_, (x.numel() + size_ - 1) / size_ * element);
+    std::byte* slots = scratch(slot, sets);
+    std::vector<int> summed;  // first round of each segment
+    const auto part_of = [&](int64_t s, int r) {
+      const Span p = part({s * segment, std::min((s + 1) * segment, x.numel())}, r, size_);
+      return Span{p.begin * element, p.end * element};
+    };
+    const auto gather = [&](int64_t s) {
+      Round round{.after = summed[s]};
+      const Span mine = part_of(s, rank_);
+      for (int k = 1; k < size_; ++k) {
+        const int from = sender(k);
+        const Span theirs = part_of(s, from);
+        round.sends.push_back({receiver(k), byte_at(x, mine.begin), mine.size()});
+        round.receives.push_back({from, byte_at(x, theirs.begin), theirs.size()});
+      }
+      add(std::move(round));
+    };
+    const int64_t segments = (x.numel() + segment - 1) / segment;
+    for (int64_t s = 0; s < segments; ++s) {
+      Round round = reduce_round(x, byte_at(x, part_of(s, rank_).begin), slots + s % sets * others() * slot, slot,
+                                 [&](int r) { return part_of(s, r); });
+      if (s >= sets) round.after = summed[s - sets];
+      summed.push_back(add(std::move(round)));
+      if (s > 0) gather(s - 1);
+    }
+    if (segments > 0) gather(segments - 1);
+  }
+
+  const Operation& op_;
+  const int rank_, size_;
+  const int64_t piece_;  // bytes of the longest message
+  MessagePlan plan_;
+};
+
+}  // namespace
+
+Volume Round::volume() const {
+  Volume total;
+  for (const Transfer& t : sends) total.sent += t.bytes;
+  for (const Transfer& t : receives) total.received += t.bytes;
+  return total;
+}
+
+MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes) {
+  return Planner(op, rank, size, round_bytes).make();
+}
+
+}  // namespace hexad::comm

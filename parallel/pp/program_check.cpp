@@ -1,0 +1,75 @@
+#include "parallel/pp/program_check.h"
+
+#include <algorithm>
+#include <map>
+
+#include "framework/base/error.h"
+#include "parallel/pp/price.h"
+
+namespace hexad::pp {
+namespace {
+
+using base::require;
+
+// Parts of a chunk's micro-batch that a rank has done.
+struct Parts {
+  bool forward = false, input = false, weights = false;
+  bool all(Phase phase) const { return forward && (phase == Phase::evaluation || (input && weights)); }
+};
+
+void check_list(const Schedule& schedule, int rank) {
+  std::map<std::pair<int, int>, Parts> done;
+  const auto& list = schedule.ranks[rank];
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Action& a = list[i];
+    const auto claim = [&](bool ok, const char* what) {
+      require(ok, "[pp] rank ", rank, " action ", i, " ", to_string(a), ": ", what);
+    };
+    claim(0 <= a.chunk && a.chunk < schedule.stages.chunks, "no such chunk");
+    claim(0 <= a.micro && a.micro < schedule.micro_batches, "no such micro-batch");
+    claim(schedule.phase == Phase::training || a.is_forward(), "a backward in an evaluation");
+    Parts& parts = done[{a.chunk, a.micro}];
+    const bool weights = a.kind == Action::Kind::backward || a.kind == Action::Kind::backward_weight;
+    if (a.is_forward()) claim(!std::exchange(parts.forward, true), "a second forward");
+    if (a.is_backward()) {
+      claim(parts.forward, "no forward before it");
+      claim(!std::exchange(parts.input, true), "a second input gradient");
+    }
+    if (weights) {
+      claim(parts.input, "no input gradient before it");
+      claim(!std::exchange(parts.weights, true), "a second weight gradient");
+    }
+    if (a.merged)
+      claim(a.is_forward() && i + 1 < list.size() && list[i + 1].is_backward() && list[i + 1].micro != a.micro,
+            "merged, but no backward of another micro-batch follows");
+  }
+  for (int chunk = 0; chunk < schedule.stages.chunks; ++chunk)
+    for (int micro = 0; micro < schedule.micro_batches; ++micro)
+      require(done[{chunk, micro}].all(schedule.phase), "[pp] rank ", rank, " leaves out a part of chunk ", chunk,
+              " micro-batch ", micro);
+}
+
+}  // namespace
+
+void check(const Schedule& schedule) {
+  require(static_cast<int>(schedule.ranks.size()) == schedule.stages.ranks, "[pp] lists of ", schedule.ranks.size(),
+          " of ", schedule.stages.ranks, " ranks");
+  for (int rank = 0; rank < schedule.stages.ranks; ++rank) check_list(schedule, rank);
+  // Sends do not block and arrive in order, so it is enough that every list can run to its end.
+  for (const bool merge : {false, true}) price(schedule, StageTimes{}, {.merge = merge});
+}
+
+std::vector<int> peak_activations(const Schedule& schedule) {
+  std::vector<int> peaks;
+  for (const auto& list : schedule.ranks) {
+    int kept = 0, peak = 0;
+    for (const Action& a : list) {
+      if (a.is_forward()) peak = std::max(peak, ++kept);
+      if (a.kind == Action::Kind::backward || a.kind == Action::Kind::backward_weight) --kept;
+    }
+    peaks.push_back(peak);
+  }
+  return peaks;
+}
+
+}  // namespace hexad::pp

@@ -1,0 +1,62 @@
+// Folder that lives as long as a test, and operations of tests on its files.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "framework/base/error.h"
+#include "framework/data/file.h"
+
+namespace hexad::data {
+
+using base::Error;
+using base::ExitCode;
+
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "hexad-test-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    path_ = name;
+  }
+  ~ScratchFolder() { std::filesystem::remove_all(path_); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  std::string operator/(std::string_view name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+  /// Writes `contents` to `name`, makes its folders, and returns the path.
+  std::string write(std::string_view name, std::string_view contents) const {
+    const std::filesystem::path file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << contents;
+    return file.string();
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Runs f, which must throw Error with `code`. Returns its message.
+template <class F>
+std::string message_of(ExitCode code, F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return {};
+}
+
+inline void expect_contains(const std::string& text, std::string_view part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in: " << text;
+}
+
+}  // namespace hexad::data

@@ -1,0 +1,35 @@
+// Every schedule of every size, for tests of general properties.
+#pragma once
+
+#include <vector>
+
+#include "parallel/pp/schedule.h"
+
+namespace hexad::pp {
+
+inline std::vector<PipelineKind> all_kinds() {
+  std::vector<PipelineKind> kinds;
+  for (const auto& [kind, name] : enum_names(PipelineKind{})) kinds.push_back(kind);
+  return kinds;
+}
+
+/// Returns every kind. A kind with a choice of chunks comes with one to three chunks, and a kind that supports pairs
+/// comes with and without pairs.
+inline std::vector<PipelineConfig> all_configs() {
+  std::vector<PipelineConfig> configs;
+  for (const PipelineKind kind : all_kinds())
+    for (int64_t chunks = 1; chunks <= (kind == PipelineKind::interleaved ? 3 : 1); ++chunks)
+      configs.push_back({.kind = kind, .chunks = chunks, .split = {}});
+  for (const PipelineKind kind : {PipelineKind::one_f_one_b, PipelineKind::dualpipe_v})
+    configs.push_back({.kind = kind, .split = {}, .overlap = Overlap::micro_batches});
+  return configs;
+}
+
+template <class F>
+void for_all_schedules(int most_ranks, int most_micro_batches, F&& f) {
+  for (const PipelineConfig& config : all_configs())
+    for (int ranks = 1; ranks <= most_ranks; ++ranks)
+      for (int micro = 1; micro <= most_micro_batches; ++micro) f(make_schedule(config, ranks, micro));
+}
+
+}  // namespace hexad::pp

@@ -1,0 +1,187 @@
+// K1, K2: a checkpoint saved under one layout loads under any other, bit for bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "framework/io/checkpoint_writer.h"
+#include "parallel/comm/self_group.h"
+#include "tests/training/test_folder.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace tensor;
+using namespace train;
+using namespace verify;
+namespace {
+
+const comm::SelfGroup self;
+const std::vector<std::string> with_states{"model.moe.bias_rate=0.05", "model.moe.aux_loss.scope=global_batch"};
+
+struct Layout {
+  int ranks = 1;
+  ParallelConfig parallel{};
+};
+const Layout two{2, {.ep = 2}}, four{4, {.ep = 4}};
+
+Recipe recipe_in(const Scratch& scratch, const ParallelConfig& parallel = {}) {
+  Recipe r = small_recipe(with_states);
+  r.run.dir = scratch.path();
+  r.parallel = parallel;
+  return r;
+}
+
+// Trains three steps under `layout` and saves. Returns the whole tensors.
+TensorMap save_under(const Layout& layout, const Scratch& scratch) {
+  TensorMap states;
+  on_ranks(layout.ranks, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe_in(scratch, layout.parallel), world);
+    for (int s = 0; s < 3; ++s) run.step(documents_of(run.recipe));
+    run.save();
+    TensorMap all = run.states();
+    if (world.rank() == 0) states = std::move(all);
+  });
+  return states;
+}
+
+TEST(CheckpointLayouts, K1_AnyLayoutLoadsWhatAnyOtherSaved) {
+  const Layout layouts[] = {
+      {},
+      two,
+      {4, {.tp = 2, .sp = true, .cp = 2, .ep = 4, .etp = 1}},
+      {4, {.pp = 2, .tp = 2, .zero = 1}},
+      {4, {.ep = 4, .zero = 3}},
+      {4, {.tp = 4, .ep = 2, .etp = 2, .zero = 2}},  // key/value heads on two ranks each
+      {2, {.cp = 2, .etp = 2, .zero = 1}},
+  };
+  for (const Layout& from : layouts) {
+    const Scratch scratch;
+    const TensorMap saved = save_under(from, scratch);
+    for (const Layout& to : layouts) {
+      SCOPED_TRACE(cat(describe(from.parallel, from.ranks), " -> ", describe(to.parallel, to.ranks)));
+      on_ranks(to.ranks, [&](const comm::ProcessGroup& world) {
+        TrainingRun run(recipe_in(scratch, to.parallel), world);
+        run.load(scratch / "checkpoints/step-00000003");
+        EXPECT_EQ(run.progress.step, 3);
+        EXPECT_EQ(run.progress.tokens, 3 * 64);
+        EXPECT_EQ(run.progress.next_sequence, 24);
+        expect_bitwise(saved, run.states());
+        for (const auto& [name, w] : run.weights()) {
+          SCOPED_TRACE(name);
+          expect_bitwise(saved.at(name + "/main"), w, Zeros::expected);
+        }
+      });
+    }
+  }
+}
+
+TEST(CheckpointLayouts, K2_EveryExpertOfEveryRankIsInTheFile) {
+  const Scratch scratch;
+  const TensorMap saved = save_under(four, scratch);
+  auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
+  device::DeviceContext context;
+  for (const char* weight : {"gate_up", "down"})
+    for (const auto kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2}) {
+      const std::string name = cat("layers.1.moe.experts.", weight, ".weight");
+      EXPECT_EQ(checkpoint.record(name, kind).shape[0], 4);
+      EXPECT_EQ(checkpoint.record(name, kind).pieces.size(), 4u);
+      const Tensor all = checkpoint.read(name, kind, context);
+      expect_bitwise(saved.at(cat(name, "/", io::name_of(kind))), all);
+      for (int64_t e = 1; e < 4; ++e)
+        EXPECT_NE(all.slice(0, e, e + 1).to_vector<double>(), all.slice(0, 0, 1).to_vector<double>());
+    }
+}
+
+TEST(CheckpointLayouts, ReplicatedTensorsAreWrittenOnce) {
+  const Scratch scratch;
+  save_under({4, {.ep = 2}}, scratch);
+  const auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
+  for (const auto& t : checkpoint.manifest().tensors)
+    EXPECT_EQ(t.pieces.size(), t.name.find(".experts.") == std::string::npos ? 1u : 2u) << t.name;
+}
+
+TEST(CheckpointLayouts, F17_AnotherModelIsRefusedWithTheDifference) {
+  const Scratch scratch;
+  save_under({}, scratch);
+  const std::string folder = scratch / "checkpoints/step-00000003";
+  Recipe recipe = recipe_in(scratch);
+  recipe.model.hidden = 32, recipe.model.vocab = 37;
+  TrainingRun run(recipe, self);
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { run.load(folder); }),
+            "cannot continue from " + folder +
+                ", the recipe has changed:\n  model.hidden: 16 -> 32\n  model.vocab: 31 -> 37\n"
+                "use another run.dir, or train.init_from to start a new run from these weights");
+}
+
+TEST(CheckpointLayouts, F17_AnotherSeedIsRefused) {
+  const Scratch scratch;
+  save_under({}, scratch);
+  Recipe recipe = recipe_in(scratch);
+  recipe.train.seed = 4;
+  TrainingRun run(recipe, self);
+  EXPECT_NE(
+      message_of(ExitCode::usage, [&] { run.load(scratch / "checkpoints/step-00000003"); }).find("train.seed: 3 -> 4"),
+      std::string::npos);
+}
+
+TEST(CheckpointLayouts, F19_ANanWeightIsNotSaved) {
+  const Scratch scratch;
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe_in(scratch, two.parallel), world);
+    run.step(documents_of(run.recipe));
+    if (world.rank() == 1)
+      change<double>(run.instance.parameters.find("layers.1.moe.experts.gate_up.weight").local(),
+                     [](std::span<double> values) { values[5] = std::nan(""); });
+    EXPECT_EQ(
+        message_of(ExitCode::numeric, [&] { run.save(); }),
+        "checkpoint of step 1 was not saved: rank 1: main: 'layers.1.moe.experts.gate_up.weight' [2, 2, 12, 16] holds "
+        "nan at element 5");
+  });
+  EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000001"));
+}
+
+// Such a file may come from another program.
+TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
+  const Scratch scratch;
+  save_under({}, scratch);
+  auto good = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
+  device::DeviceContext context;
+  std::vector<io::ShardItem> items;
+  for (const auto& t : good.manifest().tensors) {
+    const Tensor tensor = good.read(t.name, t.kind, context);
+    if (t.name == "layers.1.moe.router.weight") tensor.data<double>()[5] = std::nan("");
+    items.push_back({t.name, t.kind, t.shape, t.pieces.front().region, tensor});
+  }
+  const io::CheckpointStore store(scratch / "elsewhere");
+  io::CheckpointWriter writer(store, 3);
+  writer.create();
+  const std::vector<std::string> parts{writer.write_shard(0, 1, items)};
+  writer.commit(good.manifest().run, parts);
+  TrainingRun run(recipe_in(scratch), self);
+  EXPECT_EQ(message_of(ExitCode::numeric, [&] { run.load(store.path(3)); }),
+            store.path(3) + ": 'layers.1.moe.router.weight' [4, 16] holds nan at element 5");
+}
+
+// A new run may begin with weights saved under another precision and optimizer.
+TEST(CheckpointLayouts, WeightsAloneLoadIntoAnotherPrecision) {
+  const Scratch scratch;
+  const TensorMap saved = save_under(two, scratch);
+  auto checkpoint = io::Checkpoint::open(scratch / "checkpoints/step-00000003", io::Check::full);
+  Recipe recipe = recipe_in(scratch);
+  recipe.train.precision = Precision::bf16, recipe.optim.name = "sgd";
+  TrainingRun run(recipe, self);
+  Checkpointer::load_weights(checkpoint, run.instance, run.optimizer);
+  for (const auto& p : run.instance.parameters) {
+    const auto want = values_of(saved.at(p->name() + "/main")), got = values_of(p->local());
+    for (size_t i = 0; i < want.size(); ++i) {
+      const auto f32 = static_cast<float>(want[i]);
+      ASSERT_EQ(got[i], p->local().dtype() == Dtype::bf16 ? static_cast<double>(bf16(f32)) : static_cast<double>(f32))
+          << p->name();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hexad::tests

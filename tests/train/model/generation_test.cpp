@@ -1,0 +1,310 @@
+// Sampling, and generation with cached keys and values.
+#include "tools/train/model/generation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <numeric>
+
+#include "framework/base/utf8.h"
+#include "framework/data/tokenizer.h"
+#include "parallel/comm/self_group.h"
+#include "tests/training/training.h"
+#include "tools/train/report/heldout_prompts.h"
+
+namespace hexad::tests {
+
+using namespace autograd;
+using namespace base;
+using namespace layers;
+using namespace tensor;
+using namespace train;
+using namespace verify;
+namespace {
+
+const comm::SelfGroup self;
+
+SamplingOptions options(double temperature, int64_t top_k = 0, double top_p = 1) {
+  SamplingOptions o;
+  o.temperature = temperature, o.top_k = top_k, o.top_p = top_p;
+  return o;
+}
+
+// Probabilities are 0.1, 0.4, 0.2, 0.3.
+const std::vector<float> logits{std::log(1.0f), std::log(4.0f), std::log(2.0f), std::log(3.0f)};
+
+TEST(Sample, TemperatureZeroTakesTheMostProbable) {
+  for (double u : {0.0, 0.5, 0.999}) EXPECT_EQ(sample(logits, options(0), u), 1);
+}
+
+TEST(Sample, TiesGoToTheLowerId) {
+  EXPECT_EQ(sample(std::vector<float>{1, 2, 2, 0}, options(0), 0.9), 1);
+  EXPECT_EQ(sample(std::vector<float>{1, 2, 2, 0}, options(1, 1), 0.9), 1);
+}
+
+// Tokens are ordered on [0, 1) by falling probability: 1 up to 0.4, 3 up to 0.7, 2 up to 0.9, 0 up to 1.
+TEST(Sample, FollowsTheProbabilities) {
+  const std::pair<double, int32_t> cases[] = {
+      {0, 1}, {0.399, 1}, {0.401, 3}, {0.699, 3}, {0.701, 2}, {0.901, 0}, {std::nextafter(1.0, 0.0), 0}};
+  for (const auto& [u, id] : cases) EXPECT_EQ(sample(logits, options(1), u), id) << u;
+}
+
+TEST(Sample, TopKLeavesTheMostProbable) {
+  EXPECT_EQ(sample(logits, options(1, 2), 0.57), 1);  // the limit is 4 / 7
+  EXPECT_EQ(sample(logits, options(1, 2), 0.58), 3);
+  EXPECT_EQ(sample(logits, options(1, 2), 0.999), 3);
+  EXPECT_EQ(sample(logits, options(1, 1), 0.999), 1);
+  EXPECT_EQ(sample(logits, options(1, 100), 0.999), 0);
+}
+
+TEST(Sample, TopPLeavesTheSmallestSetThatReachesIt) {
+  EXPECT_EQ(sample(logits, options(1, 0, 0.39), 0.999), 1);
+  EXPECT_EQ(sample(logits, options(1, 0, 0.41), 0.999), 3);
+  EXPECT_EQ(sample(logits, options(1, 0, 0.89), 0.999), 2);
+  EXPECT_EQ(sample(logits, options(1, 0, 0.95), 0.999), 0);
+  EXPECT_EQ(sample(logits, options(1, 0, 0), 0.999), 1);
+}
+
+TEST(Sample, TopPIsAppliedToWhatTopKLeft) {
+  EXPECT_EQ(sample(logits, options(1, 2, 0.57), 0.999), 1);  // 4 / 7 reaches top_p
+  EXPECT_EQ(sample(logits, options(1, 2, 0.58), 0.999), 3);
+}
+
+TEST(Sample, TemperatureSharpensAndFlattens) {
+  const double cold = 16.0 / 30;  // from squared probabilities
+  EXPECT_EQ(sample(logits, options(0.5), cold - 0.001), 1);
+  EXPECT_EQ(sample(logits, options(0.5), cold + 0.001), 3);
+  EXPECT_EQ(sample(logits, options(1e9), 0.26), 3);
+  EXPECT_EQ(sample(logits, options(1e-9), 0.999), 1);
+}
+
+TEST(Sample, R8_ANanLogitIsNeverChosen) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (double u : {0.0, 0.5, 0.999}) {
+    EXPECT_EQ(sample(std::vector<float>{nan, 1, nan, nan}, options(0), u), 1);
+    EXPECT_EQ(sample(std::vector<float>{nan, 1, nan, nan}, options(1), u), 1);
+  }
+}
+
+std::vector<int32_t> prompt(int64_t n) {
+  std::vector<int32_t> ids(n);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>((i * 7 + 3) % 31);
+  return ids;
+}
+
+// Returns the logits of all positions, computed in passes of the given numbers of tokens.
+Tensor logits_in_passes(ModelInstance& instance, const std::vector<int64_t>& passes, bool cached) {
+  const int64_t total = std::accumulate(passes.begin(), passes.end(), int64_t{0});
+  const std::vector<int32_t> ids = prompt(total);
+  KeyValueCache cache = instance.model.make_cache(total, instance.context);
+  const Tensor all = Tensor::empty({total, instance.model.config().vocab}, Dtype::f64, instance.context);
+  const auto policy = keep_policy();
+  int64_t begin = 0;
+  for (int64_t n : passes) {
+    std::vector<int32_t> positions(n);
+    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(begin));
+    MicroBatch batch;
+    batch.sequences = 1, batch.length = n, batch.first_token = begin;
+    batch.ids = Tensor::from<int32_t>(std::span(ids).subspan(begin, n), {n}, instance.context);
+    batch.positions = Tensor::from<int32_t>(positions, {n}, instance.context);
+    Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
+    const Tensor part = instance.model.logits(tape, {.batch = batch, .cache = cached ? &cache : nullptr});
+    kernels::kernels(instance.context).pointwise.copy(instance.context.compute(), all.slice(0, begin, begin + n), part);
+    begin += n, cache.length = begin;
+  }
+  return all;
+}
+
+class Cached : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(Cached, LogitsMatchOnePassOverTheWholeSequence) {
+  ModelInstance instance(small_recipe(GetParam()), Registry(), self);
+  const Tensor whole = logits_in_passes(instance, {8}, false);
+  for (const std::vector<int64_t>& passes :
+       {std::vector<int64_t>{8}, {1, 1, 1, 1, 1, 1, 1, 1}, {3, 5}, {5, 1, 2}, {7, 1}})
+    expect_close(whole, logits_in_passes(instance, passes, true), tolerance(Dtype::f64, 1000));
+}
+INSTANTIATE_TEST_SUITE_P(
+    Models, Cached,
+    testing::Values(std::vector<std::string>{}, std::vector<std::string>{"model.position=learned", "model.bias=true"},
+                    std::vector<std::string>{"model.qk_norm=true", "model.qkv_clip=1.0"},
+                    std::vector<std::string>{"model.yarn.factor=4", "model.yarn.original_context=2"},
+                    std::vector<std::string>{"model.kv_heads=1", "model.moe.shared_experts=1"}));
+
+// Returns the most probable tokens, computed by one full pass for each.
+std::vector<int32_t> greedy(ModelInstance& instance, std::vector<int32_t> ids, int64_t count) {
+  const auto policy = keep_policy();
+  std::vector<int32_t> out;
+  for (int64_t i = 0; i < count; ++i) {
+    data::Batch batch(1, static_cast<int64_t>(ids.size()));
+    batch.ids = ids;
+    std::iota(batch.positions.begin(), batch.positions.end(), 0);
+    std::fill(batch.last.begin(), batch.last.end(), static_cast<int32_t>(ids.size()));
+    const MicroBatch micro = make_micro_batch(batch, 0, 1, instance.context);
+    Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
+    const Tensor all = instance.model.logits(tape, {.batch = micro});
+    const auto last = values_of(all.slice(0, batch.context - 1, batch.context));
+    out.push_back(static_cast<int32_t>(std::max_element(last.begin(), last.end()) - last.begin()));
+    ids.push_back(out.back());
+  }
+  return out;
+}
+
+SamplingOptions at_most(int64_t tokens, double temperature) {
+  SamplingOptions o = options(temperature);
+  o.max_tokens = tokens;
+  return o;
+}
+
+TEST(Generate, AtTemperatureZeroIsGreedy) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  EXPECT_EQ(generate(instance, prompt(3), at_most(5, 0)), greedy(instance, prompt(3), 5));
+}
+
+TEST(Generate, StopsWhenTheContextIsFull) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  EXPECT_EQ(generate(instance, prompt(3), at_most(100, 0)).size(), 6u);  // the last token needs no position
+  EXPECT_EQ(generate(instance, prompt(7), at_most(100, 0)).size(), 2u);
+}
+
+TEST(Generate, APromptThatLeavesNoRoomIsCutAtItsBeginning) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  const auto ids = prompt(30);
+  const auto out = generate(instance, ids, at_most(100, 0));
+  EXPECT_EQ(out, generate(instance, std::span(ids).last(7), at_most(100, 0)));
+  EXPECT_EQ(out.size(), 2u);
+}
+
+TEST(Generate, WarnsOfAPromptThatIsCut) {
+  const auto bytes = data::make_byte_tokenizer();
+  const auto warned = [&](const std::string& text, int64_t context) {
+    return warn_of_cut(*bytes, prompt_of(*bytes, text), context);
+  };
+  EXPECT_EQ(warned("", 8), "");
+  EXPECT_EQ(warned("123456", 8), "");
+  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document before it is left out
+  EXPECT_EQ(warned("12345678", 8),
+            "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 bytes "
+            "of text) are cut off");
+  EXPECT_EQ(warned(std::string(1000, 'x'), 8),
+            "the prompt has 1000 tokens, but the model's context (model.context: 8) takes 7: the first 993 (993 "
+            "bytes of text) are cut off");
+  EXPECT_NE(warned("12", 1), "");
+}
+
+// Source of sequences of `context` tokens of these texts, each with its end of document.
+class TextSource final : public data::Source {
+ public:
+  TextSource(const data::Tokenizer& tokenizer, int64_t context, const std::vector<std::string>& texts)
+      : context_(context) {
+    for (const std::string& text : texts) {
+      std::ranges::copy(tokenizer.encode(text), std::back_inserter(ids_));
+      ids_.push_back(tokenizer.end_of_document());
+    }
+    while (std::ssize(ids_) % context != 0) ids_.push_back(tokenizer.mask());
+  }
+  int64_t context() const override { return context_; }
+  int64_t size() const override { return std::ssize(ids_) / context_; }
+  int64_t epoch(int64_t) const override { return 0; }
+  void fill(int64_t index, const data::Row& row) const override {
+    std::copy_n(ids_.begin() + index * context_, context_, row.ids.begin());
+    std::ranges::fill(row.targets, data::ignored);
+    std::ranges::fill(row.first, 0);
+    std::ranges::fill(row.last, static_cast<int32_t>(context_));
+  }
+
+ private:
+  int64_t context_;
+  std::vector<int32_t> ids_;
+};
+
+TEST(HeldoutPrompts, AreTheFirstWordsOfDocumentsFromPlacesSpreadOverThem) {
+  const auto bytes = data::make_byte_tokenizer();
+  std::vector<std::string> texts;
+  for (int i = 0; i < 30; ++i)
+    texts.push_back("Text " + std::to_string(i) +
+                    " begins so and goes on with many more words than anybody wants to read.");
+  const TextSource heldout(*bytes, 64, texts);
+  const auto prompts = heldout_prompts(heldout, *bytes, 3);
+  EXPECT_EQ(prompts, (std::vector<std::string>{"Text 0 begins so and goes on with many",
+                                               "Text 10 begins so and goes on with many",
+                                               "Text 20 begins so and goes on with many"}));
+  EXPECT_EQ(prompts, heldout_prompts(heldout, *bytes, 3));
+  EXPECT_TRUE(heldout_prompts(heldout, *bytes, 0).empty());
+}
+
+TEST(HeldoutPrompts, AreValidTextForFewLongOrShortDocuments) {
+  const auto bytes = data::make_byte_tokenizer();
+  const auto of = [&](const std::vector<std::string>& texts, int64_t count) {
+    return heldout_prompts(TextSource(*bytes, 16, texts), *bytes, count);
+  };
+  EXPECT_EQ(of({"short"}, 3), std::vector<std::string>{"short"});
+  EXPECT_EQ(of({"one text of a few words"}, 2), (std::vector<std::string>{"one text of a few words", "words"}));
+  EXPECT_EQ(of(std::vector<std::string>(40, "the same"), 3), std::vector<std::string>{"the same"});
+  // There is one text, so prompts also begin in the middle of it, at a whole character.
+  std::string euros;
+  for (int i = 0; i < 100; ++i) euros += "\xe2\x82\xac";
+  for (const std::string& prompt : of({euros}, 3)) {
+    EXPECT_EQ(base::valid_utf8(prompt), prompt);
+    EXPECT_EQ(prompt.find("\xef\xbf\xbd"), prompt.npos);
+    EXPECT_GE(prompt.size(), 9u);
+  }
+}
+
+TEST(Generate, AContextOfOneTokenStillGivesOne) {
+  ModelInstance instance(small_recipe({"model.context=1"}), Registry(), self);
+  EXPECT_EQ(generate(instance, prompt(4), at_most(100, 0)).size(), 1u);
+}
+
+TEST(Generate, StopsBeforeTheStopId) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  const auto all = generate(instance, prompt(3), at_most(5, 0));
+  SamplingOptions o = at_most(5, 0);
+  o.stop_id = all[2];
+  const auto stop = std::find(all.begin(), all.end(), o.stop_id);
+  std::vector<int32_t> seen;
+  EXPECT_EQ(generate(instance, prompt(3), o, [&](int32_t id) { seen.push_back(id); }),
+            std::vector<int32_t>(all.begin(), stop));
+  EXPECT_EQ(seen, std::vector<int32_t>(all.begin(), stop));
+}
+
+TEST(Generate, NeverChoosesAnIdBeyondTheTokenizersVocabulary) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  SamplingOptions o = at_most(5, 100);  // so hot that all ids are about equally likely
+  const auto largest = [&] { return std::ranges::max(generate(instance, prompt(3), o)); };
+  ASSERT_GE(largest(), 3) << "without a limit";
+  o.vocabulary = 3;
+  for (o.seed = 1; o.seed <= 20; ++o.seed) EXPECT_LT(largest(), 3) << "seed " << o.seed;
+}
+
+TEST(Generate, ReturnsNothingForZeroTokens) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  EXPECT_TRUE(generate(instance, prompt(3), at_most(0, 1)).empty());
+}
+
+TEST(Generate, DependsOnTheSeedAlone) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  SamplingOptions o = at_most(5, 1.5);
+  const auto first = generate(instance, prompt(3), o);
+  EXPECT_EQ(first, generate(instance, prompt(3), o));
+  o.seed = 2;
+  EXPECT_NE(first, generate(instance, prompt(3), o));
+}
+
+TEST(Generate, ExpertsOnSeveralRanksGiveTheSameTokensOnEach) {
+  ModelInstance alone(small_recipe(), Registry(), self);
+  const auto expected = generate(alone, prompt(3), at_most(5, 1));
+  for (int ranks : {2, 4})
+    on_ranks(ranks, [&](const comm::ProcessGroup& world) {
+      Recipe recipe = small_recipe();
+      recipe.parallel.ep = ranks;
+      ModelInstance instance(recipe, Registry(), world);
+      EXPECT_EQ(generate(instance, prompt(3), at_most(5, 1)), expected);
+    });
+}
+
+}  // namespace
+}  // namespace hexad::tests

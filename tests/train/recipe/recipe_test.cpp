@@ -1,0 +1,268 @@
+// F28, F30: illegal recipes are reported with file:line, the arithmetic and the nearest legal values.
+#include "tools/train/recipe/recipe.h"
+
+#include <filesystem>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/training/training.h"
+#include "tools/train/recipe/renamed_keys.h"
+
+namespace hexad::tests {
+
+using namespace layers;
+using namespace train;
+namespace {
+
+constexpr const char* yaml = R"(model:
+  hidden: 32
+  heads: 4
+  vocab: 97
+  moe:
+    experts: 8
+batch:
+  global: 8
+  micro: 2
+parallel:
+  ep: 1
+data:
+  synthetic: true
+)";
+
+std::string problem(const std::vector<std::string>& overrides, int64_t world = 0) {
+  return message_of(ExitCode::usage, [&] { recipe_of(yaml, overrides, world); });
+}
+
+TEST(Recipe, LoadsForEveryNumberOfRanksWhenValid) {
+  for (int64_t world : {0, 1, 2, 4}) EXPECT_EQ(recipe_of(yaml, {}, world).model.hidden, 32);
+}
+
+TEST(Recipe, EveryShippedRecipeIsValidForTheRanksOfItsLayout) {
+  int checked = 0;
+  const std::set<std::string> no_recipes{"clusters", "papers"};  // inputs of hexad profile and hexad simulate --paper
+  for (auto file = std::filesystem::recursive_directory_iterator(HEXAD_SOURCE_DIR "/recipes");
+       file != std::filesystem::recursive_directory_iterator(); ++file) {
+    if (no_recipes.contains(file->path().filename())) file.disable_recursion_pending();
+    if (file->path().extension() != ".yaml") continue;
+    const config::Document document = config::load(file->path());
+    const int64_t ranks = load_recipe(document, Registry(), 0).parallel.fewest_ranks();
+    const auto warned = [&](const std::string& text) { ADD_FAILURE() << file->path() << ": " << text; };
+    EXPECT_NO_THROW(load_recipe(document, Registry(), ranks, warned)) << file->path();
+    ++checked;
+  }
+  EXPECT_GE(checked, 5);
+}
+
+TEST(Recipe, F28_ExpertsMustSpreadEvenly) {
+  EXPECT_EQ(problem({"model.moe.experts=63", "parallel.ep=8"}),
+            "command line: model.moe.experts=63: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: "
+            "56, 64");
+}
+
+TEST(Recipe, F28_IsToldWithItsLine) {
+  std::string text = yaml;
+  text.replace(text.find("ep: 1"), 5, "ep: 3");
+  EXPECT_EQ(message_of(ExitCode::usage, [&] { recipe_of(text); }),
+            "test.yaml:6: model.moe.experts (8) must be divisible by parallel.ep (3); nearest: 6, 9");
+}
+
+TEST(Recipe, F28_TheBatchMustSpreadEvenly) {
+  EXPECT_EQ(problem({}, 8),
+            "test.yaml:8: batch.global (8) must be divisible by batch.micro x dp (2 x 8 = 16); nearest: 16; or "
+            "batch.micro: 1");
+  EXPECT_EQ(problem({"batch.global=40"}, 8),
+            "command line: batch.global=40: batch.global (40) must be divisible by batch.micro x dp (2 x 8 = 16); "
+            "nearest: 32, 48; or batch.micro: 1");
+  EXPECT_EQ(problem({"batch.micro=3"}),
+            "test.yaml:8: batch.global (8) must be divisible by batch.micro (3); nearest: 6, 9");
+}
+
+TEST(Recipe, F28_EpMustDivideTheRanks) {
+  EXPECT_EQ(
+      problem({"parallel.ep=4"}, 2),
+      "command line: parallel.ep=4: parallel.ep (4) x etp (1) must divide the 2 ranks of a stage (dp 2 x cp 1 x tp 1); "
+      "nearest ep: 2");
+}
+
+TEST(Recipe, ADenseModelHasNoExpertParallelism) {
+  EXPECT_EQ(problem({"parallel.ep=2", "model.moe.experts=0"}),
+            "command line: parallel.ep=2: parallel.ep (2) must be 1 for a model without experts");
+}
+
+TEST(Recipe, HeadsMustFit) {
+  EXPECT_NE(problem({"model.heads=5"}).find("model.hidden (32) must be divisible by model.heads (5); nearest: 30, 35"),
+            std::string::npos);
+  EXPECT_EQ(problem({"model.kv_heads=3"}),
+            "test.yaml:3: model.heads (4) must be divisible by model.kv_heads (3); nearest: 3, 6");
+  EXPECT_EQ(problem({"model.head_size=7"}),
+            "command line: model.head_size=7: model.head_size (7) gives heads of odd size 7; rotary positions need an "
+            "even size");
+  EXPECT_EQ(recipe_of(yaml, {"model.head_size=7", "model.position=learned"}).model.size_of_head(), 7);
+}
+
+TEST(Recipe, RoutingMustBePossible) {
+  EXPECT_EQ(problem({"model.moe.top_k=9"}),
+            "command line: model.moe.top_k=9: model.moe.top_k (9) must be at most model.moe.experts (8)");
+  EXPECT_EQ(problem({"model.moe.groups=3"}),
+            "test.yaml:6: model.moe.experts (8) must be divisible by model.moe.groups (3); nearest: 6, 9");
+  EXPECT_EQ(problem({"model.moe.top_groups=2"}),
+            "command line: model.moe.top_groups=2: model.moe.top_groups (2) must be at most model.moe.groups (1)");
+  EXPECT_EQ(problem({"model.moe.groups=4", "model.moe.top_k=3"}),
+            "command line: model.moe.top_k=3: model.moe.top_k (3) must be at most the 2 experts of 1 groups");
+  EXPECT_NE(problem({"model.moe.dense_layers=4"}).find("but no layer has experts"), std::string::npos);
+  EXPECT_NE(problem({"model.moe.routing=trace"}).find("must name a file for model.moe.routing: trace"),
+            std::string::npos);
+}
+
+TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
+  EXPECT_EQ(problem({"model.mlp=swigly"}),
+            "command line: model.mlp=swigly: model.mlp (swigly) is no registered layer; there are: swiglu, gelu");
+  EXPECT_NE(problem({"model.moe.expert=8"}).find("model.moe.expert"), std::string::npos);
+  EXPECT_NE(problem({"model.hiden=8"}).find("hidden"), std::string::npos);
+}
+
+TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
+  EXPECT_NE(problem({"schedule.moe.dense_rows=8"})
+                .find("schedule.moe.dense_rows (8) is read only by schedule.moe.gemms: "
+                      "by_load; choose that, or dense_rows: auto"),
+            std::string::npos)
+      << problem({"schedule.moe.dense_rows=8"});
+  EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.gemms=by_load"}));
+}
+
+TEST(Recipe, ComputeShareNeedsOverlap) {
+  const std::string share = "schedule.moe.compute_share=0.5",
+                    why = "leaves threads to chunks in flight, but no chunks are";
+  EXPECT_NE(problem({share}).find("schedule.moe.compute_share (0.5) " + why), std::string::npos) << problem({share});
+  for (const char* other : {"chunk_by=tokens", "chunk_by=auto", "overlap=auto", "memory_reuse=auto"})
+    EXPECT_NO_THROW(recipe_of(yaml, {share, std::string("schedule.moe.") + other})) << other;
+  EXPECT_NO_THROW(recipe_of(yaml, {share, "schedule.moe.shared=beside", "model.moe.shared_experts=1"}));
+}
+
+// Returns the message with which load_to_train() refuses.
+std::string refused(const std::vector<std::string>& overrides, int64_t world = 0) {
+  return message_of(ExitCode::usage,
+                    [&] { load_to_train(config::parse(yaml, "test.yaml", overrides), Registry(), world); });
+}
+
+TEST(Recipe, SuggestsTheNearestValueOfTheGivenKey) {
+  const auto nearest = [](const std::string& text) {
+    return text.substr(std::min(text.find("; nearest: "), text.size()));
+  };
+  EXPECT_EQ(nearest(refused({"train.steps=20", "optim.warmup=90"})), "; nearest: 20");
+  EXPECT_EQ(nearest(refused({"train.steps=20", "optim.warmup=2", "schedule.trace=500"})), "; nearest: 20");
+  EXPECT_EQ(nearest(refused({"model.moe.top_k=100"})), "; nearest: 8");
+  EXPECT_EQ(nearest(refused({"parallel.pp=100"})), "; nearest: parallel.pp 4");
+  EXPECT_EQ(nearest(refused({"parallel.ep=4", "schedule.moe.chunk_by=nodes", "schedule.moe.chunks=500"}, 4)),
+            "; nearest: 4");
+  EXPECT_EQ(nearest(refused({"parallel.tp=4"}, 6)), "; nearest: parallel.tp 2, with another batch.global");
+  EXPECT_EQ(nearest(refused({"model.kind=encoder", "data.synthetic=false", "data.dataset=d"})), "");
+  EXPECT_EQ(nearest(refused({"model.vocab=0"})), "");
+}
+
+TEST(Recipe, AGpuIsNoCpuWithOneLetterWrong) {
+  EXPECT_TRUE(problem({"device=gpu"}).ends_with("; did you mean cuda?")) << problem({"device=gpu"});
+}
+
+TEST(Recipe, OldNamesAreReadWithAWarning) {
+  const std::string before[] = {"schedule.moe.cut=tokens", "schedule.moe.parts=3", "schedule.moe.spread=auto",
+                                "schedule.moe.restore=keep", "schedule.moe.products=dense"};
+  std::vector<std::string> said;
+  const Recipe r = load_recipe(config::parse(yaml, "recipe.yaml", before), Registry(), 1,
+                               [&](const std::string& text) { said.push_back(text); });
+  EXPECT_EQ(r.schedule.moe.chunks, 3);
+  EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
+  EXPECT_EQ(r.schedule.moe.gemms, moe::Gemms::dense);
+  EXPECT_EQ(said.size(), 6u);  // five keys and a word
+  EXPECT_EQ(
+      rename_schedules(
+          "duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1, products dense"),
+      "duplicates drop, overlap sequential, chunk_by tokens, chunks 4, esp_exchange direct, memory_reuse s1, gemms "
+      "dense");
+  EXPECT_EQ(rename_schedules(""), "");
+}
+
+TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
+  EXPECT_EQ(
+      problem({"schedule.moe.order=return_last"}),
+      "command line: schedule.moe.order=return_last: schedule.moe.order (return_last) is no registered order; there "
+      "are: returns_last, weights_last, alternating");
+  EXPECT_EQ(
+      problem({"schedule.moe.order=returns_last"}),
+      "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) has no chunks to order: set "
+      "schedule.moe.chunk_by, or order: alternating");
+  const std::vector<std::string> cut{"schedule.moe.chunk_by=tokens", "schedule.moe.order=returns_last"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), cut.begin(), cut.end());
+    return more;
+  };
+  EXPECT_EQ(problem(with({"schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"})),
+            "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) is illegal for 3 chunks: "
+            "step 3 is dispatch[2], but 2 chunks are in flight already, and schedule.moe.memory_reuse has only 2 "
+            "buffers");
+  EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=2", "schedule.moe.memory_reuse=s4"})));
+  const std::string more =
+      problem(with({"schedule.moe.chunks=2", "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000000"}));
+  EXPECT_NE(more.find("schedule.moe.order (returns_last) is illegal for 3 chunks"), std::string::npos) << more;
+  EXPECT_NO_THROW(recipe_of(yaml, with({"schedule.moe.chunks=3"})));
+}
+
+TEST(Recipe, AMemoryLimitCountsRowsOfSlots) {
+  const std::string message =
+      problem({"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.rows=token"});
+  EXPECT_NE(message.find("counts only buffers of slot rows: schedule.moe.rows must be slot"), std::string::npos)
+      << message;
+}
+
+TEST(Recipe, AMemoryLimitNeedsTheDirectAllToAll) {
+  const std::string message = problem(
+      {"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.all_to_all=hierarchical"});
+  EXPECT_NE(message.find("schedule.moe.all_to_all must be direct, or memory_limit: none"), std::string::npos)
+      << message;
+}
+
+TEST(Recipe, SharedExpertsBesideTheAllToAllMustBeThere) {
+  EXPECT_EQ(problem({"schedule.moe.shared=beside"}),
+            "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts, but "
+            "model.moe.shared_experts is 0; legal here: after");
+  const std::string open = problem({"schedule.moe.shared=beside", "schedule.moe.chunk_by=auto"});
+  EXPECT_NE(open.find("model.moe.shared_experts is 0"), std::string::npos) << open;
+  const Recipe r = recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.shared_experts=1"});
+  EXPECT_TRUE(r.schedule.lanes_have_threads(r.schedule.moe.settled()));
+}
+
+TEST(Recipe, ObjectiveAndModelMustFit) {
+  EXPECT_NE(problem({"data.mlm_probability=0.15"}).find("must be 0 for model.kind: decoder"), std::string::npos);
+  EXPECT_NE(problem({"model.vocab=0"}).find("must be given with data.synthetic"), std::string::npos);
+  EXPECT_NE(problem({"data.synthetic=false", "data.dataset=x", "model.kind=encoder"}).find("must be above 0"),
+            std::string::npos);
+}
+
+TEST(Recipe, CheckpointResumeMustBeKnown) {
+  EXPECT_NE(problem({"checkpoint.resume=latest"}).find("must be auto, none or a step"), std::string::npos);
+}
+
+TEST(Recipe, NcclNeedsCardsAndNetworkClassesTheirTraffic) {
+  EXPECT_NE(problem({"distributed.device_collectives=nccl"}, 2)
+                .find("distributed.device_collectives (nccl) needs device: cuda, but device is cpu"),
+            std::string::npos);
+  EXPECT_NE(problem({"distributed.priority=[ep]", "distributed.network_classes=[3, 2]"})
+                .find("distributed.network_classes ([3, 2]) has 2 numbers for the 1 classes in distributed.priority"),
+            std::string::npos);
+}
+
+TEST(Recipe, BuffersAreRegisteredWithNccl) {
+  EXPECT_NE(problem({"distributed.register_buffers=true", "distributed.device_collectives=host"})
+                .find("distributed.register_buffers (true) needs NCCL, but distributed.device_collectives is host"),
+            std::string::npos);
+}
+
+TEST(Recipe, EveryProblemIsReportedAtOnce) {
+  const std::string text = problem({"model.moe.top_k=9", "model.kv_heads=3", "batch.micro=3", "train.steps=0"});
+  for (const char* part : {"top_k (9)", "kv_heads (3)", "batch.micro (3)", "train.steps"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,17 @@
+// A profile as text and as JSON. Numbers are means of the profile's steps.
+#pragma once
+
+#include <string>
+
+#include "tools/gpu/profile/step_profile.h"
+
+namespace hexad::gpu_profile {
+
+/// Returns tables of kernels, of copies, of streams if there are several, and of gaps.
+std::string to_text(const Profile& profile);
+
+/// Returns the same data as JSON. Adds each step, mangled names of kernels, and up to 100 gaps and places of gaps.
+/// Times are in microseconds.
+std::string to_json(const Profile& profile);
+
+}  // namespace hexad::gpu_profile

@@ -1,0 +1,51 @@
+// Sums over the steady part of a training run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tools/gpu/profile/activity.h"
+#include "tools/gpu/profile/steps.h"
+
+namespace hexad::gpu_profile {
+
+struct StepTime {
+  int64_t total = 0, idle = 0;  // ns
+};
+
+/// All activities with the same name.
+struct Operation {
+  Kind kind = Kind::kernel;
+  std::string_view name;
+  int64_t count = 0, ns = 0, bytes = 0;
+};
+
+/// All gaps between activities with the same two names.
+struct Place {
+  std::string_view before, after;  // empty: there is no such activity
+  int64_t count = 0, ns = 0;
+};
+
+/// Sums (not means) over the steps of `window`. An activity counts in the step in which it begins.
+struct Profile {
+  int64_t first_step = 0;  // the first step of the run is 1
+  Interval window;
+  std::vector<StepTime> steps;
+  std::vector<Operation> operations;  // longest first
+  std::vector<StreamTime> streams;    // busiest first
+  std::vector<Gap> gaps;              // longest first; they point to the activities
+  std::vector<Place> places;          // longest first
+
+  int64_t idle() const;
+  int64_t step_of(const Gap& gap) const;       // counts from 1
+  int64_t ns_into_step(const Gap& gap) const;  // from the begin of the step to that of the gap
+};
+
+/// Sums the steps after warm-up. A step lasts from the end of the previous step to its own end (step_ends()). The first
+/// `skipped` steps, at least one, are left out as warm-up. Returns none if no step remains.
+std::optional<Profile> profile(std::span<const Activity> activities, std::string_view update, int64_t skipped);
+
+}  // namespace hexad::gpu_profile

@@ -1,0 +1,13 @@
+// Files that a command writes to a path given by the user.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hexad::app {
+
+/// Throws Error(usage) if `path` is a regular file that does not begin with `beginning`. Every `kind` that the command
+/// writes begins with it. So a command may replace only its own earlier output, which it can make again.
+void require_replaceable(const std::string& path, std::string_view beginning, std::string_view kind);
+
+}  // namespace hexad::app

@@ -1,0 +1,31 @@
+// Times of transfers and computations of any size, from measured points. In all of these functions, a constant curve
+// holds for every size. Work below the smallest measured size takes as long as that size: its latency.
+#pragma once
+
+#include "framework/config/curve.h"
+
+namespace hexad::plan {
+
+/// Returns the efficiency at `volume`. `shares` is efficiency over volume, from a volume above 0 on. Between two points
+/// the time, volume / efficiency, is linear in the volume. This is exact for a link with a latency and a rate. Above
+/// the last point, the efficiency stays constant.
+double efficiency(const config::Curve& shares, double volume);
+
+/// Returns the speed at `volume`. `speeds` is bytes or FLOPs per second over bytes or FLOPs. It is linear between two
+/// points (MPMoE, section 4.2) and constant above the last point.
+double speed(const config::Curve& speeds, double volume);
+
+/// Returns the seconds for `size`. `times` is seconds over size. It is linear between two points, continues along the
+/// last segment, and never falls.
+double seconds(const config::Curve& times, double size);
+
+/// A theoretical bandwidth (bytes/s) and the share of it reached at each volume (bytes).
+struct Link {
+  double bandwidth = 1;
+  config::Curve efficiency = 1;
+
+  /// Returns the seconds in which `moved` bytes leave a rank. The efficiency is that of a transfer of `volume` bytes.
+  double seconds(double moved, double volume) const;
+};
+
+}  // namespace hexad::plan

@@ -1,0 +1,30 @@
+// Groups of ranks whose communication is measured.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "parallel/comm/process_group.h"
+#include "tools/plan/cluster.h"
+
+namespace hexad::plan {
+
+/// Numbers of nodes and of ranks on each node. Throws Error(usage) if nodes have different numbers of ranks.
+struct Machine {
+  int64_t nodes, ranks_per_node;
+};
+Machine machine_of(const comm::ProcessGroup& world);
+
+/// One group of a kind: the group that this rank is in.
+struct MeasuredGroup {
+  GroupKind kind;
+  int64_t ranks, nodes;
+  std::unique_ptr<comm::ProcessGroup> group;
+};
+
+/// Makes groups of every kind that this machine has. intra: 2, 4, ... and all ranks of a node. inter: one rank on each
+/// of 2, 4, ... and all nodes. all: all ranks. Only numbers that divide are used. Every rank is in one group of each
+/// kind and size. Collective over `world`.
+std::vector<MeasuredGroup> measured_groups(const comm::ProcessGroup& world);
+
+}  // namespace hexad::plan

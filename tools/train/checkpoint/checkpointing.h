@@ -1,0 +1,75 @@
+// Saving a training run to the checkpoint store, and loading it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "framework/data/training_data.h"
+#include "framework/io/checkpoint_store.h"
+#include "optim/optimizer.h"
+#include "parallel/comm/world.h"
+#include "tools/train/checkpoint/progress.h"
+#include "tools/train/model/model_instance.h"
+
+namespace hexad::train {
+
+using base::FileWork;
+
+class Checkpointer {
+ public:
+  /// Makes a checkpointer. `store_options.warn` receives warnings for the user.
+  Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world, io::StoreOptions store_options);
+
+  /// Collective. Writes checkpoints/step-N with one shard a rank. If several ranks hold a tensor, the first one writes
+  /// it. Returns the bytes of the tensors that this rank wrote. If a rank fails, no file is left behind and all ranks
+  /// throw the first rank's error: Error(numeric) with the tensor's name if a tensor is not finite, otherwise
+  /// Error(resource).
+  int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
+
+  /// Collective. Returns the checkpoint that checkpoint.resume names; nothing for a new run. Rank 0 searches (and
+  /// warns). Every rank checks its share of the files. All ranks open the same checkpoint.
+  std::optional<io::Checkpoint> find() const;
+  /// Removes the files of killed saves (rank 0).
+  void clean() const;
+  /// Puts later checkpoints aside if checkpoint.resume names an earlier step, because the run will repeat their steps;
+  /// see CheckpointStore::abandon_after(). Does nothing with `auto`: checkpoints newer than the newest good one are
+  /// damaged, but may still be of use. Call it on rank 0 before the first step after `step`.
+  std::vector<std::string> abandon_after(int64_t step) const;
+
+  /// Loads weights, moments and states, saved under any DP x EP layout, into this layout. Throws Error(usage) if the
+  /// recipe's model differs from the checkpoint's. Throws Error(numeric) with the tensor's name if a weight is not
+  /// finite.
+  static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
+                       optim::Optimizer& optimizer);
+  /// Loads only main weights and states, rounded to the model's dtype: for evaluation and generation.
+  static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance);
+  /// Throws Error(usage) with the parameter's name if its global shape differs from the stored one. Throws Error(data)
+  /// if a weight is not stored. Reads no weight.
+  static void require_shapes(const io::Checkpoint& checkpoint, const ModelInstance& instance);
+  /// Loads the weights into the model and the optimizer's main weights, for `train.init_from`.
+  static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer);
+
+ private:
+  const Recipe& recipe_;
+  const comm::ProcessGroup& world_;
+  io::CheckpointStore store_;
+};
+
+/// Throws Error(usage) with each difference unless the recipe's model, seed and optimizer are those of the checkpoint's
+/// run. Otherwise the run can continue from it.
+void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe);
+
+/// Collective. Opens the checkpoint on every rank, each of which verifies every byte of its share of the shards. All
+/// ranks throw the first error that a rank finds.
+io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work);
+
+/// Returns the order of the data in a run that continues from this checkpoint. It stays the order of the checkpoint's
+/// run: in another order, the run would see some tokens twice and miss others. A checkpoint of an older program names
+/// no order and means `documents`. Throws Error(usage) if the recipe sets another order. Throws Error(data) if the
+/// order in the checkpoint is unknown.
+data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
+/// Returns changes_of_recipe() since the checkpoint's run and, if it differs, "layout: BEFORE -> NOW".
+std::vector<std::string> changes_since(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world);
+
+}  // namespace hexad::train

@@ -1,0 +1,23 @@
+// Progress of a run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/data/digest.h"
+
+namespace hexad::train {
+
+/// Progress of a run between two steps.
+struct Progress {
+  int64_t step = 0;                          // steps done, skipped ones included
+  int64_t skipped = 0;                       // steps that changed no weights: not finite, or without targets
+  int64_t tokens = 0;                        // tokens seen
+  int64_t next_sequence = 0;                 // next sequence of the training data
+  std::vector<data::Digest> fingerprints{};  // one for each file of the training data
+  // Schedule of the MoE layers, if the run chooses it, and ScheduleChoice::state().
+  std::string schedule{}, schedule_choice{};
+};
+
+}  // namespace hexad::train

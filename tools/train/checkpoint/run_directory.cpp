@@ -1,0 +1,81 @@
+#include "tools/train/checkpoint/run_directory.h"
+
+#include <filesystem>
+
+#include "framework/base/path_problem.h"
+#include "tools/train/checkpoint/saved_run.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/complete.h"
+
+namespace hexad::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_file(const std::string& folder, const char* name) {
+  std::error_code error;
+  return fs::is_regular_file(fs::path(folder) / name, error);
+}
+
+io::Checkpoint checkpoint_of(const std::string& dir, const std::string& step, const base::FileWork& work) {
+  io::StoreOptions options;
+  options.warn = say;
+  options.work = work;
+  const io::CheckpointStore store(dir + "/checkpoints", options);
+  auto checkpoint = store.find(io::Resume::parse(step), io::Check::quick);
+  if (!checkpoint) base::fail(base::ExitCode::data, "'", dir, "' has no checkpoint yet");
+  return std::move(*checkpoint);
+}
+
+io::Checkpoint open_checkpoint(const std::string& folder, const std::string& step, const base::FileWork& work) {
+  auto checkpoint = io::Checkpoint::open(folder, io::Check::quick, work);
+  if (step != "auto" && step != base::cat(checkpoint.step()))
+    base::fail(base::ExitCode::usage, "'", folder, "' is the checkpoint of step ", checkpoint.step(), ", not of step ",
+               step, "; name its run directory to choose a step");
+  return checkpoint;
+}
+
+config::Document document_of(const io::Checkpoint& checkpoint, const std::vector<std::string>& overrides) {
+  config::Document document = saved_document(checkpoint);
+  for (const std::string& text : overrides) config::override_key(document, text);
+  return document;
+}
+
+}  // namespace
+
+SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
+                  const Extensions& extensions, const base::FileWork& work) {
+  const auto read = [&](config::Document document, const std::string& written_in) {
+    Recipe recipe = load_recipe(std::move(document), extensions, 0, say);
+    require_datasets(recipe, written_in);
+    return recipe;
+  };
+  const std::string recipe_path = path + "/recipe.yaml";
+  if (has_file(path, "recipe.yaml") && !has_file(path, "manifest.json")) {
+    Recipe recipe = read(config::load(recipe_path, overrides), recipe_path);
+    recipe.run.dir = path;
+    return {std::move(recipe), checkpoint_of(path, step, work)};
+  }
+  std::error_code error;
+  const bool is_checkpoint = has_file(path, "manifest.json");
+  if (!is_checkpoint && !fs::is_directory(path + "/checkpoints", error)) {
+    if (!base::folder_problem(path).empty()) require_run_directory(path);
+    base::fail(base::ExitCode::usage, "'", path,
+               "' is neither a run directory (no recipe.yaml, no checkpoints) nor a checkpoint (no manifest.json)");
+  }
+  io::Checkpoint checkpoint = is_checkpoint ? open_checkpoint(path, step, work) : checkpoint_of(path, step, work);
+  Recipe recipe = read(document_of(checkpoint, overrides), checkpoint.folder() + "/manifest.json");
+  return {std::move(recipe), std::move(checkpoint)};
+}
+
+bool is_run_directory(const fs::path& dir) { return has_file(dir, "recipe.yaml"); }
+
+void require_run_directory(const std::string& dir) {
+  const std::string path = dir + "/recipe.yaml", problem = base::file_problem(path);
+  if (problem.empty()) return;
+  base::fail(base::ExitCode::usage, "'", dir,
+             "' is not a run directory: ", problem == "no such file" ? "it has no recipe.yaml" : path + ": " + problem);
+}
+
+}  // namespace hexad::train

@@ -1,0 +1,32 @@
+// Opening of a saved run, for `generate` and `eval`.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "framework/io/checkpoint_store.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+struct SavedRun {
+  Recipe recipe;
+  io::Checkpoint checkpoint;
+};
+
+/// Opens a checkpoint and its recipe. `path` is the folder of a checkpoint, or a run directory. In a run directory, it
+/// opens the checkpoint of `step` ("auto" or a number); "auto" is the newest good one. The recipe is the run
+/// directory's recipe.yaml. The recipe in the checkpoint is used if there is no such file (a user's own program writes
+/// none), or if `path` is a checkpoint's folder. Overrides are applied to it. `work` receives the progress of reading.
+/// Throws Error(usage) if `path` is neither kind of folder. Throws Error(data) if there is no good checkpoint or a
+/// dataset is missing.
+SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
+                  const Extensions& extensions, const base::FileWork& work = {});
+
+/// True if `dir` holds a recipe.yaml.
+bool is_run_directory(const std::filesystem::path& dir);
+/// Throws Error(usage) unless `dir` holds a readable recipe.yaml.
+void require_run_directory(const std::string& dir);
+
+}  // namespace hexad::train

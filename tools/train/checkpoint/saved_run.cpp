@@ -1,0 +1,103 @@
+#include "tools/train/checkpoint/saved_run.h"
+
+#include "framework/io/json.h"
+#include "tools/train/recipe/renamed_keys.h"
+
+namespace hexad::train {
+namespace {
+
+using io::Json;
+using io::JsonNode;
+
+std::string manifest_of(const io::Checkpoint& checkpoint) { return checkpoint.folder() + "/manifest.json"; }
+
+// Member of the manifest that holds JSON of a run.
+class Member {
+ public:
+  Member(const io::Checkpoint& checkpoint, std::string name, const std::string& text)
+      : where_(manifest_of(checkpoint)), name_(std::move(name)), value_(io::parse_json(text, where_)) {}
+  JsonNode root() const { return {value_, where_, name_}; }
+  JsonNode operator[](const char* key) const { return root()[key]; }
+  /// Returns the text of `key`, or `otherwise` if an older program did not write the key.
+  std::string text(const char* key, const char* otherwise) const {
+    root().check(value_.is_object(), "an object");
+    return value_.contains(key) ? root()[key].text() : otherwise;
+  }
+
+ private:
+  std::string where_, name_;
+  Json value_;
+};
+
+Member data_position(const io::Checkpoint& checkpoint) {
+  return {checkpoint, "data_position", checkpoint.manifest().run.data_position};
+}
+
+}  // namespace
+
+io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world) {
+  io::RunState run;
+  run.step = progress.step;
+  run.tokens = progress.tokens;
+  run.seed = recipe.train.seed;
+  run.recipe = config::write(recipe);
+  Json fingerprints = Json::array();
+  for (const data::Digest& f : progress.fingerprints) fingerprints.push_back({f.high, f.low});
+  run.data_position = Json{{"next_sequence", progress.next_sequence},
+                           {"fingerprints", fingerprints},
+                           {"shuffle", data::name_of(recipe.data.order())}}
+                          .dump();
+  run.random_state =
+      Json{
+          {"skipped", progress.skipped}, {"schedule", progress.schedule}, {"schedule_choice", progress.schedule_choice}}
+          .dump();
+  run.layout = Json(describe(recipe.parallel, world)).dump();
+  return run;
+}
+
+config::Document saved_document(const io::Checkpoint& checkpoint) {
+  auto document = config::parse(checkpoint.manifest().run.recipe, manifest_of(checkpoint) + ": recipe");
+  rename_keys(document);
+  return document;
+}
+
+Recipe saved_recipe(const io::Checkpoint& checkpoint) {
+  config::Problems problems;
+  Recipe recipe = config::read<Recipe>(saved_document(checkpoint), problems);
+  problems.throw_if_any();
+  return recipe;
+}
+
+Progress saved_progress(const io::Checkpoint& checkpoint) {
+  const io::RunState& run = checkpoint.manifest().run;
+  const Member state(checkpoint, "random_state", run.random_state);
+  return {.step = run.step,
+          .skipped = state["skipped"].integer(),
+          .tokens = run.tokens,
+          .next_sequence = data_position(checkpoint)["next_sequence"].integer(),
+          .fingerprints = saved_fingerprints(checkpoint),
+          .schedule = rename_schedules(state.text("schedule", "")),
+          .schedule_choice = rename_schedules(state.text("schedule_choice", ""))};
+}
+
+std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint) {
+  std::vector<data::Digest> fingerprints;
+  const Member position = data_position(checkpoint);
+  position["fingerprints"].each([&](const JsonNode& pair) {
+    std::vector<uint64_t> halves;
+    pair.each([&](const JsonNode& half) { halves.push_back(half.unsigned_integer()); });
+    pair.check(halves.size() == 2, "the two halves of a digest");
+    fingerprints.push_back({halves[0], halves[1]});
+  });
+  return fingerprints;
+}
+
+std::string saved_shuffle(const io::Checkpoint& checkpoint) {
+  return data_position(checkpoint).text("shuffle", "documents");
+}
+
+std::string saved_layout(const io::Checkpoint& checkpoint) {
+  return Member(checkpoint, "layout", checkpoint.manifest().run.layout).root().text();
+}
+
+}  // namespace hexad::train

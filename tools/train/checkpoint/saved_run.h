@@ -1,0 +1,32 @@
+// Description of a run in the manifest of its checkpoint: recipe, progress in its data, schedule, layout. The functions
+// that read throw Error(data) with the place if a member is missing or of another type.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/data/digest.h"
+#include "framework/io/checkpoint.h"
+#include "tools/train/checkpoint/progress.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+/// Returns the description to be saved. `world` is the number of ranks.
+io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world);
+
+/// Returns the recipe as it was saved. Keys of an older program have their present names.
+config::Document saved_document(const io::Checkpoint& checkpoint);
+/// Returns the saved recipe as a struct. Throws Error(usage) if a value is no longer legal.
+Recipe saved_recipe(const io::Checkpoint& checkpoint);
+/// Returns the saved progress. Its schedule is empty if an older program wrote the checkpoint.
+Progress saved_progress(const io::Checkpoint& checkpoint);
+/// Returns the fingerprints of the training data of the checkpoint's run.
+std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint);
+/// Returns data.shuffle of the checkpoint's run. An older program did not save it and shuffled `documents`.
+std::string saved_shuffle(const io::Checkpoint& checkpoint);
+/// Returns the layout of the checkpoint's run in words, as describe() writes it.
+std::string saved_layout(const io::Checkpoint& checkpoint);
+
+}  // namespace hexad::train

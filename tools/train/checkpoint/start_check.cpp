@@ -1,0 +1,125 @@
+#include "tools/train/checkpoint/start_check.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "framework/base/path_problem.h"
+#include "framework/data/training_data.h"
+#include "framework/device/meta/meta_run.h"
+#include "framework/device/offload_arena.h"
+#include "framework/io/checkpoint_store.h"
+#include "parallel/comm/imagined_group.h"
+#include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/checkpoint/saved_run.h"
+#include "tools/train/model/model_instance.h"
+#include "tools/train/recipe/recipe_comparison.h"
+
+namespace hexad::train {
+
+using base::cat;
+using base::ExitCode;
+using base::fail;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Checks the shapes of the whole model, which uses no memory here.
+void require_shapes(const io::Checkpoint& checkpoint, Recipe recipe, const Extensions& extensions) {
+  recipe.parallel = {};
+  const comm::ImaginedGroup alone(0, 1);
+  const ModelInstance instance(recipe, extensions, alone, {}, std::make_shared<device::MetaRun>(recipe.device));
+  Checkpointer::require_shapes(checkpoint, instance);
+}
+
+data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions) {
+  return data::open_training_data(
+      recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed},
+      extensions.sources);
+}
+
+}  // namespace
+
+StartCheck check_start(const Recipe& wanted, const Extensions& extensions) {
+  StartCheck found;
+  require_offload_folder(wanted);
+  const auto warn = [&](const std::string& text) { found.warnings.push_back(text); };
+  io::StoreOptions options;
+  options.warn = warn;
+  const io::CheckpointStore store(wanted.run.dir + "/checkpoints", options);
+  const auto checkpoint = store.find(io::Resume::parse(wanted.checkpoint.resume), io::Check::quick);
+  Recipe recipe = wanted;
+  recipe.data.shuffle = checkpoint ? data_order(*checkpoint, recipe) : recipe.data.order();
+  const data::TrainingData data = open_data(recipe, extensions);
+  for (const std::string& path : data.missing_heldout) warn(missing_heldout_text(path));
+  if (checkpoint) {
+    found.checkpoint = checkpoint->folder(), found.trained_steps = checkpoint->step();
+    require_same_data(*checkpoint, recipe, data.fingerprints);
+    require_same_model(*checkpoint, recipe);
+    for (const std::string& caution : cautions_of_resume(*checkpoint, recipe)) warn(caution);
+  } else if (!recipe.train.init_from.empty()) {
+    require_checkpoint(recipe.train.init_from);
+    require_shapes(io::Checkpoint::open(recipe.train.init_from, io::Check::quick), recipe, extensions);
+  }
+  return found;
+}
+
+std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, const Recipe& recipe) {
+  const Recipe before = saved_recipe(checkpoint);
+  std::vector<std::string> all;
+  if (std::string jump = learning_rate_jump(before, recipe, checkpoint.step()); !jump.empty())
+    all.push_back(std::move(jump));
+  for (const std::string& change : changes_of_data(before, recipe))
+    all.push_back(
+        cat(change, " since ", checkpoint.folder(), ": the next steps read other data than that run would have read"));
+  return all;
+}
+
+// Rejects other data, and the same folder with other contents.
+void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now) {
+  const data::DataConfig& config = recipe.data;
+  const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
+  if (before.size() != now.size())
+    fail(ExitCode::data, checkpoint.folder(), ": was trained on ", before.size(), " datasets, but the recipe names ",
+         now.size());
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (before[i] == now[i]) continue;
+    const bool single = !config.dataset.empty();
+    const std::string key = single ? "data.dataset" : cat("data.mixture.", i, ".dataset");
+    std::string what = cat(key, " (", single ? config.dataset : config.mixture[i].dataset, ")");
+    for (const std::string& change : changes_of_recipe(saved_recipe(checkpoint), recipe))
+      if (change.starts_with(key + ": ")) what = change;
+    fail(ExitCode::data, what, ": has changed since ", checkpoint.folder(), " was saved: fingerprint ", now[i],
+         ", expected ", before[i], "; use another run.dir, or train.init_from to start from these weights");
+  }
+}
+
+// If `folder` is a run directory, the message names its newest checkpoint.
+void require_checkpoint(const std::string& folder) {
+  const std::string problem = base::file_problem(folder + "/manifest.json");
+  if (problem.empty()) return;
+  std::error_code error;
+  std::string newest;
+  for (fs::directory_iterator entry(fs::path(folder) / "checkpoints", error), end; !error && entry != end;
+       entry.increment(error))
+    if (fs::exists(entry->path() / "manifest.json", error)) newest = std::max(newest, entry->path().string());
+  fail(ExitCode::data, "train.init_from (", folder,
+       ") is not a checkpoint: ", problem == "no such file" ? "it has no manifest.json" : "manifest.json: " + problem,
+       newest.empty() ? "" : cat("; it is a run directory, whose newest checkpoint is ", newest));
+}
+
+void require_offload_folder(const Recipe& recipe) {
+  if (!recipe.offload.any() || recipe.device != device::DeviceKind::cpu) return;
+  try {
+    device::OffloadArena file(recipe.offload.folder);
+  } catch (const base::Error& e) {
+    fail(ExitCode::usage, "offload.folder (", recipe.offload.folder, "): ", e.what());
+  }
+}
+
+std::string missing_heldout_text(const std::string& path) {
+  return cat(path,
+             ": no such file, so this dataset has no held-out loss; `hexad prepare --heldout 0.02` makes the file");
+}
+
+}  // namespace hexad::train

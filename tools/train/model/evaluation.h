@@ -1,0 +1,30 @@
+// Evaluation of the held-out loss.
+#pragma once
+
+#include <span>
+
+#include "framework/data/source.h"
+#include "framework/telemetry/metrics.h"
+#include "tools/train/model/model_instance.h"
+
+namespace hexad::train {
+
+struct Evaluation {
+  int64_t tokens = 0;        // predicted tokens
+  int64_t processed = 0;     // tokens of the forward passes: all tokens of the sequences
+  double loss = 0;           // nats per predicted token; NaN without any
+  double bits_per_byte = 0;  // bits per byte of the text of the predicted tokens; 0 without a tokenizer
+  double seconds = 0;
+  int64_t sequences = 0, of_sequences = 0;  // number of sequences evaluated, and in the source
+};
+
+/// Runs forward passes over `sequences` sequences of `source` (0: all). They are always the same ones, spread evenly
+/// over the source; of an endless source, the first ones. Every sequence is computed by one rank. `bytes_per_id` is
+/// empty if the tokens do not represent text. Collective.
+Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::Source& source, int64_t sequences,
+                    std::span<const int32_t> bytes_per_id);
+
+/// Returns the metrics of an evaluation after `step`.
+telemetry::EvalMetrics metrics_of(const Evaluation& evaluation, int64_t step);
+
+}  // namespace hexad::train

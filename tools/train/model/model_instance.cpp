@@ -1,0 +1,154 @@
+#include "tools/train/model/model_instance.h"
+
+#include <algorithm>
+
+#include "framework/data/source.h"
+#include "framework/schedule/executor.h"
+#include "tools/train/model/pass_recorder.h"
+#include "tools/train/process/machine_memory.h"
+#include "tools/train/recipe/stages.h"
+#include "tools/train/recipe/traffic_options.h"
+
+namespace hexad::train {
+
+using namespace base;
+using namespace layers;
+using namespace tensor;
+namespace {
+
+mesh::SharedPieces shared_pieces(const Recipe& r) {
+  const int64_t groups = r.model.key_value_heads();
+  const bool loop = pipeline_of(r).placing() == pp::Placing::loop;  // a vee has both ends on one rank
+  return {.tensor_pieces = groups < r.parallel.tp ? static_cast<int>(groups) : 0,
+          .first_and_last = r.model.tied_embedding && r.parallel.pp > 1 && loop};
+}
+
+std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, const mesh::Mesh& mesh) {
+  const pp::StageSplit split = stage_split(r, extensions);
+  const int rank = mesh.coordinate(Axis::pp);
+  std::vector<ModelPart> parts;
+  for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
+    const auto layers = split.layers(rank, chunk);
+    parts.push_back({layers.begin, layers.end, split.has_embedding(rank, chunk), split.has_head(rank, chunk)});
+  }
+  return parts;
+}
+
+std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
+                                               device::DeviceContext& context,
+                                               std::function<void(const std::string&)> say) {
+  if (context.kind() == device::DeviceKind::meta) return nullptr;  // imagined ranks accept tensors of any device
+  comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
+  options.say = std::move(say);
+  return comm::make_device_group(world, context, options);
+}
+
+// True if a sequence contains a border between documents. Attention is simpler without such borders.
+bool has_documents(const data::Batch& batch) {
+  for (size_t t = 0; t < batch.first.size(); ++t)
+    if (batch.first[t] != 0 || batch.last[t] != batch.context) return true;
+  return false;
+}
+
+// Returns this rank's limit of page-locked memory, in bytes. The machine needs the other memory for itself.
+int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
+  if (recipe.device == device::DeviceKind::cpu) return 0;
+  if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;
+  const std::vector<int>& nodes = world.node_of_rank();
+  const auto ranks = std::count(nodes.begin(), nodes.end(), nodes[world.rank()]);
+  return available_memory_bytes() / 2 / ranks;
+}
+
+device::ContextOptions context_options(const Recipe& recipe, const comm::ProcessGroup& world,
+                                       std::shared_ptr<device::MetaRun> meta) {
+  if (meta) return {.kind = device::DeviceKind::meta, .meta = std::move(meta)};
+  return {.kind = recipe.device,
+          .place = place_of(world),
+          .memory_limit = recipe.memory.limit(),
+          .pinned_limit = pinned_limit(recipe, world),
+          .worker_lanes = recipe.schedule.lanes_have_threads(recipe.schedule.moe.settled()),
+          .offload_folder = recipe.offload.folder};
+}
+
+}  // namespace
+
+ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, const comm::ProcessGroup& world,
+                             std::function<void(const std::string&)> say, std::shared_ptr<device::MetaRun> meta)
+    : extensions(known),
+      schedule_config(recipe.schedule),
+      context(context_options(recipe, world, std::move(meta))),
+      cards(make_cards(recipe, world, context, std::move(say))),
+      mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe)),
+      parameters(context),
+      model(recipe.model, extensions, recipe.schedule.moe.settled(),
+            Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
+                    {.sequence = recipe.parallel.sp,
+                     .context = recipe.parallel.cp_kind,
+                     .deterministic = recipe.train.deterministic}),
+            parts_of(recipe, extensions, mesh)),
+      buckets(parameters, mesh,
+              {.zero = static_cast<dp::Zero>(recipe.parallel.zero), .unit_bytes = recipe.distributed.bucket_bytes}),
+      weights(buckets) {
+  weights.initialize(recipe.train.seed);
+  run_passes_by(nullptr);
+}
+
+int place_of(const comm::ProcessGroup& world) {
+  const std::vector<int>& nodes = world.node_of_rank();
+  const auto end = nodes.begin() + world.rank();
+  return static_cast<int>(std::count(nodes.begin(), end, *end));
+}
+
+void ModelInstance::run_passes_by(schedule::GraphRunner* runner) {
+  for (const auto& place : model.moe_layers()) place.layer->run_passes_by(runner ? runner : &passes);
+}
+
+void PassesAsFibers::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
+  if (recorders.empty()) return schedule::execute(graph, context, nullptr, &fibers_);
+  std::vector<schedule::TaskTime> times;
+  schedule::execute(graph, context, &times, &fibers_);
+  if (times.empty()) return;
+  for (PassRecorder* recorder : recorders) recorder->add({name, schedule::without_work(graph), times});
+}
+
+void ModelInstance::reschedule(const moe::MoeSchedule& s) {
+  context.run_lanes_on_threads(!context.meta() && schedule_config.lanes_have_threads(s));
+  for (const auto& place : model.moe_layers()) place.layer->reschedule(s, extensions.moe_order_of(s));
+}
+
+MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
+                            ContextRank context) {
+  MicroBatch out;
+  out.sequences = batch.count, out.length = batch.context;
+  out.context_ranks = context.ranks, out.context_rank = context.rank;
+  out.first_token = first_sequence * batch.context;
+  const cp::ContextSplit split = out.split();
+  const auto tensor = [&](const std::vector<int32_t>& values) {
+    return Tensor::from<int32_t>(context.ranks == 1 ? values : split.cut(values), {out.rows()}, device,
+                                 Category::activation);
+  };
+  out.ids = tensor(batch.ids);
+  out.positions = tensor(batch.positions);
+  if (has_documents(batch)) {
+    out.first = tensor(batch.first), out.last = tensor(batch.last);
+    out.documents = batch.document_count();
+  }
+  if (context.ranks > 1) out.row_tokens = split.tokens();
+
+  const int64_t valid_tokens = valid_sequences * batch.context;
+  std::vector<int32_t> targets;
+  std::vector<uint8_t> valid;
+  for (int64_t r = 0; r < out.rows(); ++r) {
+    const int64_t token = out.token(r);
+    valid.push_back(token < valid_tokens);
+    targets.push_back(valid.back() ? batch.targets[token] : data::ignored);
+  }
+  out.predicted = out.rows() - std::count(targets.begin(), targets.end(), data::ignored);
+  out.targets = Tensor::from<int32_t>(targets, {out.rows()}, device, Category::activation);
+  if (valid_sequences == batch.count) return out;
+  out.valid = Tensor::from<uint8_t>(valid, {out.rows()}, device, Category::activation);
+  for (int64_t s = 0; s < batch.count; ++s) out.valid_tokens.push_back(s < valid_sequences ? batch.context : 0);
+  return out;
+}
+
+}  // namespace hexad::train

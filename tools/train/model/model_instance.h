@@ -1,0 +1,84 @@
+// A model on this rank, with everything that it needs to run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "framework/schedule/fibers.h"
+#include "framework/schedule/graph_runner.h"
+#include "layers/transformer.h"
+#include "parallel/dp/weight_buckets.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+using autograd::ParameterSet;
+using device::Device;
+using layers::MicroBatch;
+using layers::RoutingLog;
+using layers::StateSet;
+using layers::Transformer;
+
+class PassRecorder;
+
+/// Runs the passes of MoE layers as fibers. When a pass would wait, another micro-batch continues, if micro-batches
+/// take turns.
+class PassesAsFibers final : public schedule::GraphRunner {
+ public:
+  explicit PassesAsFibers(schedule::Fibers& fibers) : fibers_(fibers) {}
+  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
+
+  std::vector<PassRecorder*> recorders;  // receive each pass
+
+ private:
+  schedule::Fibers& fibers_;
+};
+
+/// Memory, mesh, parameters and layers of this rank, made from a recipe. Initial weights are drawn from the recipe's
+/// seed.
+struct ModelInstance {
+  /// Makes the model. `say` (may be empty) receives, on rank 0, the path of device tensors between ranks. With `meta`,
+  /// the model behaves as on the recipe's device, but has no memory and no memory limit.
+  ModelInstance(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
+                std::function<void(const std::string&)> say = {}, std::shared_ptr<device::MetaRun> meta = {});
+  /// Makes `runner` run all later passes of the MoE layers. null: they take turns again, as at the start.
+  void run_passes_by(schedule::GraphRunner* runner);
+
+  /// Sets the schedule of all MoE layers. Call it between steps, with the same schedule on all ranks.
+  void reschedule(const moe::MoeSchedule& schedule);
+
+  const Extensions extensions;
+  const ScheduleConfig schedule_config;
+  device::DeviceContext context;
+  // Group of all ranks that sends from card to card; null: the world's groups do.
+  const std::unique_ptr<comm::ProcessGroup> cards;
+  mesh::Mesh mesh;
+  ParameterSet parameters;
+  StateSet states;
+  Transformer model;
+  dp::BucketPlan buckets;
+  dp::WeightBuckets weights;
+  schedule::Fibers fibers;  // fibers of the rank's thread
+  PassesAsFibers passes{fibers};
+  /// Logs of the routing in training and evaluation: see ForwardContext.
+  RoutingLog* routing_to = nullptr;
+  const RoutingLog* routing_from = nullptr;
+
+  Device device() { return context; }
+};
+
+/// Returns this rank's index among the ranks of its node.
+int place_of(const comm::ProcessGroup& world);
+
+/// Index of a rank among the `ranks` ranks that share the sequences.
+struct ContextRank {
+  int ranks = 1, rank = 0;
+};
+
+/// Copies a rank's rows of a data::Batch into tensors. If `valid_sequences` < batch.count, the rest is padding: it has
+/// no targets and visits no experts.
+MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
+                            ContextRank context = {});
+
+}  // namespace hexad::train

@@ -1,0 +1,91 @@
+#include "tools/train/model/model_pipeline.h"
+
+#include "framework/tensor/host_read.h"
+#include "parallel/pp/tape_stages.h"
+#include "tools/train/recipe/stages.h"
+
+namespace hexad::train {
+
+using namespace autograd;
+using namespace base;
+using namespace layers;
+using namespace tensor;
+namespace {
+
+Tensor scalar(double value, Dtype dtype, Device device) {
+  Tensor t = Tensor::empty({1}, dtype, device);
+  kernels::kernels(device).pointwise.fill(device.context().compute(), t, value);
+  return t;
+}
+
+pp::Schedule schedule_of(const Recipe& r, size_t micro_batches) {
+  return pp::make_schedule(pipeline_of(r), static_cast<int>(r.parallel.pp), static_cast<int>(micro_batches));
+}
+
+}  // namespace
+
+Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training) {
+  const Transformer& model = instance_.model;
+  Stream& stream = instance_.context.compute();
+  // The loss is the same on all tp ranks, so only one of them adds it.
+  const bool counts = instance_.mesh.coordinate(Axis::tp) == 0;
+  const Tensor sum = Tensor::zeros({1}, Dtype::f64, instance_.device());
+  const auto& add_up = kernels::kernels(instance_.device()).pointwise.sum;
+
+  pp::TapeStages::Functions functions;
+  functions.tape = [&] {
+    return std::make_unique<Tape>(stream, policy_, training ? Tape::Mode::record : Tape::Mode::forget,
+                                  recipe_.recompute == Recompute::norms);
+  };
+  functions.forward = [&](Tape& tape, int chunk, int micro, const Value& input) -> pp::TapeStages::Output {
+    ForwardContext pass{.batch = batches[micro],
+                        .seed = recipe_.train.seed,
+                        .routing_to = instance_.routing_to,
+                        .routing_from = instance_.routing_from};
+    Transformer::TrainOptions options;
+    if (training) {
+      pass.step = static_cast<uint64_t>(training->step);
+      pass.statistics = training->statistics;
+      options.recompute = recipe_.recompute;
+      options.loss.gradient_scale = training->loss_gradient;
+    }
+    const size_t part = chunk;
+    auto out = model.forward(tape, pass, part, input, options);
+    const bool last = model.parts()[part].last;
+    if (last && counts) add_up(stream, sum, out.value.data, kernels::Write::add);
+    pp::TapeStages::Output result{out.value, {}};
+    if (!training) return result;
+    const Dtype acc = accumulator_dtype(model.dtype());
+    if (last) result.roots.push_back({out.value, scalar(training->loss_gradient, acc, instance_.context)});
+    for (const Value& losses : out.aux_losses)
+      result.roots.push_back({losses, scalar(training->aux_losses_gradient, acc, instance_.context)});
+    return result;
+  };
+  if (training) functions.contributed = training->contributed;
+
+  const auto& pp = instance_.mesh[Axis::pp];
+  pp::TapeStages stages(
+      schedule, pp.rank(),
+      [&](int micro) {
+        return pp::StageWork::Boundary{model.activation_shape(batches[micro]), model.dtype()};
+      },
+      std::move(functions));
+  const bool as_fibers = recipe_.schedule.pipeline.overlap == pp::Overlap::micro_batches;
+  pp::run(schedule, pp, stages, instance_.context, as_fibers ? &instance_.fibers : nullptr);
+  return sum;
+}
+
+Tensor ModelPipeline::train(std::span<const MicroBatch> batches, const Training& training) {
+  const pp::Schedule schedule = [&] {
+    const device::Span span(instance_.context.spans(), "pipeline: schedule");
+    return schedule_of(recipe_, batches.size());
+  }();
+  return run(schedule, batches, &training);
+}
+
+double ModelPipeline::evaluate(std::span<const MicroBatch> batches) {
+  const Tensor sum = run(pp::forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr);
+  return read_to_host("evaluation: loss", sum, instance_.context.compute()).scalar();
+}
+
+}  // namespace hexad::train

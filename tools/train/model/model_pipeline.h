@@ -1,0 +1,46 @@
+// Passes of micro-batches through the parts of the model, over the ranks of the pipeline.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "parallel/pp/schedule.h"
+#include "tools/train/model/model_instance.h"
+
+namespace hexad::train {
+
+using autograd::Parameter;
+using autograd::SavePolicy;
+using layers::RouterStatistics;
+using tensor::Tensor;
+
+class ModelPipeline {
+ public:
+  ModelPipeline(const Recipe& recipe, ModelInstance& instance, SavePolicy& policy)
+      : recipe_(recipe), instance_(instance), policy_(policy) {}
+
+  struct Training {
+    int64_t step;
+    double loss_gradient;  // gradient of the summed cross-entropy
+    // Gradient of each MoE layer's auxiliary losses of a micro-batch.
+    double aux_losses_gradient;
+    std::vector<RouterStatistics>* statistics;               // by MoE layer of the whole model
+    std::function<void(Parameter&, bool last)> contributed;  // see pp::TapeStages
+  };
+  /// Runs forward and backward of all `batches` (those of this rank's dp coordinate) by schedule.pipeline. Returns this
+  /// rank's addend of the summed cross-entropy, [1] f64.
+  Tensor train(std::span<const MicroBatch> batches, const Training& training);
+  /// Runs only forward and keeps no activation. Returns this rank's addend of the summed cross-entropy.
+  double evaluate(std::span<const MicroBatch> batches);
+
+ private:
+  Tensor run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training);
+
+  const Recipe& recipe_;
+  ModelInstance& instance_;
+  SavePolicy& policy_;
+};
+
+}  // namespace hexad::train

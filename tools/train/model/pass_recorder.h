@@ -1,0 +1,38 @@
+// Recorder of the times at which the tasks of an MoE layer's passes ran.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/schedule/executor.h"
+#include "framework/schedule/task_graph.h"
+#include "tools/train/model/model_instance.h"
+
+namespace hexad::train {
+
+/// Records every pass of this rank's MoE layers during its own lifetime. `instance` outlives it.
+class PassRecorder {
+ public:
+  struct Recording {
+    std::string name;           // "layers.0.moe forward"
+    schedule::TaskGraph graph;  // its tasks are empty
+    std::vector<schedule::TaskTime> times;
+
+    /// Returns the time at which the first task began.
+    double begin() const;
+  };
+  explicit PassRecorder(ModelInstance& instance);
+  ~PassRecorder();
+  PassRecorder(const PassRecorder&) = delete;
+  PassRecorder& operator=(const PassRecorder&) = delete;
+
+  void add(Recording recording) { passes_.push_back(std::move(recording)); }
+  /// Returns the passes in the order of their ends, without passes that have no task.
+  const std::vector<Recording>& passes() const { return passes_; }
+
+ private:
+  ModelInstance& instance_;
+  std::vector<Recording> passes_;
+};
+
+}  // namespace hexad::train

@@ -1,0 +1,93 @@
+#include "tools/train/opening.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "framework/base/atomic_file.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/telemetry/jsonl_sink.h"
+#include "framework/telemetry/progress_sink.h"
+#include "framework/telemetry/tensorboard_sink.h"
+#include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/checkpoint/start_check.h"
+#include "tools/train/process/cores.h"
+#include "tools/train/process/planted_fault.h"
+#include "tools/train/process/process_placement.h"
+#include "tools/train/recipe/cautions.h"
+
+namespace hexad::train {
+
+using base::cat;
+
+void prepare_rank(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory) {
+  kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
+  inject_file_fault(world.rank(), world.file_work());
+  require_offload_folder(recipe);
+  const std::string crowd = warn_of_threads(find_cores(world), *recipe.train.threads);
+  if (!crowd.empty() && world.local_rank() == 0) directory.warn(crowd);
+  for (const std::string& caution : cautions(recipe)) directory.warn(caution);
+  const mesh::Layout layout(recipe.parallel.sizes(), world.size());
+  if (const std::string text = warn_of_placement(layout, world.group().node_of_rank()); !text.empty())
+    directory.warn(text);
+}
+
+data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
+                             const TrainingDirectory& directory) {
+  const auto phase = world.file_work().announce("opening the data");
+  data::TrainingData data = data::open_training_data(recipe.data,
+                                                     {.context = recipe.model.context,
+                                                      .vocab_size = recipe.model.vocab,
+                                                      .seed = recipe.train.seed,
+                                                      .work = world.file_work()},
+                                                     extensions.sources);
+  for (const std::string& path : data.missing_heldout) directory.warn(missing_heldout_text(path));
+  return data;
+}
+
+std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, const Recipe& recipe,
+                                    const data::TrainingData& data, const comm::World& world,
+                                    const TrainingDirectory& directory, TrainingState& state) {
+  const base::FileWork& work = world.file_work();
+  if (checkpoint) {
+    const auto phase = work.announce("reading " + checkpoint->folder());
+    require_same_data(*checkpoint, recipe, data.fingerprints);
+    state.progress = Checkpointer::load(*checkpoint, recipe, state.instance, state.optimizer);
+    const int64_t step = state.progress.step;
+    directory.info(
+        fmt::format("resumed from {} (step {}){}", checkpoint->folder(), step,
+                    recipe.data.registered() ? "" : cat(", data.shuffle: ", data::name_of(recipe.data.order()))));
+    const std::vector<std::string> changes = changes_since(*checkpoint, recipe, world.size());
+    for (const std::string& change : changes) directory.info(fmt::format("changed since step {}: {}", step, change));
+    for (const std::string& caution : cautions_of_resume(*checkpoint, recipe)) directory.warn(caution);
+    return changes;
+  }
+  state.progress.fingerprints = data.fingerprints;
+  if (!recipe.train.init_from.empty()) {
+    const auto phase = work.announce("reading " + recipe.train.init_from);
+    require_checkpoint(recipe.train.init_from);
+    auto weights = open_verified(recipe.train.init_from, world.group(), work);
+    Checkpointer::load_weights(weights, state.instance, state.optimizer);
+    directory.info(fmt::format("weights from {}", recipe.train.init_from));
+  } else {
+    directory.note(fmt::format("a new run: there is no checkpoint to resume from (checkpoint.resume: {})",
+                               recipe.checkpoint.resume));
+  }
+  return {};
+}
+
+telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& directory) {
+  telemetry::MetricsHub sinks;
+  const std::filesystem::path dir = recipe.run.dir;
+  base::write_file((dir / "recipe.yaml").string(), config::write(recipe));
+  const auto tolerant = [&](std::unique_ptr<telemetry::MetricsSink> sink) {
+    sinks.add(telemetry::tolerate_failures(std::move(sink), directory.warner()));
+  };
+  tolerant(std::make_unique<telemetry::JsonlSink>(dir / "metrics.jsonl"));
+  tolerant(std::make_unique<telemetry::TensorboardSink>(dir / "tensorboard"));
+  sinks.add(std::make_unique<telemetry::ProgressSink>(telemetry::TextOutput(1, telemetry::Stuck::drop),
+                                                      recipe.train.log_every));
+  return sinks;
+}
+
+}  // namespace hexad::train

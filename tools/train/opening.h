@@ -1,0 +1,34 @@
+// The parts of a training run's start, in the order in which Trainer calls them. All of them but open_sinks() are
+// collective.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/data/training_data.h"
+#include "framework/io/checkpoint.h"
+#include "framework/telemetry/metrics.h"
+#include "tools/train/report/training_directory.h"
+#include "tools/train/training_state.h"
+
+namespace hexad::train {
+
+/// Sets this process up for the recipe. Warns of doubtful settings, threads and placements of ranks. Throws
+/// Error(usage) if offload.folder cannot be used.
+void prepare_rank(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
+
+/// Opens the training data in the order of `recipe.data.shuffle`. Throws Error(data) if they cannot be used.
+data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
+                             const TrainingDirectory& directory);
+
+/// Loads the weights from which `state` starts: those of `checkpoint` with its progress, those of train.init_from, or
+/// the initial ones. Returns the changes of the recipe since the checkpoint.
+std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, const Recipe& recipe,
+                                    const data::TrainingData& data, const comm::World& world,
+                                    const TrainingDirectory& directory, TrainingState& state);
+
+/// Writes recipe.yaml and opens metrics.jsonl, tensorboard/ and the progress line. Does so on rank 0 only.
+telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& directory);
+
+}  // namespace hexad::train

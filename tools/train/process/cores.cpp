@@ -1,0 +1,114 @@
+#include "tools/train/process/cores.h"
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <numeric>
+
+#include "framework/device/context.h"
+
+namespace hexad::train {
+namespace {
+
+using base::cat;
+
+constexpr size_t word_bits = 64, words = CPU_SETSIZE / word_bits;
+
+CoreMask own_mask() {
+  cpu_set_t set;
+  CoreMask mask;
+  // The machine has more cores than fit into the set.
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return mask.set(0);
+  for (size_t core = 0; core < mask.size(); ++core) mask[core] = CPU_ISSET(core, &set);
+  return mask;
+}
+
+// Returns the masks of all ranks, in rank order.
+std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
+  const CoreMask mine = own_mask(), low(~uint64_t{0});
+  std::vector<int64_t> sent;
+  for (size_t w = 0; w < words; ++w) sent.push_back(static_cast<int64_t>(((mine >> w * word_bits) & low).to_ullong()));
+  device::DeviceContext host;
+  const auto got = group.all_gather_values(sent, host);
+  std::vector<CoreMask> masks(got.size() / words);
+  for (size_t i = 0; i < got.size(); ++i)
+    masks[i / words] |= CoreMask(static_cast<uint64_t>(got[i])) << i % words * word_bits;
+  return masks;
+}
+
+// Returns the quota in the folder of one group. Version 2 has "max 100000" or "150000 100000"; version 1 has two files,
+// with -1 for no limit.
+std::optional<double> quota_in(const std::filesystem::path& folder) {
+  double quota = 0, period = 0;
+  if (std::ifstream(folder / "cpu.max") >> quota >> period && period > 0) return quota / period;
+  if (std::ifstream(folder / "cpu.cfs_quota_us") >> quota && quota > 0 &&
+      std::ifstream(folder / "cpu.cfs_period_us") >> period && period > 0)
+    return quota / period;
+  return {};
+}
+
+std::optional<double> own_quota() { return control_group_quota("/proc/self/cgroup", "/sys/fs/cgroup"); }
+
+}  // namespace
+
+Cores share_cores(const std::vector<CoreMask>& ranks, size_t mine, std::optional<double> quota) {
+  const auto count = static_cast<int64_t>(ranks.size());
+  const CoreMask all = std::accumulate(ranks.begin(), ranks.end(), CoreMask(), std::bit_or());
+  double share = 0;
+  for (size_t core = 0; core < all.size(); ++core)
+    if (ranks[mine][core])
+      share += 1.0 / static_cast<double>(std::count_if(ranks.begin(), ranks.end(), [&](auto& r) { return r[core]; }));
+  auto of_node = static_cast<double>(all.count());
+  if (quota) of_node = std::min(of_node, *quota), share = std::min(share, *quota / static_cast<double>(count));
+  const auto whole = [](double cores) { return std::max<int64_t>(1, static_cast<int64_t>(cores + 1e-9)); };
+  return {.ranks = count, .of_node = whole(of_node), .of_rank = whole(share)};
+}
+
+Cores find_cores(const comm::World& world) {
+  const auto masks = gather_masks(world.group());
+  const auto& nodes = world.topology().node_of_rank;
+  const int node = nodes[world.rank()];
+  std::vector<CoreMask> here;
+  size_t mine = 0;
+  for (size_t r = 0; r < masks.size(); ++r) {
+    if (nodes[r] != node) continue;
+    if (r == static_cast<size_t>(world.rank())) mine = here.size();
+    here.push_back(masks[r]);
+  }
+  return share_cores(here, mine, own_quota());
+}
+
+Cores find_cores() { return share_cores({own_mask()}, 0, own_quota()); }
+
+std::optional<double> control_group_quota(const std::filesystem::path& membership,
+                                          const std::filesystem::path& mounted) {
+  std::optional<double> least;
+  const auto take = [&](const std::filesystem::path& folder) {
+    if (const auto quota = quota_in(folder)) least = std::min(least.value_or(*quota), *quota);
+  };
+  std::ifstream groups(membership);
+  for (std::string line; std::getline(groups, line);) {  // NUMBER:CONTROLLERS:/PATH; version 2: 0::/PATH
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    if (controllers != ",," && controllers.find(",cpu,") == std::string::npos) continue;
+    const auto top = controllers == ",," ? mounted : mounted / "cpu";
+    // Inside a container the path may be the host's: folders that do not exist are ignored.
+    std::filesystem::path path = line.substr(second + 1);
+    for (; path.has_relative_path(); path = path.parent_path()) take(top / path.relative_path());
+    take(top);
+  }
+  return least;
+}
+
+std::string warn_of_threads(const Cores& cores, int64_t threads) {
+  if (cores.ranks * threads <= cores.of_node) return {};
+  const auto plural = [](int64_t n, const char* what) { return cat(n, " ", what, n == 1 ? "" : "s"); };
+  const std::string advice = threads > cores.of_rank
+                                 ? cat("set train.threads=", cores.of_rank)
+                                 : cat("start at most ", plural(cores.of_node, "rank"), " on this node");
+  return cat(plural(cores.ranks, "rank"), " x ", plural(threads, "kernel thread"), " share ",
+             plural(cores.of_node, "core"), " of this node and will wait for each other: ", advice);
+}
+
+}  // namespace hexad::train

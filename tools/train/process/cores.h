@@ -1,0 +1,43 @@
+// Number of cores that a rank may use. Its affinity, the other ranks of its node and its control group limit it.
+#pragma once
+
+#include <sched.h>
+
+#include <bitset>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/world.h"
+
+namespace hexad::train {
+
+using CoreMask = std::bitset<CPU_SETSIZE>;
+
+/// Cores of a node, as one of its ranks sees them.
+struct Cores {
+  int64_t ranks = 1;    // number of ranks on this node
+  int64_t of_node = 1;  // cores on which at least one of them may run
+  int64_t of_rank = 1;  // this rank's share: a core of k ranks counts 1/k; at least one
+  bool operator==(const Cores&) const = default;
+};
+
+/// Returns the cores for rank `mine` of a node's ranks, which together may use `quota` cores' time.
+Cores share_cores(const std::vector<CoreMask>& ranks, size_t mine, std::optional<double> quota);
+/// Returns the cores of this rank. Collective over the world.
+Cores find_cores(const comm::World& world);
+/// Returns the cores of a process without other ranks.
+Cores find_cores();
+
+/// Returns the number of cores whose time control groups grant this process: the smallest of their quotas, or none
+/// without a limit. `membership` is /proc/self/cgroup or a file like it. `mounted` is the folder where control groups
+/// are mounted, version 1 or 2.
+std::optional<double> control_group_quota(const std::filesystem::path& membership,
+                                          const std::filesystem::path& mounted);
+
+/// Returns a warning if each rank computes with `threads` threads. Empty if there is a core for each of them.
+std::string warn_of_threads(const Cores& cores, int64_t threads);
+
+}  // namespace hexad::train

@@ -1,0 +1,23 @@
+// Report of a rank that dies of a bug: rank, step and backtrace.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+namespace hexad::train {
+
+/// Reports SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT on standard error before they end the process as usual. Leaves
+/// signals alone that already have a handler (of a sanitizer).
+void install_crash_handlers();
+
+/// Appends reports to this file, too, with the rank.
+void report_crashes_to(const std::filesystem::path& log, int rank);
+
+/// Appends to that file that this rank ends, and why. Does nothing before report_crashes_to().
+void report_end(std::string_view why);
+
+/// Sets the optimizer step that reports name.
+void report_crashes_in_step(int64_t step);
+
+}  // namespace hexad::train

@@ -1,0 +1,26 @@
+// Memory that a process may still allocate, and the pools that it shares with other processes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hexad::train {
+
+/// Memory that several processes share: that of the machine, or that of a control group (container, batch job) with a
+/// limit.
+struct MemoryPool {
+  int64_t id = 0;         // equal for processes that share the pool; different for pools of other machines
+  std::string name{};     // "the machine's memory", "the limit of control group /job"
+  int64_t available = 0;  // bytes that can be allocated before the system evicts or ends a process
+};
+
+/// Returns the pools that this process allocates from, the machine's first. Empty if the system does not report them.
+/// `root` is the root of the system's file tree, for tests.
+std::vector<MemoryPool> memory_pools(const std::string& root = "");
+
+/// Returns the bytes that this process may still allocate: the smallest of its pools, or a very large number if none is
+/// known.
+int64_t available_memory_bytes(const std::string& root = "");
+
+}  // namespace hexad::train

@@ -1,0 +1,15 @@
+// Placement of ranks on nodes, and the groups of a layout that it slows down.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "parallel/mesh/layout.h"
+
+namespace hexad::train {
+
+/// Returns a warning if groups of ranks with the most traffic span nodes, but would not if ranks were numbered node by
+/// node; otherwise empty. `node_of_rank` is ProcessGroup::node_of_rank() of all ranks.
+std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> node_of_rank);
+
+}  // namespace hexad::train

@@ -1,0 +1,13 @@
+// Messages of a program to its user, apart from its results.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace hexad::train {
+
+/// Prints "hexad: text", a line on standard error. A closed standard error (`2>&1 | head`) is no failure: the exit code
+/// tells how the program ended.
+inline void say(const std::string& text) { std::fputs(("hexad: " + text + "\n").c_str(), stderr); }
+
+}  // namespace hexad::train

@@ -1,0 +1,72 @@
+#include "tools/train/process/signals.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <ctime>
+
+#include "tools/train/process/job_launcher.h"
+
+namespace hexad::train {
+namespace {
+
+// A signal handler may only use state of this kind, which is global.
+volatile std::sig_atomic_t requested = 0;
+std::atomic<int64_t> first_at = 0;  // time of the first SIGINT or SIGTERM in milliseconds
+std::atomic<pid_t> mpirun = 0;
+static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
+
+constexpr int64_t second = 1000;
+
+int64_t now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * second + time.tv_nsec / 1'000'000;
+}
+
+void set_action(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
+bool ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+void request(int) { requested = 1; }
+
+void request_or_end(int signal, siginfo_t* info, void*) {
+  requested = 1;
+  int64_t first = 0;
+  if (first_at.compare_exchange_strong(first, now()) || now() - first < second) return;
+  if (info->si_code <= 0 && info->si_pid == mpirun) return;  // mpirun itself sent it
+  set_action(signal, SIG_DFL);
+  raise(signal);  // delivered once this handler returns
+}
+
+}  // namespace
+
+void ignore_closed_pipes() { set_action(SIGPIPE, SIG_IGN); }
+
+void save_and_end_on_signals() {
+  mpirun = mpirun_process();
+  set_action(SIGUSR1, request);
+  struct sigaction action {};
+  action.sa_sigaction = request_or_end;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  for (int signal : {SIGINT, SIGTERM})
+    if (!ignored(signal)) sigaction(signal, &action, nullptr);
+}
+
+bool preemption_requested() { return requested != 0; }
+
+bool end_requested() { return first_at != 0; }
+
+}  // namespace hexad::train

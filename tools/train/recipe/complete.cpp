@@ -1,0 +1,46 @@
+#include "tools/train/recipe/complete.h"
+
+#include <filesystem>
+
+#include "framework/base/path_problem.h"
+#include "framework/data/prepare.h"
+#include "framework/data/tokenizer.h"
+
+namespace hexad::train {
+
+namespace fs = std::filesystem;
+
+void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
+  const auto require_one = [&](const std::string& key, const std::string& path) {
+    const std::string problem = base::folder_problem(path);
+    if (problem.empty()) return;
+    if (problem != "no such folder")
+      base::fail(base::ExitCode::data, key, " (", path, "): ", problem, "; `hexad prepare` makes a dataset");
+    std::error_code error;
+    std::string where;
+    if (fs::path(path).is_relative()) {
+      where =
+          base::cat(" in the working directory, ", fs::current_path().string(), ", where relative dataset paths begin");
+      const fs::path beside = fs::path(recipe_path).parent_path() / path;
+      if (fs::exists(beside, error)) where += base::cat("; found ", beside.string(), " beside the recipe");
+    }
+    base::fail(base::ExitCode::data, key, " (", path, "): no such folder", where, "; `hexad prepare` makes a dataset");
+  };
+  if (recipe.data.synthetic) return;
+  if (!recipe.data.dataset.empty()) require_one("data.dataset", recipe.data.dataset);
+  for (size_t i = 0; i < recipe.data.mixture.size(); ++i)
+    require_one(base::cat("data.mixture.", i, ".dataset"), recipe.data.mixture[i].dataset);
+}
+
+void complete(Recipe& recipe, int64_t cores) {
+  if (recipe.model.vocab == 0) {
+    const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
+    const auto tokenizer = data::load_tokenizer((std::filesystem::path(folder) / data::tokenizer_file_name).string());
+    recipe.model.vocab = tokenizer->vocab_size();
+  }
+  layers::ModelConfig& m = recipe.model;
+  m.kv_heads = m.key_value_heads(), m.head_size = m.size_of_head(), m.mlp_hidden = m.dense_hidden();
+  if (!recipe.train.threads) recipe.train.threads = cores;
+}
+
+}  // namespace hexad::train

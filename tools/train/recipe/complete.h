@@ -1,0 +1,18 @@
+// Completion of a recipe from its datasets and the machine before it runs.
+#pragma once
+
+#include <string>
+
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+/// Throws Error(data) if a dataset does not exist, with the folder in which it was searched. Relative paths are
+/// relative to the working directory. The message mentions a dataset beside `recipe_path`, which is a common mistake.
+void require_datasets(const Recipe& recipe, const std::string& recipe_path);
+
+/// Fills in the settings that follow from other keys, the data and the machine: heads and widths, the vocabulary, and a
+/// thread for each of this rank's `cores`.
+void complete(Recipe& recipe, int64_t cores);
+
+}  // namespace hexad::train

@@ -1,0 +1,55 @@
+#include "tools/train/recipe/job.h"
+
+#include "framework/config/include_root.h"
+#include "tools/train/process/cores.h"
+#include "tools/train/process/job_launcher.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/agreement.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/traffic_options.h"
+
+namespace hexad::train {
+namespace {
+
+// Returns a hint for a user who started one process for a layout of several: the command that starts all ranks.
+std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
+                        const train::Extensions& extensions, const std::string& include_root) {
+  try {
+    const int64_t ranks =
+        load_recipe(config::load(path, overrides, include_root), extensions, 0).parallel.fewest_ranks();
+    return ranks > 1 ? base::cat("\nthe layout needs ", ranks, " ranks or more: ", launcher_to_train(ranks, 0), " ",
+                                 program_name(), " train ", shell_word(path), " ...")
+                     : "";
+  } catch (const base::Error&) {  // the recipe has another error
+    return "";
+  }
+}
+
+}  // namespace
+
+Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
+                      const Extensions& extensions, const std::string& include_root) {
+  const int64_t cores = find_cores(world).of_rank;
+  const Recipe recipe = load_on_all_ranks(world, [&] {
+    const auto warn = [&](const std::string& text) {
+      if (world.rank() == 0) say(text);
+    };
+    try {
+      Recipe r = load_to_train(config::load(path, overrides, include_root), extensions, world.size(), warn);
+      require_datasets(r, path);
+      complete(r, cores);
+      return r;
+    } catch (const base::Error& e) {
+      const bool alone = e.code() == base::ExitCode::usage && world.size() == 1;
+      const std::string hint = alone ? launch_hint(path, overrides, extensions, include_root) : "";
+      if (hint.empty()) throw;
+      throw base::Error(e.code(), base::cat(e.what(), hint));
+    }
+  });
+  world.set_guards(guards_of(recipe.distributed));
+  order_traffic(world, recipe.distributed);
+  return recipe;
+}
+
+}  // namespace hexad::train

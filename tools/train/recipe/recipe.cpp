@@ -1,0 +1,283 @@
+#include "tools/train/recipe/recipe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "framework/base/home.h"
+#include "framework/config/constraints.h"
+#include "framework/config/nearest.h"
+#include "framework/config/words.h"
+#include "framework/io/checkpoint_store.h"
+#include "optim/lr_schedule.h"
+#include "tools/train/recipe/divisible.h"
+#include "tools/train/recipe/layout_check.h"
+#include "tools/train/recipe/renamed_keys.h"
+#include "tools/train/recipe/schedule_check.h"
+#include "tools/train/recipe/step_range.h"
+
+namespace hexad::train {
+
+using base::cat;
+using config::Problems;
+
+base::Dtype dtype_of(Precision precision) {
+  switch (precision) {
+    case Precision::bf16:
+      return base::Dtype::bf16;
+    case Precision::f64:
+      return base::Dtype::f64;
+    case Precision::f32:
+      break;
+  }
+  return base::Dtype::f32;
+}
+
+namespace {
+
+void check_attention(const layers::ModelConfig& m, Problems& problems) {
+  if (!m.head_size) check_divisible(problems, "model.hidden", m.hidden, "model.heads", m.heads);
+  check_divisible(problems, "model.heads", m.heads, "model.kv_heads", m.key_value_heads());
+  if (m.position == layers::PositionKind::rotary && m.size_of_head() % 2 != 0)
+    problems.add(m.head_size ? "model.head_size" : "model.hidden",
+                 cat("gives heads of odd size ", m.size_of_head(), "; rotary positions need an even size"));
+}
+
+void check_moe(const layers::ModelConfig& model, Problems& problems) {
+  const moe::MoeConfig& m = model.moe;
+  if (m.experts == 0) return;
+  if (m.top_k > m.experts) problems.add("model.moe.top_k", cat("must be at most model.moe.experts (", m.experts, ")"));
+  check_divisible(problems, "model.moe.experts", m.experts, "model.moe.groups", m.groups);
+  if (m.top_groups > m.groups)
+    problems.add("model.moe.top_groups", cat("must be at most model.moe.groups (", m.groups, ")"));
+  else if (m.groups > 1 && m.experts % m.groups == 0 && m.top_k > m.top_groups * (m.experts / m.groups))
+    problems.add("model.moe.top_k", cat("must be at most the ", m.top_groups * (m.experts / m.groups), " experts of ",
+                                        m.top_groups, " groups"));
+  if (model.moe_layers() == 0)
+    problems.add("model.moe.experts", cat("is set, but no layer has experts: dense_layers ", m.dense_layers, ", every ",
+                                          m.every, ", layers ", model.layers));
+  if (m.routing == moe::Routing::trace && m.trace.empty())
+    problems.add("model.moe.trace", "must name a file for model.moe.routing: trace");
+}
+
+void check_name(std::string_view key, const std::string& name, std::string_view kind,
+                const std::vector<std::string>& known, Problems& problems) {
+  if (std::ranges::find(known, name) == known.end())
+    problems.add(key, cat("is no registered ", kind, "; there are: ", config::nearest_first(name, known)));
+}
+
+// Rejects settings that the recipe's router does not read.
+void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& router, Problems& problems) {
+  config::check_options(moe::router_options(m), router.options, m.moe.router_options, problems);
+  if (!router.uses_score_rule)
+    for (const std::string_view key : moe::score_rule_keys(m))
+      problems.add(cat("model.moe.", key),
+                   cat("is not read by the router ", m.moe.router,
+                       ", which computes weights from logits by its own rule: remove this key, or set "
+                       "model.moe.router: top_k"));
+  if (m.moe.bias_rate > 0 && !router.selects_by_bias)
+    problems.add("model.moe.bias_rate",
+                 cat("must be 0 for the router ", m.moe.router, ", whose selection has no bias"));
+}
+
+// Checks the registered names and their options. Reads only declarations and makes no part.
+void check_names(const Recipe& r, const Extensions& extensions, Problems& problems) {
+  const layers::ModelConfig& m = r.model;
+  if (problems.good({"model"})) {
+    check_name("model.mlp", m.mlp, "layer", extensions.feed_forward_names(), problems);
+    if (const auto* layer = extensions.feed_forward(m.mlp))
+      config::check_options(layers::feed_forward_options(m), layer->options, m.mlp_options, problems);
+    check_name("model.moe.router", m.moe.router, "router", extensions.router_names(), problems);
+    if (const auto* router = extensions.router(m.moe.router)) check_router(m, *router, problems);
+  }
+  if (problems.good({"optim"})) {
+    check_name("optim.name", r.optim.name, "optimizer", extensions.optimizers.names(), problems);
+    if (const auto* rule = extensions.optimizers.find(r.optim.name))
+      config::check_options(optim::rule_options(r.optim), rule->options, r.optim.options, problems);
+  }
+  if (problems.good({"data"}) && !r.data.source.empty()) {
+    check_name("data.source", r.data.source, "data source", extensions.sources.names(), problems);
+    if (const auto* source = extensions.sources.find(r.data.source))
+      config::check_options(data::source_options(r.data.source), source->options, r.data.source_options, problems);
+  }
+}
+
+void check_objective(const Recipe& r, Problems& problems) {
+  const bool masked = r.data.mlm_probability > 0;
+  if (r.model.kind == layers::ModelKind::encoder && !masked && !r.data.registered())
+    problems.add("data.mlm_probability", "must be above 0 for model.kind: encoder, which sees the next token");
+  if (r.model.kind == layers::ModelKind::decoder && masked)
+    problems.add("data.mlm_probability", "must be 0 for model.kind: decoder");
+  if (r.data.registered() && r.model.vocab == 0)
+    problems.add_missing("model.vocab",
+                         cat("must be given with ", r.data.synthetic ? "data.synthetic" : "data.source"));
+}
+
+void check_profile(const Recipe& r, Problems& problems) {
+  if (r.profile.steps.empty()) return;
+  const auto steps = parse_steps(r.profile.steps);
+  if (!steps)
+    problems.add("profile.steps", cat("(", r.profile.steps, ") must be a step, 5, or a range of steps, 3..5"));
+  else if (steps->last > r.train.steps)
+    problems.add("profile.steps", cat("(", r.profile.steps, ") goes beyond the last step; nearest: ",
+                                      to_string(StepRange{std::min(steps->first, r.train.steps), r.train.steps})));
+}
+
+void check_trace(const Recipe& r, Problems& problems) {
+  const int64_t step = r.schedule.trace;
+  if (step > 0 && r.model.moe_layers() == 0)
+    problems.add("schedule.trace", "records MoE layers, but the model has none; set 0 to record nothing");
+  else if (step > r.train.steps)
+    problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
+}
+
+void take_device_from_environment(Recipe& r, Problems& problems) {
+  const char* wanted = std::getenv("HEXAD_DEVICE");
+  if (!wanted || !*wanted) return;
+  std::string names;
+  for (const auto& [kind, name] : enum_names(r.device)) {
+    if (name == wanted) return void(r.device = kind);
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  problems.add("device", cat("is set by HEXAD_DEVICE=", wanted, ", which is not a device; there are: ", names));
+}
+
+// Rejects settings that devices with their own memory do not support. Otherwise the error would come in the middle of a
+// step.
+void check_device(const Recipe& r, Problems& problems) {
+  if (r.device != device::DeviceKind::cpu && r.schedule.worker_lanes.value_or(false))
+    problems.add("schedule.worker_lanes",
+                 cat("must be auto or false on device: ", name_of(r.device), "; only device: cpu has worker lanes"));
+  if (r.device != device::DeviceKind::cuda && r.distributed.device_collectives == comm::DeviceCollectives::nccl)
+    problems.add("distributed.device_collectives", cat("needs device: cuda, but device is ", name_of(r.device)));
+  if (r.distributed.register_buffers && r.distributed.device_collectives == comm::DeviceCollectives::host)
+    problems.add("distributed.register_buffers", "needs NCCL, but distributed.device_collectives is host");
+}
+
+// Replaces a leading ~. YAML does not do so, and the shell does not after key=.
+void expand_home_folders(Recipe& r, Problems& problems) {
+  const auto expand = [&](const std::string& key, std::string& path) {
+    if (!problems.good({key})) return;
+    try {
+      path = base::expand_home(path);
+    } catch (const base::Error& e) {
+      problems.add(key, e.what());
+    }
+  };
+  expand("run.dir", r.run.dir);
+  expand("train.init_from", r.train.init_from);
+  expand("offload.folder", r.offload.folder);
+  expand("schedule.profile", r.schedule.profile);
+  expand("model.moe.trace", r.model.moe.trace);
+  expand("data.dataset", r.data.dataset);
+  for (size_t i = 0; i < r.data.mixture.size(); ++i)
+    expand(cat("data.mixture.", i, ".dataset"), r.data.mixture[i].dataset);
+}
+
+// Reads the recipe and checks every rule, even if others are broken. A check runs if the keys that it reads are legal
+// in themselves.
+Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems) {
+  Recipe r = config::read<Recipe>(document, problems);
+  expand_home_folders(r, problems);
+  take_device_from_environment(r, problems);
+  check_device(r, problems);
+  if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position"}))
+    check_attention(r.model, problems);
+  if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
+  check_names(r, extensions, problems);
+  if (problems.good({"model", "data"})) {
+    data::check(r.data, problems);
+    check_objective(r, problems);
+  }
+  check_layout(r, world, problems);
+  check_moe_schedule(r, extensions, problems);
+  check_micro_batch_overlap(r, world, problems);
+  check_moe_order(r, extensions, problems);
+  if (problems.good({"train.steps", "profile.steps"})) check_profile(r, problems);
+  if (problems.good({"model", "train.steps", "schedule.trace"})) check_trace(r, problems);
+  std::vector<Traffic> classes = r.distributed.priority;
+  std::sort(classes.begin(), classes.end());
+  if (std::adjacent_find(classes.begin(), classes.end()) != classes.end())
+    problems.add("distributed.priority", "names a class of traffic twice");
+  if (r.distributed.network_classes.size() > r.distributed.priority.size())
+    problems.add("distributed.network_classes", cat("has ", r.distributed.network_classes.size(), " numbers for the ",
+                                                    r.distributed.priority.size(), " classes in distributed.priority"));
+  try {
+    io::Resume::parse(r.checkpoint.resume);
+  } catch (const base::Error&) {
+    problems.add("checkpoint.resume", "must be auto, none or a step");
+  }
+  return r;
+}
+
+// Fills in settings that only a registered optimizer can determine.
+Recipe completed(Recipe r, const Extensions& extensions) {
+  r.optim.states = std::ssize(extensions.optimizers.make(r.optim)->states());
+  return r;
+}
+
+void rename(config::Document& document, const std::function<void(const std::string&)>& warn) {
+  for (const std::string& line : rename_keys(document))
+    if (warn) warn(line);
+}
+
+// Checks that steps reach the end of the warm-up. A short trial of a long recipe sets its steps on the command line;
+// then the recipe's warm-up is accepted.
+void check_warmup(const Recipe& r, Problems& problems) {
+  const bool trial = problems.on_command_line("train.steps") && !problems.on_command_line("optim.warmup");
+  if (trial || !problems.good({"optim.warmup", "train.steps"}) || r.optim.warmup <= r.train.steps) return;
+  problems.add("optim.warmup", cat("must be at most train.steps (", r.train.steps,
+                                   "): the learning rate would only rise and never reach optim.lr"));
+}
+
+// Rejects a decay that begins before the warm-up ends. It would begin below the peak, so the rate would jump down.
+void check_decay(const Recipe& r, Problems& problems) {
+  const optim::OptimConfig& o = r.optim;
+  if (!problems.good({"optim", "train.steps"})) return;
+  const int64_t steps = r.train.steps;
+  if (o.schedule != optim::ScheduleKind::wsd || o.warmup > steps) return;
+  const double decay = o.decay_fraction * static_cast<double>(steps);
+  const auto room = static_cast<double>(steps - o.warmup);
+  if (decay <= room * (1 + 1e-9)) return;
+  constexpr double digits = 1e4;
+  const double fraction = std::floor(room / static_cast<double>(steps) * digits) / digits;
+  std::string text = cat("of train.steps (", steps, ") gives ", decay, " steps of decay, which begin before the ",
+                         o.warmup, " steps of optim.warmup end");
+  if (o.warmup < steps)
+    text += cat(": the learning rate would fall from ", optim::learning_rate(o, o.warmup, steps), " to ",
+                optim::learning_rate(o, o.warmup + 1, steps), " in one step");
+  problems.add("optim.decay_fraction", cat(text, "; the largest legal value is ", fraction));
+}
+
+}  // namespace
+
+Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
+                   const std::function<void(const std::string&)>& warn) {
+  rename(document, warn);
+  Problems problems;
+  Recipe r = read_checked(document, extensions, world, problems);
+  problems.throw_if_any();
+  return completed(std::move(r), extensions);
+}
+
+Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
+                     const std::function<void(const std::string&)>& warn) {
+  rename(document, warn);
+  const auto read = [&](const config::Document& d, Problems& problems) {
+    Recipe r = read_checked(d, extensions, world, problems);
+    check_warmup(r, problems);
+    check_decay(r, problems);
+    return r;
+  };
+  Problems problems;
+  Recipe r = read(document, problems);
+  config::suggest_nearest(document, problems, [&](const config::Document& changed) {
+    Problems left;
+    read(changed, left);
+    return left;
+  });
+  problems.throw_if_any();
+  return completed(std::move(r), extensions);
+}
+
+}  // namespace hexad::train

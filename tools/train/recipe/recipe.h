@@ -1,0 +1,319 @@
+// The composed recipe: every section, with its owner's struct.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "framework/base/dtype.h"
+#include "framework/config/typed_recipe.h"
+#include "framework/data/data_config.h"
+#include "framework/device/device_kind.h"
+#include "layers/base/model_config.h"
+#include "layers/moe/schedule/moe_schedule_config.h"
+#include "layers/recompute_config.h"
+#include "parallel/comm/device_group.h"
+#include "parallel/pp/pipeline_kind.h"
+#include "tools/train/recipe/extensions.h"
+#include "tools/train/recipe/parallel_config.h"
+
+namespace hexad::train {
+
+struct BatchConfig {
+  int64_t global = 8;
+  int64_t micro = 4;
+
+  template <class V>
+  void fields(V& v) {
+    v("global", global, "sequences in an optimizer step, over all ranks", config::at_least(1),
+      config::at_most(1 << 30));
+    v("micro", micro, "sequences computed at a time; changes results where a scope is the micro-batch",
+      config::at_least(1));
+  }
+};
+
+enum class Precision : uint8_t { f32, bf16, f64 };
+constexpr auto enum_names(Precision) {
+  return std::to_array<std::pair<Precision, std::string_view>>(
+      {{Precision::f32, "f32"}, {Precision::bf16, "bf16"}, {Precision::f64, "f64"}});
+}
+base::Dtype dtype_of(Precision precision);
+
+struct TrainConfig {
+  int64_t steps = 100;
+  Precision precision = Precision::f32;
+  uint64_t seed = 1;
+  std::optional<int64_t> threads;
+  int64_t log_every = 10, router_every = 20, eval_every = 0, eval_sequences = 256;
+  int64_t max_skipped = 5;
+  bool deterministic = false;
+  std::optional<double> peak_flops;
+  std::string init_from;
+
+  template <class V>
+  void fields(V& v) {
+    using config::at_least, config::automatic, config::positive;
+    v("steps", steps, "optimizer steps of the whole run", at_least(1));
+    v("precision", precision, "dtype of weights and activations; bf16 keeps f32 main weights, f64 is for comparisons");
+    v("seed", seed, "seed of all random choices");
+    v("threads", threads,
+      "threads of a rank's kernels; auto: the rank's share of the cores that the ranks of its node may use", automatic,
+      at_least(1));
+    v("log_every", log_every, "steps between plain progress lines", at_least(1));
+    v("router_every", router_every,
+      "steps between records of every expert's load in metrics.jsonl, which has those of the first and the last step, "
+      "too; 0: none",
+      at_least(0));
+    v("eval_every", eval_every, "steps between held-out evaluations; 0: only at the end", at_least(0));
+    v("eval_sequences", eval_sequences,
+      "sequences of a held-out evaluation during training, always the same, spread over the held-out set; 0: all; the "
+      "evaluation at the end uses the whole set",
+      at_least(0));
+    v("max_skipped", max_skipped,
+      "consecutive steps without a finite loss and gradient after which training stops (exit 5)", at_least(1));
+    v("deterministic", deterministic,
+      "use only kernels whose results are bitwise identical in every run, even if that costs speed or memory "
+      "(attention's backward on a GPU); on the CPU all kernels are such");
+    v("peak_flops", peak_flops,
+      "FLOP/s of a rank at full speed, for MFU; auto: the best rate of each rank, measured with matrix products at the "
+      "start and repeatedly during the run",
+      automatic, positive());
+    v("init_from", init_from, "checkpoint folder whose weights a new run starts from; empty: random weights");
+  }
+};
+
+enum class SaveFailure : uint8_t { stop, go_on };
+constexpr auto enum_names(SaveFailure) {
+  return std::to_array<std::pair<SaveFailure, std::string_view>>(
+      {{SaveFailure::stop, "stop"}, {SaveFailure::go_on, "go_on"}});
+}
+
+struct CheckpointConfig {
+  int64_t every = 0, keep = 3;
+  bool at_end = true;
+  std::string resume = "auto";
+  SaveFailure on_failure = SaveFailure::stop;
+
+  template <class V>
+  void fields(V& v) {
+    v("every", every, "steps between checkpoints; 0: none before the end", config::at_least(0));
+    v("at_end", at_end, "save a checkpoint after the last step");
+    v("keep", keep, "number of complete checkpoints to keep; 0: all", config::at_least(0));
+    v("resume", resume,
+      "checkpoint to resume from: auto (the newest good one, if any), none (start from the beginning) or a step");
+    v("on_failure", on_failure,
+      "reaction to a checkpoint that cannot be written: stop (exit 4), or go_on training; the last checkpoint has to "
+      "succeed");
+  }
+};
+
+struct OffloadConfig {
+  bool activations = false;
+  optim::StateOffload optimizer = optim::StateOffload::none;
+  config::ByteSize min_bytes = 1 << 16;
+  std::string folder = "/tmp";
+
+  bool any() const { return activations || optimizer != optim::StateOffload::none; }
+
+  template <class V>
+  void fields(V& v) {
+    v("activations", activations, "keep saved activations in a file until backward");
+    v("optimizer", optimizer,
+      "storage of main weights and moments between updates: file, or none (they stay in memory)");
+    v("min_bytes", min_bytes, "smallest size of a saved activation that is offloaded", config::at_least(0));
+    v("folder", folder, "folder of the offload file; on a GPU offloaded data is kept in host memory instead",
+      config::non_empty());
+  }
+};
+
+struct ScheduleConfig {
+  pp::PipelineConfig pipeline;
+  moe::MoeScheduleConfig moe;
+  std::optional<bool> worker_lanes;
+  int64_t trace = 0;
+  std::string profile;
+
+  bool lanes_have_threads(const moe::MoeSchedule& s) const { return worker_lanes.value_or(s.uses_lanes()); }
+
+  template <class V>
+  void fields(V& v) {
+    v("pipeline", pipeline, "pipeline schedule over the stages of parallel.pp");
+    v("moe", moe, "schedule of an MoE layer; only wire: fp8, which rounds, changes results");
+    v("trace", trace,
+      "step whose MoE passes are recorded, beside their prediction, in trace.json.gz, metrics.jsonl, the log and the "
+      "report; 0: none",
+      config::at_least(0));
+    v("profile", profile,
+      "cluster file of `hexad profile` on which predictions are based; empty: a plain machine is assumed");
+    v("worker_lanes", worker_lanes,
+      "give each lane of communication and copies its own thread; false: all work runs inline; auto: true if the "
+      "schedule overlaps something",
+      config::automatic);
+  }
+};
+
+/// Traffic whose priority can be chosen. Control traffic is always first.
+enum class Traffic : uint8_t { tp, ep, pp, cp, dp };
+constexpr auto enum_names(Traffic) {
+  using enum Traffic;
+  return std::to_array<std::pair<Traffic, std::string_view>>(
+      {{tp, "tp"}, {ep, "ep"}, {pp, "pp"}, {cp, "cp"}, {dp, "dp"}});
+}
+
+struct DistributedConfig {
+  config::ByteSize bucket_bytes = 1 << 22;
+  double watchdog_seconds = 300;
+  std::optional<bool> check_collectives;
+  int64_t replica_check_every = 0;
+  std::vector<Traffic> priority{Traffic::tp, Traffic::ep, Traffic::pp, Traffic::cp, Traffic::dp};
+  config::ByteSize piece_bytes = 128 << 10;
+  config::ByteSize window_bytes = 2 << 20;
+  config::ByteSize low_window_bytes = 256 << 10;
+  comm::DeviceCollectives device_collectives = comm::DeviceCollectives::automatic;
+  bool register_buffers = false;
+  std::vector<int64_t> network_classes;
+
+  template <class V>
+  void fields(V& v) {
+    using config::at_least, config::at_most, config::automatic;
+    v("bucket_bytes", bucket_bytes,
+      "approximate size of the units in which gradients are reduced and, under zero 3, weights are gathered",
+      at_least(1));
+    v("watchdog_seconds", watchdog_seconds,
+      "seconds without progress after which a collective ends the job (exit 6) and names the missing ranks; 0: never",
+      at_least(0));
+    v("check_collectives", check_collectives,
+      "compare operation, type and sizes between ranks before every collective; auto: true in debug builds", automatic);
+    v("replica_check_every", replica_check_every,
+      "steps between comparisons of the weights that several ranks hold (exit 5 if they differ); 0: never",
+      at_least(0));
+    v("priority", priority,
+      "classes of traffic by priority, highest first, when several collectives wait for the link (MoNTA); unlisted "
+      "classes follow in order of arrival; []: all in order of arrival, even collectives that a rank waits for");
+    v("piece_bytes", piece_bytes,
+      "bytes that a rank sends to all its peers together in one piece of a collective or message (at least 16 KiB a "
+      "peer); another class can go first only between pieces",
+      at_least(1));
+    v("window_bytes", window_bytes,
+      "bytes in flight on a rank's link, in each direction, of traffic that yields to no other class; enough to keep "
+      "the link busy",
+      at_least(1));
+    v("low_window_bytes", low_window_bytes,
+      "like window_bytes, for each class that yields to another class in use: the higher class waits for at most so "
+      "many bytes; faster networks need more",
+      at_least(1));
+    v("device_collectives", device_collectives,
+      "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
+      "has a GPU of its own and NCCL is installed, else MPI, from GPU to GPU if it is CUDA-aware");
+    v("register_buffers", register_buffers,
+      "register buckets of gradients and weights of at least 4 MiB with NCCL, which then need not copy them if links "
+      "and algorithms allow that; each bucket takes whole pages of 2 MiB of GPU memory");
+    v("network_classes", network_classes,
+      "numbers that NCCL passes to the network (InfiniBand: service levels, RoCE: types of service) for the classes of "
+      "traffic in priority, in the same order; []: the network's own choice",
+      at_least(0), at_most(255));
+  }
+};
+
+struct ProfileConfig {
+  std::string steps;
+
+  template <class V>
+  void fields(V& v) {
+    v("steps", steps,
+      "steps whose timeline is recorded, on all ranks and with the memory in use, in trace.json.gz: one step, or first "
+      "and last as in 3..5; empty: none");
+  }
+};
+
+struct RunConfig {
+  std::string dir = "runs/default";
+  std::vector<std::string> prompts;
+  int64_t heldout_prompts = 0;
+
+  template <class V>
+  void fields(V& v) {
+    v("dir", dir, "run directory: recipe, metrics, checkpoints, report", config::non_empty());
+    v("prompts", prompts, "texts that the trained model continues in the report");
+    v("heldout_prompts", heldout_prompts,
+      "number of held-out documents whose beginnings the model also continues in the report: prompts of the data's own "
+      "kind",
+      config::at_least(0));
+  }
+};
+
+struct MemoryConfig {
+  std::optional<config::ByteSize> limit_bytes = config::ByteSize(0);
+  std::optional<config::ByteSize> pinned_bytes;
+
+  /// Returns the bytes that a rank may use for tensors; 0: no limit.
+  int64_t limit() const { return limit_bytes.value_or(0); }
+  /// True if a run is refused when its estimated memory exceeds that of its machines.
+  bool checks_machine() const { return limit_bytes.has_value(); }
+
+  template <class V>
+  void fields(V& v) {
+    v("limit_bytes", limit_bytes,
+      "largest memory of a rank for tensors: an allocation beyond it fails (exit 4), and `hexad validate` refuses "
+      "(exit 2) a recipe that is estimated to need more; 0: no limit. A run that is estimated to need more memory than "
+      "its machines have is refused at its start (exit 4); none: no limit, and such a run is started anyway",
+      config::at_least(0));
+    v("pinned_bytes", pinned_bytes,
+      "largest page-locked host memory of a rank on a GPU for copies and offloaded data; more is refused (exit 4); "
+      "auto: half of the memory available on the node, divided by its ranks; 0: no limit",
+      config::automatic, config::at_least(0));
+  }
+};
+
+struct Recipe {
+  layers::ModelConfig model;
+  device::DeviceKind device = device::DeviceKind::cpu;
+  ParallelConfig parallel;
+  BatchConfig batch;
+  TrainConfig train;
+  optim::OptimConfig optim;
+  layers::Recompute recompute = layers::Recompute::none;
+  OffloadConfig offload;
+  ScheduleConfig schedule;
+  DistributedConfig distributed;
+  MemoryConfig memory;
+  data::DataConfig data;
+  CheckpointConfig checkpoint;
+  ProfileConfig profile;
+  RunConfig run;
+
+  template <class V>
+  void fields(V& v) {
+    v("model", model, "architecture of the model");
+    v("device", device, "device of a rank's computation; the environment variable HEXAD_DEVICE overrides it");
+    v("parallel", parallel, "distribution of the model over ranks");
+    v("batch", batch, "sequences a step");
+    v("train", train, "the training run");
+    v("optim", optim, "optimizer and learning rate");
+    v("recompute", recompute, "activations that backward recomputes instead of keeping them");
+    v("offload", offload, "data moved out of memory until it is needed");
+    v("schedule", schedule, "order of computation and communication");
+    v("distributed", distributed, "gradient reduction and other collectives");
+    v("memory", memory, "memory limits");
+    v("data", data, "source of the tokens");
+    v("checkpoint", checkpoint, "saving and resuming");
+    v("profile", profile, "timeline profiling");
+    v("run", run, "run directory and report");
+  }
+};
+
+/// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
+/// each key that has a new name. Throws Error(usage) with every problem, each with file and line.
+Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
+                   const std::function<void(const std::string&)>& warn = {});
+
+/// Like load_recipe(), for training. Also rejects a warm-up that the steps do not reach, except in a trial, whose steps
+/// are set on the command line. Its errors name the nearest legal values.
+Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
+                     const std::function<void(const std::string&)>& warn = {});
+
+}  // namespace hexad::train

@@ -1,0 +1,89 @@
+#include "tools/train/recipe/recipe_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/ranges.h>
+
+#include "framework/config/settings.h"
+#include "optim/lr_schedule.h"
+#include "tools/train/recipe/renamed_keys.h"
+
+namespace hexad::train {
+
+using base::cat;
+
+std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& now) {
+  std::vector<std::string> changes;
+  for (const std::string& line : config::differences(before.model, now.model)) changes.push_back("model." + line);
+  if (before.train.seed != now.train.seed)
+    changes.push_back(cat("train.seed: ", before.train.seed, " -> ", now.train.seed));
+  if (before.optim.name != now.optim.name)
+    changes.push_back(cat("optim.name: ", before.optim.name, " -> ", now.optim.name));
+  return changes;
+}
+
+std::vector<std::string> changes_of_data(const Recipe& before, const Recipe& now) {
+  data::DataConfig was = before.data;
+  const data::DataConfig& is = now.data;
+  was.dataset = is.dataset, was.check = is.check, was.shuffle = is.shuffle;
+  for (size_t i = 0; i < std::min(was.mixture.size(), is.mixture.size()); ++i)
+    was.mixture[i].dataset = is.mixture[i].dataset;
+  std::vector<std::string> changes;
+  for (const std::string& line : config::differences(was, is)) changes.push_back("data." + line);
+  return changes;
+}
+
+std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& now) {
+  Recipe was = before;
+  was.train.threads = now.train.threads;
+  was.run.dir = now.run.dir;
+  return config::differences(was, now);
+}
+
+std::string learning_rate_jump(const Recipe& before, const Recipe& now, int64_t step) {
+  const int64_t next = step + 1;
+  const double was = optim::learning_rate(before.optim, next, before.train.steps);
+  const double is = optim::learning_rate(now.optim, next, now.train.steps);
+  if (std::abs(is - was) <= 0.05 * was) return {};
+  std::vector<std::string> reasons;
+  for (const std::string& line : config::differences(before.optim, now.optim)) reasons.push_back("optim." + line);
+  if (before.train.steps != now.train.steps)
+    reasons.push_back(fmt::format("train.steps: {} -> {}", before.train.steps, now.train.steps));
+  return fmt::format("the learning rate of step {} is {:.4g}; without these changes it would be {:.4g}{} ({})", next,
+                     is, was, was > 0 ? fmt::format(", a sudden change by a factor of {:.3g}", is / was) : "",
+                     fmt::join(reasons, ", "));
+}
+
+RecordedRecipe::RecordedRecipe(const std::filesystem::path& path) {
+  auto document = config::load(path);
+  rename_keys(document);
+  config::Problems problems;
+  recipe_ = config::read<Recipe>(document, problems);
+  recipe_.run.dir.clear();
+  unread_ = problems.list();
+}
+
+bool RecordedRecipe::read(const std::string& path) const {
+  return std::ranges::none_of(
+      unread_, [&](const auto& u) { return !u.path.empty() && (path == u.path || path.starts_with(u.path + ".")); });
+}
+
+std::map<std::string, std::string> RecordedRecipe::settings() const {
+  std::map<std::string, std::string> all;
+  for (const config::Setting& s : config::settings(recipe_))
+    if (read(s.path)) all[s.path] = s.value;
+  return all;
+}
+
+std::vector<std::string> RecordedRecipe::differences_to(const RecordedRecipe& other) const {
+  std::vector<std::string> lines = config::differences(recipe_, other.recipe_);
+  std::erase_if(lines, [&](const std::string& line) {
+    const std::string path = line.substr(0, line.find(": "));
+    return !read(path) || !other.read(path);
+  });
+  for (const auto& u : other.unread_) lines.push_back(fmt::format("not compared: {}: {}", u.at.text(), u.line));
+  return lines;
+}
+
+}  // namespace hexad::train

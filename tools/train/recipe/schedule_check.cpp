@@ -1,0 +1,145 @@
+#include "tools/train/recipe/schedule_check.h"
+
+#include <algorithm>
+
+#include "framework/config/words.h"
+#include "layers/moe/schedule/memory_limit.h"
+#include "layers/moe/schedule/schedule_rules.h"
+
+namespace hexad::train {
+namespace {
+
+using base::cat;
+using config::Problems;
+using moe::MoeSchedule;
+
+// Returns why the order of a chunked schedule is illegal, or an empty text.
+std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
+  if (!s.is_chunked()) return {};
+  const moe::IssueOrder& order = registry.moe_order_of(s);
+  // A memory limit may lead to more chunks. An illegal order shows with few chunks.
+  const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
+  for (size_t chunks = fewest; chunks <= most; ++chunks)
+    if (const std::string why =
+            issue_order_problem(order.steps(chunks), chunks, s.memory_reuse != moe::ReuseStrategy::none);
+        !why.empty())
+      return cat("is illegal for ", chunks, " chunks: ", why);
+  return {};
+}
+
+// True if communication is never in flight beside the experts. An open setting may lead to such overlap.
+bool computes_alone(const moe::MoeScheduleConfig& c) {
+  return c.chunk_by == moe::ChunkBy::none && c.overlap == moe::Overlap::sequential && c.memory_reuse &&
+         !c.memory_limit && c.shared == moe::SharedExperts::after;
+}
+
+moe::ScheduleSite site_of(const Recipe& r) {
+  return {.tp = r.parallel.tp,
+          .etp = r.parallel.etp.value_or(r.parallel.tp),
+          .ep = r.parallel.ep,
+          .sp = r.parallel.sp,
+          .experts = r.model.moe.experts,
+          .shared_experts = r.model.moe.shared_experts,
+          .recomputes_blocks = r.recompute == layers::Recompute::block,
+          .least_memory_limit = [&r](moe::ReuseStrategy strategy) { return least_memory_limit(r, strategy); }};
+}
+
+}  // namespace
+
+int64_t least_memory_limit(const Recipe& r, moe::ReuseStrategy strategy) {
+  const moe::MoeConfig& m = r.model.moe;
+  const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
+  const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
+  // Largest number of slots for a chunk of one token on every rank, whatever experts they choose.
+  const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
+  return moe::buffer_bytes(m.top_k * etp, there, shape, strategy, dtype_of(r.train.precision));
+}
+
+std::vector<moe::Refusal> contradictions(const Recipe& r, const MoeSchedule& s) { return refusals(site_of(r), s); }
+
+std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry& registry) {
+  if (!r.schedule.moe.open()) return {r.schedule.moe.settled()};
+  moe::ScheduleSite site = site_of(r);
+  site.orders = registry.moe_order_names();
+  std::vector<MoeSchedule> all = combinations(r.schedule.moe, site);
+  std::erase_if(all, [&](const MoeSchedule& s) {
+    // A named order is kept here, so that it is later refused with the reason.
+    return !refusals(site, s).empty() || (!r.schedule.moe.order && !order_problem(s, registry).empty());
+  });
+  return all;
+}
+
+bool chunks_open(const Recipe& r, const MoeSchedule& s) { return !r.schedule.moe.chunks && s.overlaps(); }
+
+int64_t most_chunks(const Recipe& r, const layers::Registry& registry, MoeSchedule s) {
+  int64_t most = 2;
+  for (s.chunks = 2; s.chunks <= *std::rbegin(moe::chunks_tried); ++s.chunks) {
+    if (!contradictions(r, s).empty() || !order_problem(s, registry).empty()) break;
+    most = s.chunks;
+  }
+  return most;
+}
+
+void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Problems& problems) {
+  if (r.model.moe.experts == 0) return;
+  if (!problems.good(
+          {"schedule.moe", "model.moe.experts", "parallel.ep", "parallel.tp", "parallel.etp", "parallel.sp"}))
+    return;
+  if (r.schedule.moe.compute_share < 1 && computes_alone(r.schedule.moe))
+    problems.add("schedule.moe.compute_share",
+                 "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by, or "
+                 "compute_share: 1");
+  if (r.schedule.moe.open() && !legal_schedules(r, registry).empty()) return;
+  for (const moe::Refusal& refusal : contradictions(r, r.schedule.moe.settled()))
+    problems.add("schedule.moe." + refusal.key, refusal.what);
+}
+
+void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problems) {
+  if (r.schedule.pipeline.overlap == pp::Overlap::none) return;
+  if (!problems.good({"schedule", "model.moe.experts", "parallel", "batch"})) return;
+  const auto refuse = [&](const std::string& why) {
+    problems.add("schedule.pipeline.overlap", why + "; or overlap: none");
+  };
+  if (r.model.moe.experts == 0)
+    return refuse("hides the all-to-alls of MoE layers, but the model has none: model.moe.experts is 0");
+  if (r.parallel.pp > 1 && !r.schedule.pipeline.has_pairs())
+    return refuse(
+        cat("pairs a forward with a backward, and other stages would wait for each pair of schedule.pipeline.kind: ",
+            name_of(r.schedule.pipeline.kind), "; legal kinds with several stages: 1f1b, dualpipe_v"));
+  if (r.schedule.moe.memory_reuse && *r.schedule.moe.memory_reuse != moe::ReuseStrategy::none)
+    return refuse(
+        "needs schedule.moe.memory_reuse: none, because ranks might send the restored chunks of two micro-batches in "
+        "different orders");
+  if (r.schedule.moe.open())
+    return refuse(
+        "needs every key of schedule.moe set, because auto compares durations of passes, which here include work of "
+        "the other micro-batch; auto here: " +
+        config::join(r.schedule.moe.open_keys()));
+  const int64_t dp = world / (r.parallel.pp * r.parallel.cp * r.parallel.tp);
+  if (dp == 0) return;
+  const int64_t micro_batches = r.batch.global / r.batch.micro / dp;
+  if (micro_batches < 2)
+    refuse(cat("needs at least two micro-batches per step and pipeline, but batch.global / batch.micro / dp (",
+               r.batch.global, " / ", r.batch.micro, " / ", dp, ") is ", micro_batches));
+}
+
+void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems& problems) {
+  if (!r.schedule.moe.order) return;
+  const std::string& name = *r.schedule.moe.order;
+  const moe::IssueOrder* order = registry.moe_order(name);
+  if (!order) {
+    std::vector<std::string> names = registry.moe_order_names();
+    std::ranges::stable_sort(names, {}, [&](const std::string& n) { return config::edit_distance(name, n); });
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    return problems.add("schedule.moe.order", "is no registered order; there are: " + config::join(views));
+  }
+  if (r.model.moe.experts == 0 || !problems.good({"schedule.moe", "model.moe.experts", "parallel"})) return;
+  if (order->name != moe::alternating_order().name && r.schedule.moe.chunk_by == moe::ChunkBy::none)
+    return problems.add("schedule.moe.order",
+                        "has no chunks to order: set schedule.moe.chunk_by, or order: alternating");
+  for (const MoeSchedule& s : legal_schedules(r, registry))
+    if (const std::string why = order_problem(s, registry); !why.empty())
+      return problems.add("schedule.moe.order", why);
+}
+
+}  // namespace hexad::train

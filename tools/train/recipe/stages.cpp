@@ -1,0 +1,37 @@
+#include "tools/train/recipe/stages.h"
+
+#include <fmt/format.h>
+
+#include "layers/model_size.h"
+
+namespace hexad::train {
+
+pp::StageSplit stage_split(const Recipe& r, const layers::Registry& registry) {
+  const pp::PipelineConfig pipeline = pipeline_of(r);
+  // Costs of layers do not matter if the recipe sets the split, or if there is one stage.
+  pp::ModelCosts costs{.layers = std::vector<double>(r.model.layers)};
+  if (r.parallel.pp > 1 && pipeline.split.empty()) {
+    auto flops = layers::flops_by_part(r.model, registry);
+    costs.layers = std::move(flops.layers), costs.head = flops.head;
+  }
+  return {pp::stage_map(pipeline, static_cast<int>(r.parallel.pp)), pipeline.split, costs};
+}
+
+std::string stage_table(const Recipe& r, const layers::Registry& registry) {
+  const pp::StageSplit split = stage_split(r, registry);
+  std::string text = fmt::format("pipeline stages ({})\n", name_of(pipeline_of(r).kind));
+  for (int rank = 0; rank < split.stages().ranks; ++rank) {
+    text += fmt::format("  {:<18}", fmt::format("stage {}", rank));
+    for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
+      const auto [begin, end] = split.layers(rank, chunk);
+      if (chunk > 0) text += " | ";
+      if (split.has_embedding(rank, chunk)) text += "embedding, ";
+      text += end - begin == 1 ? fmt::format("layer {}", begin) : fmt::format("layers {}-{}", begin, end - 1);
+      if (split.has_head(rank, chunk)) text += ", head";
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace hexad::train

@@ -1,0 +1,65 @@
+#include "tools/train/recipe/traffic_options.h"
+
+#include "framework/base/ordinal.h"
+#include "framework/kernels/kernel_table.h"
+#include "tools/train/process/crash_report.h"
+#include "tools/train/process/say.h"
+
+namespace hexad::train {
+namespace {
+
+#ifdef NDEBUG
+constexpr bool debug_build = false;
+#else
+constexpr bool debug_build = true;
+#endif
+
+comm::TrafficClass class_of(Traffic traffic) {
+  constexpr comm::TrafficClass classes[] = {comm::TrafficClass::tp, comm::TrafficClass::ep, comm::TrafficClass::pp,
+                                            comm::TrafficClass::cp, comm::TrafficClass::dp};
+  return classes[base::ordinal(traffic)];
+}
+
+}  // namespace
+
+comm::Priorities priorities_of(const DistributedConfig& config) {
+  if (config.priority.empty()) return comm::Priorities::by_arrival();
+  comm::Priorities p;
+  p.of_class.fill(static_cast<int>(config.priority.size()) + 1);
+  p.of_class[base::ordinal(comm::TrafficClass::control)] = 0;
+  int place = 1;
+  for (Traffic t : config.priority) p.of_class[base::ordinal(class_of(t))] = place++;
+  return p;
+}
+
+comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,
+                                              device::DeviceContext& context) {
+  const DistributedConfig& config = recipe.distributed;
+  comm::DeviceGroupOptions options{.collectives = config.device_collectives,
+                                   .priorities = priorities_of(config),
+                                   .watchdog_seconds = config.watchdog_seconds,
+                                   .register_buffers = config.register_buffers};
+  for (size_t i = 0; i < config.network_classes.size(); ++i)
+    options.network_class[base::ordinal(class_of(config.priority[i]))] = static_cast<int>(config.network_classes[i]);
+  if (recipe.train.deterministic) options.sum_of = kernels::kernels(context).pointwise.sum_of.get();
+  options.on_failure = [&world](const base::Error& e) {
+    report_end(e.what());
+    say(e.what());
+    world.abort_job(e.code());
+  };
+  return options;
+}
+
+comm::Guards guards_of(const DistributedConfig& config) {
+  return {.watchdog_seconds = config.watchdog_seconds,
+          .check_collectives = config.check_collectives.value_or(debug_build)};
+}
+
+void order_traffic(comm::World& world, const DistributedConfig& config) {
+  world.set_limits({.round_bytes = config.piece_bytes,
+                    .window_bytes = config.window_bytes,
+                    .low_window_bytes = config.low_window_bytes});
+  world.prioritize(priorities_of(config));
+}
+
+}  // namespace hexad::train

@@ -1,0 +1,58 @@
+#include "tools/train/recipe/untrained.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace hexad::train {
+
+namespace {
+
+using layers::PositionKind;
+
+// Returns a line if the router gets no gradient from the data, because a token's only expert has a constant weight.
+std::string router_line(const layers::ModelConfig& model) {
+  const moe::MoeConfig& m = model.moe;
+  if (model.moe_layers() == 0 || m.router != "top_k") return {};
+  const bool softmax = m.score == kernels::RouterScore::softmax;
+  std::string why;
+  if (m.normalize && m.top_k == 1)
+    why = fmt::format(
+        "model.moe.normalize: true with model.moe.top_k: 1 makes the weight of a token's only expert {}, whatever the "
+        "router says",
+        m.scale);
+  else if (softmax && m.experts == 1)
+    why = "model.moe.experts: 1 with model.moe.score: softmax makes every weight 1, whatever the router says";
+  else
+    return {};
+  const bool auxiliary = m.aux_loss.coefficient > 0 || m.z_loss > 0;
+  const std::string remedy = m.experts == 1 ? "model.moe.score: sigmoid with normalize: false lets it learn"
+                                            : "model.moe.normalize: false lets it learn";
+  return fmt::format("{}: the router's weights get {}; {}", why,
+                     auxiliary ? "a gradient from the auxiliary losses only, none from the data"
+                               : "no gradient and move by rounding only",
+                     remedy);
+}
+
+}  // namespace
+
+std::vector<std::string> untrained(const Recipe& recipe) {
+  const layers::ModelConfig& m = recipe.model;
+  std::vector<std::string> all;
+  const auto add = [&](std::string_view line) { all.emplace_back(line); };
+  if (const std::string line = router_line(m); !line.empty()) add(line);
+  if (m.context == 1)
+    add("model.context: 1 lets a token attend only to itself, so queries and keys (q, k) get no gradient; 2 or more "
+        "lets them learn");
+  else if (m.bias && m.position == PositionKind::learned && !m.qk_norm && !m.qkv_clip)
+    add("model.bias: true with model.position: learned gives keys a bias (k.bias) that adds the same to all scores of "
+        "a query: it gets no gradient, which is harmless; with rotary positions, qk_norm or qkv_clip it learns");
+  if (m.hidden == 1)
+    add("model.hidden: 1 makes every norm remove the size of its only number, so no parameter before the last norm "
+        "gets a gradient; 2 or more lets them learn");
+  if (m.vocab == 1)
+    add("model.vocab: 1 makes every prediction right, so no parameter gets a gradient; 2 or more gives a loss");
+  return all;
+}
+
+}  // namespace hexad::train

@@ -1,0 +1,38 @@
+// Measurement of the peak FLOP/s that MFU is relative to.
+#pragma once
+
+#include "framework/device/context.h"
+#include "parallel/comm/process_group.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+/// Measures the FLOP/s of all ranks at full speed: train.peak_flops, otherwise the speed of products in the recipe's
+/// precision. A busy machine is slow for moments, so each rank takes several samples, and the best one counts. Samples
+/// are taken at the start and, on a CPU, throughout the run. All ranks sample at the same time, because they also
+/// compute at the same time.
+class PeakMeter {
+ public:
+  /// Takes the first samples, for a fraction of a second or up to two. Collective.
+  PeakMeter(const Recipe& recipe, const comm::ProcessGroup& world);
+
+  double peak_of_all_ranks() const { return peak_; }
+  /// Takes another sample if its cost is small against the steps since the last one; sooner if a step was faster than
+  /// the peak. `seconds` and `flops` are the step's, over all ranks, and equal on all ranks. Collective, between steps.
+  void after_step(double seconds, double flops);
+
+ private:
+  /// Takes a sample and returns its duration in seconds.
+  double sample();
+  /// Sums up the ranks' best samples. Plans the next sample; the last one took `cost` seconds on this rank.
+  void agree(double cost);
+
+  const Recipe& recipe_;
+  const comm::ProcessGroup& world_;
+  device::DeviceContext host_;                   // for values exchanged between ranks
+  double best_ = 0, peak_ = 0;                   // FLOP/s of this rank, of all ranks
+  int64_t size_ = 0;                             // size of the products in the best sample
+  double trained_ = 0, next_ = 0, soonest_ = 0;  // seconds of steps so far, at the next sample, at its earliest
+};
+
+}  // namespace hexad::train

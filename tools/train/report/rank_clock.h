@@ -1,0 +1,67 @@
+// Time and traffic of each step, by rank, and detection of slow ranks. Evaluations and saves are measured apart from
+// the steps.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/telemetry/metrics.h"
+#include "framework/telemetry/rank_times.h"
+#include "parallel/comm/world.h"
+#include "parallel/mesh/mesh.h"
+
+namespace hexad::train {
+
+class RankClock {
+ public:
+  RankClock(const comm::World& world, const mesh::Mesh& mesh);
+
+  /// Begins a step, which counts the traffic until end(). Messages between steps do not count.
+  void begin();
+  void end();
+  double seconds() const { return step_.seconds; }
+  /// Fills comm and ranks of `metrics`, equal on all ranks, and step_seconds, this rank's own. Returns warnings about
+  /// slow ranks. Collective, after end().
+  std::vector<std::string> report(telemetry::StepMetrics& metrics, device::Device device);
+
+  struct Phase {
+    double seconds = 0;  // seconds on this rank
+    telemetry::CommByClass comm;
+  };
+  /// Runs `work`, which belongs to no step, and returns its time and traffic. Collective.
+  Phase measure(device::DeviceContext& context, const std::function<void()>& work);
+
+  /// Returns one line about the slowest ranks of the run so far. Empty before the first step, and with a single rank.
+  std::string summary() const;
+
+ private:
+  using Traffic = std::array<comm::TrafficStats, comm::traffic_class_count>;
+  struct Account {
+    double seconds = 0, waited_seconds = 0;
+    Traffic traffic{};
+  };
+  Traffic take() const;
+  void keep_late_bytes();
+  Account account_since(double began) const;
+  /// Returns the accounts of all ranks, in rank order. Collective.
+  std::vector<std::vector<int64_t>> gathered(const Account& mine, device::Device device) const;
+  std::string name(int rank) const { return name_of(world_.topology(), rank); }
+  std::vector<std::string> warnings(const std::vector<telemetry::RankTime>& times);
+
+  const comm::World& world_;
+  telemetry::SlowRanks slow_ranks_;
+  double began_ = 0;
+  Account step_;
+  /// Bytes of operations that ended on a device only after their step. They count in the next step.
+  std::array<int64_t, comm::traffic_class_count> late_bytes_{};
+  struct Total {
+    int64_t slowest = 0;  // number of steps in which the rank was slowest
+    double own_seconds = 0;
+  };
+  std::vector<Total> totals_;  // by rank
+  int64_t steps_ = 0;
+};
+
+}  // namespace hexad::train

@@ -1,0 +1,26 @@
+// Comparison of several runs, made by `hexad report` for more than one run or a folder of runs.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "framework/telemetry/sweep.h"
+
+namespace hexad::train {
+
+/// True if `path` is a folder, but no run directory.
+bool is_folder_of_runs(const std::filesystem::path& path);
+
+/// Returns the run directories in `arguments`. A folder of runs stands for the runs in it, in the order of their names,
+/// numbers by value. `warn` receives the runs in a folder that cannot be compared; they are left out. Throws
+/// Error(usage) if a folder has no run, or if a run occurs twice.
+std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
+                                   const std::function<void(const std::string&)>& warn);
+
+/// Compares the settings of runs, which are named after their folders. Throws Error(usage) if one is no run directory.
+/// Throws Error(data) if a run has trained no step.
+telemetry::Sweep sweep_of(const std::vector<std::string>& run_dirs);
+
+}  // namespace hexad::train

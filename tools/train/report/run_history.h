@@ -1,0 +1,52 @@
+// history.json of a run directory: how the run was started, each time, and how it ended. report.html is made from it,
+// metrics.jsonl and recipe.yaml only.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/telemetry/report.h"
+
+namespace hexad::train {
+
+struct RunStart {
+  telemetry::RunInfo run;  // its first_step is the step after which it started
+  std::string date, layout;
+  std::vector<telemetry::ReportInputs::Fact> facts;  // version, host, command, ...
+  std::vector<std::string> changes;                  // changes since the previous start: "optim.lr: 0.01 -> 0.02"
+};
+
+struct RunEnd {
+  int64_t step = 0;
+  std::string date;
+  std::string trouble;  // why the run ended before its last step; empty: it did not
+  std::vector<telemetry::ReportInputs::Fact> facts;
+  std::vector<telemetry::ReportInputs::Sample> samples;
+  std::vector<std::string> timelines;
+};
+
+struct RunHistory {
+  std::vector<RunStart> starts;  // starts[i] describes the steps after it, up to the next start
+  std::optional<RunEnd> end;     // absent: the run continues, or was killed
+};
+
+/// Reads the history; empty for the directory of an older program. Throws Error(data) if the file cannot be parsed.
+RunHistory read_history(const std::filesystem::path& dir);
+
+/// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). Removes the records of
+/// later steps, which will run again; metrics.jsonl is cut in the same way. Throws Error(resource).
+void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
+/// Records the end of a run. If the start trained no step since the last end, only its samples are added and the
+/// trouble is cleared: it has no record of how the steps ran. Throws Error(resource).
+void record_end(const std::filesystem::path& dir, const RunEnd& end);
+
+/// Returns the path of a start's recipe: "recipe-00000040.yaml" if the start is after step 40.
+std::filesystem::path recipe_of_start(const std::filesystem::path& dir, const RunStart& start);
+
+/// Returns the time as "2026-11-24 03:05 UTC".
+std::string utc_now();
+
+}  // namespace hexad::train

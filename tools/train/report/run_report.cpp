@@ -1,0 +1,105 @@
+#include "tools/train/report/run_report.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "framework/base/error.h"
+#include "framework/kernels/kernel_table.h"
+#include "framework/telemetry/metrics_json.h"
+#include "framework/telemetry/units.h"
+#include "tools/train/checkpoint/run_directory.h"
+#include "tools/train/process/machine.h"
+#include "tools/train/process/version.h"
+#include "tools/train/report/trained_steps.h"
+
+namespace hexad::train {
+
+namespace {
+
+constexpr std::string_view peak_fact = "Peak for MFU";
+
+// Returns a text of the memory that the allocator holds, and of its unused share.
+std::string held_memory(const std::map<std::string, int64_t>& measured) {
+  const int64_t held = measured.at("held"), used = measured.at("total");
+  return fmt::format("{}, {:.1f}% unused", device::human_bytes(held),
+                     100 * (1 - static_cast<double>(used) / static_cast<double>(held)));
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Adds the peak. A fact of the start says how it was determined, but the run may have measured a higher one later.
+// Older programs wrote both at the start.
+void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
+  const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
+  for (auto& fact : facts)
+    if (peak > 0 && fact.name == peak_fact)
+      fact.value = fmt::format("{}, all ranks ({})", telemetry::human_quantity(peak, "FLOP/s"), fact.value);
+}
+
+std::map<std::string, int64_t> most_memory(const std::vector<telemetry::StepMetrics>& steps, int64_t after) {
+  std::map<std::string, int64_t> most;
+  for (const telemetry::StepMetrics& s : steps)
+    if (s.step > after)
+      for (const auto& [category, bytes] : s.memory_peak_bytes) most[category] = std::max(most[category], bytes);
+  return most;
+}
+
+}  // namespace
+
+std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks) {
+  return {{"Version", fmt::format("hexad {} ({})", version, architecture)},
+          {"Host of rank 0", host_name()},
+          {"Command", command_line()},
+          {"Processor of rank 0", processor_name()},
+          {"Layout", fmt::format("{}: {}; {} each", counted(ranks, "rank"), describe(recipe.parallel, ranks),
+                                 counted(recipe.train.threads.value_or(1), "thread"))},
+          {std::string(peak_fact), recipe.train.peak_flops ? "from the recipe" : "the best sample of each rank"}};
+}
+
+std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir, int64_t step) {
+  return most_memory(telemetry::read_metrics(run_dir / "metrics.jsonl").steps, step);
+}
+
+void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output) {
+  TrainedSteps run = trained_steps(run_dir);
+  RunHistory& history = run.history;
+  telemetry::ReportInputs inputs;
+  inputs.metrics = run_dir / "metrics.jsonl";
+  inputs.output = output.empty() ? run_dir / "report.html" : output;
+  inputs.recipe = text_of(run.recipe);
+  inputs.run.ranks = 0;  // unknown, because an older program wrote it
+  if (!history.starts.empty()) {
+    const RunStart& newest = history.starts.back();
+    inputs.run = newest.run;
+    inputs.environment = newest.facts;
+    add_peak(inputs.environment, run.metrics.steps);
+    inputs.environment.push_back({"Started", newest.date});
+  }
+  inputs.run.name = folder_name(run_dir);
+  for (const RunStart& s : history.starts)
+    inputs.parts.push_back(
+        {s.run.first_step, s.date, fmt::format("{}: {}", counted(s.run.ranks, "rank"), s.layout), s.changes});
+  if (history.end) {
+    inputs.environment.push_back({"Ended", history.end->date});
+    for (auto& fact : history.end->facts) inputs.environment.push_back(std::move(fact));
+    inputs.samples = std::move(history.end->samples);
+    inputs.timelines = std::move(history.end->timelines);
+    inputs.trouble = history.end->trouble;
+  } else if (!history.starts.empty()) {
+    inputs.trouble = "No end is recorded: the run was killed, or was still training when this report was made.";
+  }
+  inputs.environment.push_back({"Written", utc_now()});
+  const auto memory = most_memory(run.metrics.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);
+  if (memory.contains("held")) inputs.environment.push_back({"Memory held on the card", held_memory(memory)});
+  telemetry::write_report(inputs);
+}
+
+}  // namespace hexad::train

@@ -1,0 +1,17 @@
+// Gathering of the ranks' trace records on rank 0, on one clock.
+#pragma once
+
+#include "framework/telemetry/trace.h"
+#include "parallel/comm/process_group.h"
+
+namespace hexad::train {
+
+/// Appends the records of all ranks, each with its rank's number, to `all` on rank 0. Collective.
+void gather_trace_records(const telemetry::TraceRecords& mine, const comm::ProcessGroup& world, device::Device device,
+                          telemetry::TraceRecords& all);
+
+/// Returns the seconds by which this rank's clock is ahead of rank 0's. Clocks of one node agree. Barriers synchronise
+/// the clocks of other nodes, as exactly as ranks leave a barrier together. Collective.
+double clock_offset(const comm::ProcessGroup& world, device::Device device);
+
+}  // namespace hexad::train

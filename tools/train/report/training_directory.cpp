@@ -1,0 +1,68 @@
+#include "tools/train/report/training_directory.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "framework/telemetry/logger.h"
+#include "tools/train/process/crash_report.h"
+#include "tools/train/process/say.h"
+#include "tools/train/process/version.h"
+
+namespace hexad::train {
+namespace {
+
+std::optional<io::RunLock> lock_on_rank_0(const Recipe& recipe, const comm::World& world) {
+  if (world.rank() != 0) return {};
+  const auto phase = world.file_work().announce("taking the lock of " + recipe.run.dir);
+  return io::RunLock::acquire(recipe.run.dir, say, {}, world.file_work());
+}
+
+std::filesystem::path log_path(const Recipe& recipe, int rank) {
+  return std::filesystem::path(recipe.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
+}
+
+// Returns the rank in words: "hexad 0.5.0 (x86-64-v3), rank 1 of 2, host a, pid 31, at pp 0, dp 1, cp 0, tp 0, edp 0,
+// ep 1, etp 0 of pp 1 x ...".
+std::string describe_rank(const Recipe& recipe, const comm::World& world) {
+  const mesh::Layout layout(recipe.parallel.sizes(), world.size());
+  std::string place;
+  for (int a = 0; a < mesh::axis_count; ++a) {
+    const auto axis = static_cast<mesh::Axis>(a);
+    place +=
+        fmt::format("{}{} {}", place.empty() ? "" : ", ", mesh::name_of(axis), layout.coordinate(axis, world.rank()));
+  }
+  return fmt::format("hexad {} ({}), rank {} of {}, host {}, pid {}, at {} of {}", version, architecture, world.rank(),
+                     world.size(), world.node_name(), ::getpid(), place, describe(recipe.parallel, world.size()));
+}
+
+}  // namespace
+
+// The lock comes first, so that later failures can be logged in the directory.
+TrainingDirectory::TrainingDirectory(const Recipe& recipe, const comm::World& world)
+    : lock_(lock_on_rank_0(recipe, world)),
+      log_(telemetry::make_logger(log_path(recipe, world.rank()), world.rank(), spdlog::level::info)),
+      file_(telemetry::file_only(*log_)) {
+  note(describe_rank(recipe, world));
+  report_crashes_to(log_path(recipe, world.rank()), world.rank());
+}
+
+void TrainingDirectory::require_held() const {
+  if (lock_) lock_->require_held();
+}
+
+void TrainingDirectory::require_held_now() {
+  if (lock_) lock_->require_held_now();
+}
+
+std::function<void(const std::string&)> TrainingDirectory::informer() const {
+  return [log = log_](const std::string& text) { log->info(text); };
+}
+
+std::function<void(const std::string&)> TrainingDirectory::warner() const {
+  return [log = log_](const std::string& text) { log->warn(text); };
+}
+
+}  // namespace hexad::train

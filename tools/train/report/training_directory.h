@@ -1,0 +1,44 @@
+// Run directory of a training run: its lock and this rank's log.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <spdlog/logger.h>
+
+#include "framework/io/run_lock.h"
+#include "parallel/comm/world.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+class TrainingDirectory {
+ public:
+  /// Locks the directory on rank 0, then opens this rank's log, which also receives crash reports. Throws Error(usage)
+  /// if another job holds the directory. Throws Error(resource) if it cannot be written.
+  TrainingDirectory(const Recipe& recipe, const comm::World& world);
+
+  /// Throws Error(usage) if another job has taken over at the last renewal of the lock.
+  void require_held() const;
+  /// Like require_held(), but checks now. Call it before writing files that another job may have written.
+  void require_held_now();
+
+  /// Logs in this rank's file, and on rank 0's terminal. So call it on all ranks with a text that concerns all of them.
+  void info(const std::string& text) const { log_->info(text); }
+  void warn(const std::string& text) const { log_->warn(text); }
+  /// Logs only in this rank's file.
+  void note(const std::string& text) const { file_->info(text); }
+
+  /// Returns info() and warn() as functions, which may outlive this object.
+  std::function<void(const std::string&)> informer() const;
+  std::function<void(const std::string&)> warner() const;
+  spdlog::logger& logger() const { return *log_; }
+
+ private:
+  std::optional<io::RunLock> lock_;  // on rank 0 only
+  std::shared_ptr<spdlog::logger> log_, file_;
+};
+
+}  // namespace hexad::train

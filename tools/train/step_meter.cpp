@@ -1,0 +1,121 @@
+#include "tools/train/step_meter.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "framework/base/ordinal.h"
+#include "framework/telemetry/units.h"
+
+namespace hexad::train {
+
+using namespace base;
+using namespace layers;
+using device::Category;
+using device::Device;
+
+namespace {
+
+// A peak that is measured this much higher than before is worth a line.
+constexpr double noticeable_rise = 1.1;
+
+// Reduces all values in one collective, because a step reports dozens of small numbers.
+std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op, const comm::ProcessGroup& group,
+                                Device device) {
+  const Device host = device.host();
+  const Tensor all = Tensor::from<double>(mine, {static_cast<int64_t>(mine.size())}, host, Category::communication);
+  group.all_reduce(all, op, host.context().compute()).wait();
+  return all.to_vector<double>();
+}
+
+}  // namespace
+
+StepMeter::StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world,
+                     std::unique_ptr<PeakMeter> peak, double flops_per_token,
+                     std::function<void(const std::string&)> warn)
+    : recipe_(recipe),
+      state_(state),
+      world_(world),
+      peak_(std::move(peak)),
+      warn_(std::move(warn)),
+      clock_(world, state.instance.mesh),
+      flops_per_token_(flops_per_token),
+      started_after_(state.progress.step) {}
+
+telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
+  telemetry::StepMetrics m;
+  m.step = state_.progress.step;
+  m.tokens = state_.progress.tokens;
+  if (result.targets > 0) m.loss = result.loss;
+  m.lr = result.lr;
+  m.grad_norm = result.grad_norm;
+  m.tokens_per_second = static_cast<double>(result.tokens) / clock_.seconds();
+  m.model_flops_per_second = m.tokens_per_second * flops_per_token_;
+  m.peak_flops_per_second = peak_->peak_of_all_ranks();
+  m.mfu = m.model_flops_per_second / m.peak_flops_per_second;
+  if (told_peak_ > 0 && m.peak_flops_per_second > noticeable_rise * told_peak_)
+    warn_(
+        fmt::format("a new measurement of the ranks' peak gives {}, {} before: MFU of steps up to {} was shown {:.2f} "
+                    "times too high; train.peak_flops sets the peak of a rank",
+                    telemetry::human_quantity(m.peak_flops_per_second, "FLOP/s"),
+                    telemetry::human_quantity(told_peak_, "FLOP/s"), m.step - 1, m.peak_flops_per_second / told_peak_));
+  told_peak_ = m.peak_flops_per_second;
+  m.skipped_steps = state_.progress.skipped;
+  m.started_after = started_after_;
+  m.time = telemetry::utc_time();
+  add_memory(m);
+  for (const auto& [name, count] : state_.instance.context.take_host_reads()) m.host_reads[name] = count;
+  for (const std::string& text : clock_.report(m, state_.instance.context)) warn_(text);
+  add_routers(m, result);
+  return m;
+}
+
+void StepMeter::add_memory(telemetry::StepMetrics& m) {
+  device::DeviceContext& context = state_.instance.context;
+  device::MemoryStats memory = context.allocator()->stats();
+  if (recipe_.offload.any()) {  // offloaded activations are in a file, with its own allocator
+    const auto& files = context.offload_allocator();
+    memory.peak[base::ordinal(Category::offload)] = files->stats().peak_in(Category::offload);
+    files->reset_peaks();
+  }
+  std::vector<double> peaks{memory.peak.begin(), memory.peak.end()};
+  peaks.push_back(static_cast<double>(memory.peak_total));
+  peaks.push_back(static_cast<double>(memory.peak_held));
+  peaks = all_reduced(peaks, comm::Reduce::max, world_.group(), context);
+  for (size_t c = 0; c < device::category_count; ++c)
+    m.memory_peak_bytes[std::string(device::name_of(static_cast<Category>(c)))] = static_cast<int64_t>(peaks[c]);
+  m.memory_peak_bytes["total"] = static_cast<int64_t>(peaks[device::category_count]);
+  if (peaks.back() > 0) m.memory_peak_bytes["held"] = static_cast<int64_t>(peaks.back());
+  context.allocator()->reset_peaks();
+}
+
+void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result) const {
+  const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
+  int64_t assignments = 0, dropped = 0;
+  for (const RouterStatistics& r : result.routers) {
+    const double layers = static_cast<double>(result.routers.size());
+    m.aux_loss += r.aux_loss / micro_batches / layers;
+    m.z_loss += r.z_loss / micro_batches / layers;
+    assignments += r.assignments, dropped += r.dropped;
+    std::vector<double> load;
+    for (int64_t n : r.counts)
+      load.push_back(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, r.assignments)));
+    m.router_max_load =
+        std::max(m.router_max_load, *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()));
+    if (shows_loads(m.step)) m.expert_load.push_back(std::move(load));
+  }
+  m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
+}
+
+// The first and the last step of a start count, too, so that every report shows loads.
+bool StepMeter::shows_loads(int64_t step) const {
+  const int64_t every = recipe_.train.router_every;
+  return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);
+}
+
+void StepMeter::update_peak(const StepResult& result, const telemetry::StepMetrics& metrics) {
+  peak_->after_step(metrics.ranks ? metrics.ranks->step_seconds.most : metrics.step_seconds,
+                    static_cast<double>(result.tokens) * flops_per_token_);
+}
+
+}  // namespace hexad::train

@@ -1,0 +1,48 @@
+// Metrics of the steps of a run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "framework/telemetry/metrics.h"
+#include "tools/train/report/peak_meter.h"
+#include "tools/train/report/rank_clock.h"
+#include "tools/train/training_state.h"
+
+namespace hexad::train {
+
+/// Times each step and computes its metrics.
+class StepMeter {
+ public:
+  /// Makes the meter before the first step of this start. `flops_per_token` covers forward and backward. `warn`
+  /// receives warnings about slow ranks. All references outlive the meter.
+  StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world, std::unique_ptr<PeakMeter> peak,
+            double flops_per_token, std::function<void(const std::string&)> warn);
+
+  /// Returns the clock of the ranks, by which a step begins and ends.
+  RankClock& clock() { return clock_; }
+  /// Returns the metrics of the step that has ended. Collective.
+  telemetry::StepMetrics metrics_of(const StepResult& result);
+  /// Measures the peak again if its cost is small against the steps. Collective, after metrics_of().
+  void update_peak(const StepResult& result, const telemetry::StepMetrics& metrics);
+
+ private:
+  /// Fills in the peaks of memory since the previous step: for each category, the largest over ranks. Collective.
+  void add_memory(telemetry::StepMetrics& metrics);
+  void add_routers(telemetry::StepMetrics& metrics, const StepResult& result) const;
+  /// True if the metrics of `step` show the load of every expert.
+  bool shows_loads(int64_t step) const;
+
+  const Recipe& recipe_;
+  TrainingState& state_;
+  const comm::World& world_;
+  const std::unique_ptr<PeakMeter> peak_;
+  const std::function<void(const std::string&)> warn_;
+  RankClock clock_;
+  const double flops_per_token_;
+  double told_peak_ = 0;         // FLOP/s in the metrics so far
+  const int64_t started_after_;  // last step before this start
+};
+
+}  // namespace hexad::train

@@ -1,0 +1,79 @@
+#include "tools/train/step_observers.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "framework/telemetry/units.h"
+#include "tools/train/model/replica_check.h"
+#include "tools/train/model/weight_fault.h"
+#include "tools/train/process/crash_report.h"
+#include "tools/train/process/planted_fault.h"
+
+namespace hexad::train {
+
+void SkippedSteps::note(int64_t step, const StepResult& result, const TrainingDirectory& directory) {
+  in_a_row_ = result.skipped ? in_a_row_ + 1 : 0;
+  if (result.skipped)
+    directory.warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step,
+                               telemetry::with_digits(result.loss, 6), telemetry::with_digits(result.grad_norm, 6)));
+  if (result.targets == 0 && !std::exchange(told_of_no_targets_, true))
+    directory.warn(fmt::format(
+        "step {} has no targets: no token of the global batch is followed by another one of its document, or all are "
+        "masked; such a step has no loss and changes no weights",
+        step));
+}
+
+void SkippedSteps::require_fewer(int64_t most, int64_t step) const {
+  if (in_a_row_ >= most)
+    base::fail(base::ExitCode::numeric, "step ", step, ": ", in_a_row_, in_a_row_ == 1 ? " step" : " steps in a row",
+               " without a finite loss and gradient (train.max_skipped)");
+}
+
+StepObservers::StepObservers(const Recipe& recipe, TrainingState& state, const comm::World& world,
+                             const TrainingDirectory& directory, std::unique_ptr<StepMeter> meter,
+                             const MakeAdviser& make_adviser)
+    : recipe_(recipe),
+      state_(state),
+      world_(world),
+      directory_(directory),
+      meter_(std::move(meter)),
+      trace_(recipe, state.instance, world.group(), directory.informer(), directory.warner()) {
+  if (make_adviser)
+    adviser_ = make_adviser({recipe, state.instance, world, state.progress, trace_, directory.logger()});
+}
+
+void StepObservers::begin_step(int64_t step) {
+  report_crashes_in_step(step);
+  directory_.require_held();
+  inject_fault(world_.rank(), step);
+  inject_weight_fault(world_.rank(), step, state_.instance);
+  trace_.begin_step(step);
+  if (adviser_) adviser_->begin_step(step);
+  clock().begin();
+  inject_slowness(world_.rank(), step, state_.instance.context.spans());
+}
+
+void StepObservers::end_step(const StepResult& result, telemetry::MetricsSink& sinks) {
+  const int64_t step = state_.progress.step;
+  clock().end();
+  check_replicas(step);
+  skipped_.note(step, result, directory_);
+  {
+    const device::Span span(state_.instance.context.spans(), "metrics");
+    telemetry::StepMetrics metrics = meter_->metrics_of(result);
+    if (adviser_) adviser_->end_step(metrics);
+    sinks.on_step(metrics);
+    meter_->update_peak(result, metrics);
+  }
+  skipped_.require_fewer(recipe_.train.max_skipped, step);
+}
+
+void StepObservers::check_replicas(int64_t step) {
+  const int64_t every = recipe_.distributed.replica_check_every;
+  if (every == 0 || step % every != 0) return;
+  const device::Span span(state_.instance.context.spans(), "replica check");
+  train::check_replicas(state_.instance.parameters, world_.group());
+}
+
+}  // namespace hexad::train

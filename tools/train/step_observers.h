@@ -1,0 +1,59 @@
+// Observers of a run's steps: faults for tests, trace, adviser, replica check, metrics.
+#pragma once
+
+#include <memory>
+
+#include "tools/train/report/training_directory.h"
+#include "tools/train/schedule_adviser.h"
+#include "tools/train/step_meter.h"
+
+namespace hexad::train {
+
+/// Counter of consecutive steps that changed no weights.
+class SkippedSteps {
+ public:
+  /// Warns of a skipped step, and of the first step without targets.
+  void note(int64_t step, const StepResult& result, const TrainingDirectory& directory);
+  /// Throws Error(numeric) if `most` or more consecutive steps up to `step` were skipped.
+  void require_fewer(int64_t most, int64_t step) const;
+
+ private:
+  int64_t in_a_row_ = 0;
+  bool told_of_no_targets_ = false;
+};
+
+/// Calls the observers at each step. Their order is the same on all ranks, because most of them communicate.
+class StepObservers {
+ public:
+  /// Makes the observers. If `make_adviser` is empty, the recipe's schedule is used unchanged. All references outlive
+  /// the observers. Collective.
+  StepObservers(const Recipe& recipe, TrainingState& state, const comm::World& world,
+                const TrainingDirectory& directory, std::unique_ptr<StepMeter> meter, const MakeAdviser& make_adviser);
+
+  /// Notifies the observers before the work of `step`. Collective. Throws Error(usage) if another job has taken over
+  /// the run directory.
+  void begin_step(int64_t step);
+  /// Notifies the observers after a step. The state's progress already counts it. Sends its metrics to `sinks`.
+  /// Collective. Throws Error(numeric) if replicas differ or too many steps were skipped.
+  void end_step(const StepResult& result, telemetry::MetricsSink& sinks);
+  /// Ends the trace after the last step. Collective.
+  void end() { trace_.end(); }
+
+  RankClock& clock() { return meter_->clock(); }
+  /// Returns the adviser, or null.
+  const ScheduleAdviser* adviser() const { return adviser_.get(); }
+
+ private:
+  void check_replicas(int64_t step);
+
+  const Recipe& recipe_;
+  TrainingState& state_;
+  const comm::World& world_;
+  const TrainingDirectory& directory_;
+  const std::unique_ptr<StepMeter> meter_;
+  RunTrace trace_;
+  std::unique_ptr<ScheduleAdviser> adviser_;
+  SkippedSteps skipped_;
+};
+
+}  // namespace hexad::train

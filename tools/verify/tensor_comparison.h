@@ -1,0 +1,113 @@
+// Comparison of a run on some layout with the oracle: each difference with its size and place.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/telemetry/metrics.h"
+#include "tools/train/model/evaluation.h"
+#include "tools/train/train_step.h"
+#include "tools/verify/tensor_pieces.h"
+
+namespace hexad::verify {
+
+/// A whole tensor of the oracle in host memory, in f64.
+struct Whole {
+  Shape shape;
+  std::vector<double> values;
+  /// Unit of differences: the root mean square of the values, but at least a thousandth of that of all tensors of this
+  /// kind. A gradient that is zero except for rounding has no scale of its own.
+  double unit = 0;
+  double typical = 0;  // root mean square of all tensors of this kind
+  int64_t place = 0;   // index of its parameter in the order in which forward uses them
+};
+using WholeMap = std::map<std::string, Whole>;
+/// Converts tensors. `order` is the names of parameters in the order of their use in forward. States are called
+/// NAME/STATE.
+WholeMap whole_tensors(const TensorMap& tensors, const std::vector<std::string>& order = {});
+
+/// State of the oracle after a step. Step 0 is the state before the first step.
+struct Expected {
+  train::StepResult result;
+  WholeMap gradients, weights, states;
+};
+
+/// Measure of a tensor's differences.
+enum class Measure : uint8_t {
+  largest,          // largest of all elements
+  root_mean_square  // for runs in which rounding alone moves single elements far
+};
+
+/// Difference in one quantity of one step. `relative` is in units of the tensor, or of the number itself. It is
+/// infinite for counts that differ, for a NaN on one side, and for a tensor that no rank holds.
+struct Finding {
+  int64_t step = 0;
+  std::string what;  // "loss", "gradient layers.0.moe.router.weight"
+  double relative = 0;
+  std::string detail;  // "at [3, 4]: expected 0.5, got 0.25"
+  int64_t place = 0;   // see Whole::place
+};
+
+/// Extent of a comparison. Each tensor counts once per step, for any number of ranks that hold it.
+struct Compared {
+  int64_t steps = 0, tensors = 0, elements = 0;
+
+  /// True if anything was compared. Otherwise the run does not agree.
+  bool something() const { return steps > 0 && tensors > 0 && elements > 0; }
+  Compared& operator+=(const Compared& more);
+};
+/// Returns "2 steps, 310 tensors, 1,234 elements".
+std::string to_string(const Compared& compared);
+
+/// Result of comparing one run.
+struct Comparison {
+  Finding worst;
+  std::vector<Finding> mismatches;  // differences beyond tolerance, each one before those that it causes
+  double tolerance = 0;
+  Compared compared;
+};
+
+/// Collects one rank's differences. Compares tensors on the rank that holds them, including replicas.
+class Comparer {
+ public:
+  /// Makes a comparer. A tensor's unit is at least `least_unit` times the typical size of its kind.
+  explicit Comparer(double tolerance, Measure measure = Measure::largest, double least_unit = 0)
+      : tolerance_(tolerance), measure_(measure), least_unit_(least_unit) {}
+
+  void result(int64_t step, const train::StepResult& expected, const train::StepResult& actual);
+  /// Compares the metrics that `hexad train` reports for a step. If the step is `ruined`, compares only the learning
+  /// rate.
+  void reported(const train::StepResult& expected, const telemetry::StepMetrics& actual, bool ruined);
+  /// Compares tensors. `kind` is "gradient", "weight", ...: findings are reported as "KIND NAME".
+  void tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held);
+  void evaluation(int64_t step, const train::Evaluation& expected, const train::Evaluation& actual);
+  void generated(int64_t step, const std::vector<int32_t>& expected, const std::vector<int32_t>& actual);
+  /// Merges the differences of all ranks; the result is the same on all of them. Also reports tensors that the ranks
+  /// did not hold completely. Collective.
+  Comparison merged(const comm::ProcessGroup& group, Device device) const;
+
+ private:
+  void number(int64_t step, const std::string& what, double expected, double actual);
+  void exact(int64_t step, const std::string& what, const std::string& expected, const std::string& actual);
+  void add(Finding finding);
+
+  // Sums over a tensor. This rank may hold no part of the tensor.
+  struct Tally {
+    int64_t step;
+    std::string what;
+    int64_t place, expected, owned = 0, held = 0;
+    double squares = 0;  // squared differences in units, over the elements held
+  };
+  double tolerance_;
+  Measure measure_;
+  double least_unit_;
+  int64_t steps_ = 0;
+  Finding worst_;
+  std::vector<Finding> mismatches_;
+  std::vector<Tally> tallies_;
+};
+
+}  // namespace hexad::verify

@@ -1,0 +1,123 @@
+#include "tools/verify/tensor_pieces.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "parallel/comm/text_collectives.h"
+
+namespace hexad::verify {
+namespace {
+
+using base::Dtype;
+using base::require;
+
+// Writes pieces as bytes. Ranks of one job have the same number formats.
+class Writer {
+ public:
+  template <class T>
+  void value(const T& v) {
+    raw(&v, sizeof v);
+  }
+  void shape(const Shape& s) {
+    value(s.rank());
+    for (int64_t n : s) value(n);
+  }
+  void raw(const void* from, size_t bytes) { text_.append(static_cast<const char*>(from), bytes); }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::string& text) : text_(text) {}
+  bool done() const { return at_ == text_.size(); }
+  template <class T>
+  T value() {
+    T v;
+    std::memcpy(&v, raw(sizeof v), sizeof v);
+    return v;
+  }
+  Shape shape() {
+    std::vector<int64_t> sizes(value<int>());
+    for (int64_t& n : sizes) n = value<int64_t>();
+    return Shape(sizes);
+  }
+  const char* raw(size_t bytes) {
+    require(bytes <= text_.size() - at_, "[gather] a rank's message ends early");
+    return text_.data() + std::exchange(at_, at_ + bytes);
+  }
+
+ private:
+  const std::string& text_;
+  size_t at_ = 0;
+};
+
+std::string packed(const std::vector<Piece>& pieces) {
+  Writer out;
+  for (const Piece& p : pieces) {
+    if (!p.owned) continue;
+    require(p.values.contiguous(), "[gather] ", p.name, " is not contiguous");
+    out.value(p.name.size()), out.raw(p.name.data(), p.name.size());
+    out.shape(p.global), out.shape(p.region.begin), out.shape(p.region.size);
+    out.value(p.begin), out.value(p.values.dtype()), out.value(p.values.numel());
+    if (p.values.numel() > 0) out.raw(p.values.raw(), p.values.bytes());
+  }
+  return out.take();
+}
+
+}  // namespace
+
+void for_each_run(const Piece& piece, const std::function<void(int64_t, int64_t, int64_t)>& f) {
+  const Shape& size = piece.region.size;
+  const Shape strides = piece.global.row_major_strides();
+  const int last = size.rank() - 1;
+  const int64_t width = last < 0 ? 1 : size[last], count = piece.values.numel();
+  for (int64_t local = 0; local < count;) {
+    int64_t rest = piece.begin + local, global = 0;
+    const int64_t run = std::min(count - local, width - rest % width);
+    for (int d = last; d >= 0; --d) {
+      global += (piece.region.begin[d] + rest % size[d]) * strides[d];
+      rest /= size[d];
+    }
+    f(global, local, run);
+    local += run;
+  }
+}
+
+TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host) {
+  TensorMap whole;
+  std::map<std::string, int64_t> filled;
+  for (const std::string& text : comm::gather_texts(packed(pieces), group, host))
+    for (Reader in(text); !in.done();) {
+      Piece p;
+      const auto length = in.value<size_t>();
+      p.name.assign(in.raw(length), length);
+      p.global = in.shape(), p.region.begin = in.shape(), p.region.size = in.shape();
+      p.begin = in.value<int64_t>();
+      const auto dtype = in.value<Dtype>();
+      const auto count = in.value<int64_t>();
+      p.values = Tensor::empty({count}, dtype, host);
+      if (count > 0) std::memcpy(p.values.raw(), in.raw(p.values.bytes()), p.values.bytes());
+
+      auto [entry, fresh] = whole.try_emplace(p.name);
+      if (fresh) entry->second = Tensor::empty(p.global, dtype, host);
+      const Tensor& target = entry->second;
+      require(target.shape() == p.global && target.dtype() == dtype, "[gather] ", p.name, " is ", target.shape(), " ",
+              target.dtype(), " on one rank and ", p.global, " ", dtype, " on another");
+      const size_t width = base::size_of(dtype);
+      for_each_run(p, [&](int64_t global, int64_t local, int64_t n) {
+        std::memcpy(static_cast<char*>(target.raw()) + static_cast<size_t>(global) * width,
+                    static_cast<const char*>(p.values.raw()) + static_cast<size_t>(local) * width,
+                    static_cast<size_t>(n) * width);
+      });
+      filled[p.name] += count;
+    }
+  for (const auto& [name, tensor] : whole)
+    require(filled[name] == tensor.numel(), "[gather] the ranks own ", filled[name], " elements of ", name,
+            ", which has ", tensor.numel());
+  return whole;
+}
+
+}  // namespace hexad::verify
