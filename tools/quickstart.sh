@@ -34,7 +34,8 @@ on_exit() {
   fi
 }
 trap on_exit EXIT
-trap 'interrupted=yes' INT TERM
+trap 'interrupted=yes; exit 130' INT
+trap 'interrupted=yes; exit 143' TERM
 
 step 'installing what is missing'
 tools/install-dependencies.sh

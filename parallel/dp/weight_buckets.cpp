@@ -23,7 +23,7 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
         e.parameter->bind_owned_weights(bucket.share_of_piece(s.piece, e));
         e.parameter->gather_weights_by(*this);
       }
-    }  // otherwise parameters have memory of their own
+    }  // otherwise the parameters allocate their memory
   }
 }
 

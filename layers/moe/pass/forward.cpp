@@ -8,9 +8,9 @@ namespace hexad::moe {
 
 namespace {
 
-// Where tensor ranks want the result of all tokens and each has sent a share of them: adds the tasks that combine and
-// gather the shares, unless rows are gathered chunk by chunk (Combine::collected), and runs the pass. `combine_own`
-// makes the results of this rank's `tokens`, unless those of a bounded pass are in `own` chunk by chunk.
+// Runs the pass of tensor ranks that each send a share of the tokens and all need the results of all tokens. Adds the
+// tasks that combine and gather the shares, unless rows are gathered chunk by chunk (Combine::collected). `combine_own`
+// makes the results of this rank's `tokens`, unless a bounded pass has already put them into `own`, chunk by chunk.
 ForwardResult run_for_sharers(PassGraph& g, const Combine& combine, const Tensor& x, const Tensor& tokens,
                               const Tensor& weights_on_return, const Handoff<Tensor>& own,
                               const std::function<void(Stream&, const Tensor&)>& combine_own, Stream& stream) {

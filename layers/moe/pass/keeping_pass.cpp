@@ -158,8 +158,8 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
   b.accumulate(1, own_dweights);
 }
 
-// Where tensor ranks hold the inputs alike: adds the tasks that gather the inputs' gradients, those of x by chunk
-// (Combine::collected) or at the end; runs the pass; and hands the gradients to the tape.
+// Runs the pass of tensor ranks that hold the same inputs, and hands the inputs' gradients to the tape. Adds the tasks
+// that gather these gradients. The gradients of x are gathered chunk by chunk (Combine::collected) or at the end.
 void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
                      const Tensor& dout, const Tensor& dweights, const Tensor& weights, Backward& b) {
   const Routes& routes = g.routes;

@@ -32,7 +32,7 @@ std::string keys_of_all_papers() {
 
 }  // namespace
 
-// --paper is required, because simulating a recipe as a whole step is not implemented yet.
+// Only the papers' closed forms are evaluated. `bench predict` simulates the schedules of a recipe.
 void add_simulate(const Program& program) {
   const Command command = program.root.add_command("simulate", "Evaluate a paper's closed forms; prints JSON");
   auto options = std::make_shared<Options>();

@@ -4,8 +4,8 @@
 #include "framework/kernels/cpu/products/micro.h"
 
 // Goto & van de Geijn 2008: blocks of a and b are copied ("packed") so that the innermost loop reads both in order.
-// That loop keeps mr x nr sums in registers. Packing converts bf16 to f32. Compiled for each instruction set:
-// everything but the entry has internal linkage.
+// That loop keeps mr x nr sums in registers. Packing converts bf16 to f32. This file is compiled once for
+// each instruction set, so everything but the entry has internal linkage.
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
