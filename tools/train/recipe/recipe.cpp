@@ -195,7 +195,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   check_moe_order(r, extensions, problems);
   if (problems.good({"train.steps", "profile.steps"})) check_profile(r, problems);
   if (problems.good({"model", "train.steps", "schedule.trace"})) check_trace(r, problems);
-  std::vector<Traffic> classes = r.distributed.priority;
+  std::vector<comm::TrafficClass> classes = r.distributed.priority;
   std::sort(classes.begin(), classes.end());
   if (std::adjacent_find(classes.begin(), classes.end()) != classes.end())
     problems.add("distributed.priority", "names a class of traffic twice");

@@ -156,20 +156,13 @@ struct ScheduleConfig {
   }
 };
 
-/// Traffic whose priority can be chosen. Control traffic is always first.
-enum class Traffic : uint8_t { tp, ep, pp, cp, dp };
-constexpr auto enum_names(Traffic) {
-  using enum Traffic;
-  return std::to_array<std::pair<Traffic, std::string_view>>(
-      {{tp, "tp"}, {ep, "ep"}, {pp, "pp"}, {cp, "cp"}, {dp, "dp"}});
-}
-
 struct DistributedConfig {
   config::ByteSize bucket_bytes = 1 << 22;
   double watchdog_seconds = 300;
   std::optional<bool> check_collectives;
   int64_t replica_check_every = 0;
-  std::vector<Traffic> priority{Traffic::tp, Traffic::ep, Traffic::pp, Traffic::cp, Traffic::dp};
+  std::vector<comm::TrafficClass> priority{comm::TrafficClass::tp, comm::TrafficClass::ep, comm::TrafficClass::pp,
+                                           comm::TrafficClass::cp, comm::TrafficClass::dp};
   config::ByteSize piece_bytes = 128 << 10;
   config::ByteSize window_bytes = 2 << 20;
   config::ByteSize low_window_bytes = 256 << 10;

@@ -50,14 +50,14 @@ telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, d
 RankClock::RankClock(const comm::World& world, const mesh::Mesh& mesh)
     : world_(world), slow_ranks_(kinds_of(mesh)), totals_(world.size()) {}
 
-RankClock::Traffic RankClock::take() const {
-  Traffic traffic;
+RankClock::TrafficByClass RankClock::take() const {
+  TrafficByClass traffic;
   for (size_t c = 0; c < traffic.size(); ++c) traffic[c] = world_.group().take(static_cast<comm::TrafficClass>(c));
   return traffic;
 }
 
 void RankClock::keep_late_bytes() {
-  const Traffic late = take();
+  const TrafficByClass late = take();
   for (size_t c = 0; c < late.size(); ++c)
     if (static_cast<comm::TrafficClass>(c) != comm::TrafficClass::control) late_bytes_[c] += late[c].bytes;
 }

@@ -37,12 +37,12 @@ class RankClock {
   std::string summary() const;
 
  private:
-  using Traffic = std::array<comm::TrafficStats, comm::traffic_class_count>;
+  using TrafficByClass = std::array<comm::TrafficStats, comm::traffic_class_count>;
   struct Account {
     double seconds = 0, waited_seconds = 0;
-    Traffic traffic{};
+    TrafficByClass traffic{};
   };
-  Traffic take() const;
+  TrafficByClass take() const;
   void keep_late_bytes();
   Account account_since(double began) const;
   /// Returns the accounts of all ranks, in rank order. Collective.
