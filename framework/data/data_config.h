@@ -25,8 +25,6 @@ constexpr auto enum_names(Shuffle) {
       {{Shuffle::sequences, "sequences"}, {Shuffle::documents, "documents"}});
 }
 
-std::string_view name_of(Shuffle shuffle);
-
 constexpr auto enum_names(DatasetCheck) {
   return std::to_array<std::pair<DatasetCheck, std::string_view>>(
       {{DatasetCheck::everything, "everything"}, {DatasetCheck::structure, "structure"}});

@@ -258,12 +258,6 @@ class Finder {
 
 }  // namespace
 
-std::string_view name_of(SkipReason reason) {
-  for (const auto& [value, name] : enum_names(SkipReason{}))
-    if (value == reason) return name;
-  fail_invariant("[data] unknown reason to skip a file");
-}
-
 int64_t InputFiles::bytes() const {
   int64_t sum = 0;
   for (const InputFile& file : taken) sum += file.bytes;

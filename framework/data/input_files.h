@@ -55,7 +55,6 @@ constexpr auto enum_names(SkipReason) {
                                                                  {binary, "binary"},
                                                                  {output, "in the output"}});
 }
-std::string_view name_of(SkipReason reason);
 
 struct SkippedFile {
   std::string path;

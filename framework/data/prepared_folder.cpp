@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/enum_names.h"
 #include "framework/data/file.h"
 #include "framework/data/token_dataset.h"
 #include "framework/data/tokenizer.h"
@@ -53,19 +54,15 @@ Json taken(const InputFiles& files) {
 Json not_taken(const InputFiles& files) {
   Json json = Json::object();
   for (const SkippedFile& file : files.skipped)
-    json[file.why == SkipReason::binary ? file.what : std::string(name_of(file.why))].push_back(file.path);
+    json[file.why == SkipReason::binary ? file.what : std::string(base::enum_name(file.why))].push_back(file.path);
   return json;
 }
 
 // Returns the settings by their names on the command line, without settings that have no effect.
 Json settings(const PrepareOptions& o) {
-  std::string rule;
-  for (const auto& [value, name] : enum_names(DocumentRule{})) {
-    if (value == o.split.rule) rule = name;
-  }
   Json used = {{"--tokenizer", o.tokenizer},
                {"--heldout", o.heldout},
-               {"--split", rule},
+               {"--split", base::enum_name(o.split.rule)},
                {"--split-bytes", o.split.longest_bytes},
                {"--jsonl-key", o.jsonl_key}};
   if (o.tokenizer == "bpe") used["--vocab"] = o.vocab_size;

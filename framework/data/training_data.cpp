@@ -1,7 +1,6 @@
 #include "framework/data/training_data.h"
 
 #include <filesystem>
-#include <stdexcept>
 
 #include "framework/base/error.h"
 #include "framework/data/masked_source.h"
@@ -114,13 +113,6 @@ class Opener {
 };
 
 }  // namespace
-
-std::string_view name_of(Shuffle shuffle) {
-  for (const auto& [value, name] : enum_names(Shuffle{})) {
-    if (value == shuffle) return name;
-  }
-  throw std::logic_error("[data] unknown shuffle");
-}
 
 void check(const DataConfig& data, config::Problems& problems) {
   const int given = (data.dataset.empty() ? 0 : 1) + (data.mixture.empty() ? 0 : 1) + (data.synthetic ? 1 : 0) +

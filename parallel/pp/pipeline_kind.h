@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "framework/base/ordinal.h"
+#include "framework/base/enum_names.h"
 #include "framework/config/constraints.h"
 
 namespace hexad::pp {
@@ -24,7 +24,7 @@ constexpr auto enum_names(PipelineKind) {
                                                                    {PipelineKind::zb_v, "zb_v"},
                                                                    {PipelineKind::dualpipe_v, "dualpipe_v"}});
 }
-constexpr std::string_view name_of(PipelineKind kind) { return enum_names(kind)[base::ordinal(kind)].second; }
+constexpr std::string_view name_of(PipelineKind kind) { return base::enum_name(kind); }
 
 /// Placement of virtual stages. loop: chunk v of rank p is virtual stage v pp + p. vee: each rank has two chunks,
 /// virtual stages p and 2 pp - 1 - p. The first rank then holds both ends of the model and the last rank its middle.

@@ -20,7 +20,6 @@ using cp::ContextKind;
 using cp::ContextSplit;
 
 inline constexpr ContextKind context_kinds[] = {ContextKind::ring, ContextKind::all_gather, ContextKind::ulysses};
-std::string name_of(ContextKind kind);
 
 struct Case {
   std::string name;

@@ -1,4 +1,5 @@
 #include "framework/data/input_files.h"
+#include "framework/base/enum_names.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -29,7 +30,7 @@ class Inputs : public testing::Test {
   Texts skipped(const InputRules& rules) const {
     Texts lines;
     for (const SkippedFile& file : find_inputs(rules).skipped)
-      lines.push_back(cat(below(file.path), ": ", name_of(file.why), file.what.empty() ? "" : ", ", file.what));
+      lines.push_back(cat(below(file.path), ": ", base::enum_name(file.why), file.what.empty() ? "" : ", ", file.what));
     return lines;
   }
   void link(const std::string& target, const std::string& name) const { fs::create_symlink(target, folder_ / name); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
 #include "framework/config/typed_recipe.h"
@@ -11,13 +12,7 @@ namespace hexad::plan {
 namespace {
 
 using base::cat;
-
-template <class E>
-std::string_view word(E value) {
-  for (const auto& [v, name] : enum_names(E{}))
-    if (v == value) return name;
-  base::fail_invariant("[cluster] an enum without a name");
-}
+using base::enum_name;
 
 void check_points(const Curve& points, const std::string& path, config::Problems& problems) {
   if (!problems.good({path})) return;
@@ -46,7 +41,7 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
   all.push_back(slowdown.of);
   std::sort(all.begin(), all.end());
   if (std::adjacent_find(all.begin(), all.end()) != all.end())
-    problems.add(path + ".beside", cat("must not repeat a name or include ", word(slowdown.of), " itself"));
+    problems.add(path + ".beside", cat("must not repeat a name or include ", enum_name(slowdown.of), " itself"));
 }
 
 // Returns the distance between two sizes, in octaves.
@@ -98,7 +93,7 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
   for (const MeasuredProduct& p : cluster.products)
     if (p.element == query.element && (!best || better(p, *best))) best = &p;
   if (!best)
-    base::fail(base::ExitCode::usage, "the cluster has no measured products of ", word(query.element),
+    base::fail(base::ExitCode::usage, "the cluster has no measured products of ", enum_name(query.element),
                "; hexad profile measures them");
   schedule::ByGemmPass<schedule::TimeCurve> curves;
   curves.fill(curve_of(*best, wanted > 0 ? wanted : area(*best)));  // default for passes that were not measured
@@ -194,7 +189,8 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
   const auto copy = std::find_if(cluster.copies.begin(), cluster.copies.end(),
                                  [&](const MeasuredCopy& c) { return c.kind == query.copy; });
   if (copy == cluster.copies.end())
-    base::fail(base::ExitCode::usage, "the cluster has no measured ", word(query.copy), "; hexad profile measures it");
+    base::fail(base::ExitCode::usage, "the cluster has no measured ", enum_name(query.copy),
+               "; hexad profile measures it");
   rates.copy = curve_of(copy->points);
   for (const GroupShape& group : query.groups) {
     if (group.ranks < 2) continue;  // sends nothing

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/enum_names.h"
 #include "framework/telemetry/units.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/memory_savings.h"
@@ -30,12 +31,6 @@ double most_blocks(const std::vector<MemoryEstimate>& stages) {
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
 }
 
-std::string strategy_name(const Recipe& r) {
-  for (const auto& [value, name] : enum_names(moe::ReuseStrategy{}))
-    if (value == r.schedule.moe.settled().memory_reuse) return std::string(name);
-  base::fail_invariant("[memory] strategy without a name");
-}
-
 // Returns lines about the memory needed if tokens do not load the experts evenly.
 std::string routing_lines(const Recipe& r, const train::Extensions& extensions, int64_t world) {
   const moe::MoeConfig& m = r.model.moe;
@@ -58,9 +53,7 @@ std::string routing_lines(const Recipe& r, const train::Extensions& extensions, 
 std::string how_loaded(const moe::MoeConfig& m) {
   if (m.routing == moe::Routing::model) return "evenly loaded experts";
   if (m.routing == moe::Routing::trace) return "experts loaded as in the trace";
-  for (const auto& [value, name] : enum_names(moe::Routing{}))
-    if (value == m.routing) return base::cat("experts loaded by routing: ", name);
-  base::fail_invariant("[memory] routing without a name");
+  return base::cat("experts loaded by routing: ", base::enum_name(m.routing));
 }
 
 std::string stage_lines(const std::vector<MemoryEstimate>& stages, size_t worst) {
@@ -136,7 +129,10 @@ std::string MemoryReport::table() const {
                                       r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : "")) +
           how_loaded(r.model.moe));
   row("temporary", m.passing, "results in flight, rows of other ranks, scratch");
-  row("total", m.total, recipe_.schedule.moe.memory_reuse ? "" : "memory_reuse: " + strategy_name(r));
+  row("total", m.total,
+      recipe_.schedule.moe.memory_reuse
+          ? ""
+          : base::cat("memory_reuse: ", base::enum_name(r.schedule.moe.settled().memory_reuse)));
   if (r.memory.limit() > 0)
     row("  of the limit", static_cast<double>(r.memory.limit()),
         fmt::format("blocks of {} count towards it", human_bytes(m.blocks)));

@@ -1,7 +1,6 @@
 #include "layers/moe/schedule/moe_schedule.h"
 
-#include <algorithm>
-
+#include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/config/type.h"
 #include "layers/moe/schedule/moe_schedule_config.h"
@@ -14,8 +13,7 @@ using base::cat;
 template <class T>
 std::string text_of(const T& value) {
   if constexpr (std::is_enum_v<T>) {
-    const auto names = enum_names(value);
-    return std::string(std::ranges::find(names, value, [](const auto& n) { return n.first; })->second);
+    return std::string(base::enum_name(value));
   } else if constexpr (requires { *value; }) {
     return text_of(*value);
   } else if constexpr (std::is_same_v<T, config::ByteSize>) {

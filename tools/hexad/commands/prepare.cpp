@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "framework/base/enum_names.h"
 #include "framework/base/escaped.h"
 #include "framework/data/input_report.h"
 #include "framework/data/prepare.h"
@@ -139,8 +140,7 @@ void add_prepare(const Program& program) {
     if (separator.given() && *rule != "separator")
       base::fail(base::ExitCode::usage, "--separator is for --split separator; with --split ", *rule,
                  " it has no meaning");
-    for (const auto& [value, name] : enum_names(data::DocumentRule{}))
-      if (name == *rule) o->split.rule = value;
+    o->split.rule = base::enum_named<data::DocumentRule>(*rule).value_or(o->split.rule);
     run_prepare(*o);
     return base::ExitCode::done;
   }));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 
+#include "framework/base/enum_names.h"
 #include "framework/io/checkpoint_writer.h"
 #include "framework/io/finite.h"
 #include "framework/io/flat_regions.h"
@@ -210,13 +211,12 @@ io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup
 
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe) {
   const std::string saved = saved_shuffle(checkpoint);
-  for (const auto& [order, name] : enum_names(data::Shuffle{})) {
-    if (name != saved) continue;
+  if (const auto order = base::enum_named<data::Shuffle>(saved)) {
     data::DataConfig before = recipe.data;
     before.shuffle = order;
-    if (recipe.data.shuffle.value_or(order) != order)
+    if (recipe.data.shuffle.value_or(*order) != *order)
       refuse(checkpoint, "\n  data." + config::differences(before, recipe.data).front());
-    return order;
+    return *order;
   }
   fail(ExitCode::data, checkpoint.folder(), ": the data are shuffled by '", saved,
        "', expected sequences or documents: a newer program wrote this checkpoint");
