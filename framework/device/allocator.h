@@ -28,7 +28,7 @@ class Allocator {
   /// Changes the category of a live block: a temporary that the tape saves becomes an activation.
   void recategorise(int64_t bytes, Category from, Category to);
   MemoryStats stats() const;
-  /// Returns the blocks in use that make up most bytes, one line per size and category: "  12 x 1.50 MB activation".
+  /// Returns the blocks in use that make up most bytes, one line per size and category: "  12 x 1.50 MiB activation".
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Called once per step.
   void reset_peaks();

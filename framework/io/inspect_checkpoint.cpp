@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "framework/base/units.h"
 #include "framework/io/json.h"
 
 namespace hexad::io {
@@ -33,12 +34,6 @@ int64_t file_bytes(const Manifest& manifest) {
 }
 
 /// Returns 46702792704 as "46,702,792,704".
-std::string grouped(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, 1, ',');
-  return digits;
-}
-
 Json json_of(const Checkpoint& checkpoint) {
   const Manifest& m = checkpoint.manifest();
   Json totals = Json::object(), tensors = Json::array();
@@ -70,17 +65,17 @@ std::string describe(const Checkpoint& checkpoint) {
   const Manifest& m = checkpoint.manifest();
   std::string text =
       fmt::format("{}\n  step {}, {} tokens, seed {}, save number {}\n  layout {}\n  {} bytes in {} shard{}\n",
-                  checkpoint.folder(), m.run.step, grouped(m.run.tokens), m.run.seed, m.sequence, m.run.layout,
-                  grouped(file_bytes(m)), m.shards.size(), m.shards.size() == 1 ? "" : "s");
+                  checkpoint.folder(), m.run.step, base::grouped(m.run.tokens), m.run.seed, m.sequence, m.run.layout,
+                  base::grouped(file_bytes(m)), m.shards.size(), m.shards.size() == 1 ? "" : "s");
   for (const auto& [kind, total] : totals_by_kind(m)) {
     text += fmt::format("  {:<10} {:>6} tensors {:>20} elements {:>20} bytes\n", name_of(kind), total.tensors,
-                        grouped(total.elements), grouped(total.bytes));
+                        base::grouped(total.elements), base::grouped(total.bytes));
   }
   size_t width = 0;
   for (const TensorRecord& t : m.tensors) width = std::max(width, t.name.size());
   for (const TensorRecord& t : m.tensors) {
     text += fmt::format("{:<{}}  {:<9}  {:<4}  {:<18} {:>16} bytes  {} piece{}\n", t.name, width, name_of(t.kind),
-                        name_of(t.dtype), t.shape.to_string(), grouped(t.bytes()), t.pieces.size(),
+                        name_of(t.dtype), t.shape.to_string(), base::grouped(t.bytes()), t.pieces.size(),
                         t.pieces.size() == 1 ? "" : "s");
   }
   return text;

@@ -10,12 +10,14 @@
 #include <fmt/ranges.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/units.h"
 #include "framework/telemetry/page.h"
 #include "framework/telemetry/report_assets.h"
 #include "framework/telemetry/report_data.h"
-#include "framework/telemetry/units.h"
 
 namespace hexad::telemetry {
+
+using namespace base;
 namespace {
 
 constexpr size_t most_settings = 6;  // maximum number of settings with their own column

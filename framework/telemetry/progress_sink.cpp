@@ -5,9 +5,11 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 
 namespace hexad::telemetry {
+
+using namespace base;
 
 namespace {
 

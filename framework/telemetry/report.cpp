@@ -9,14 +9,16 @@
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/error.h"
+#include "framework/base/units.h"
 #include "framework/telemetry/page.h"
 #include "framework/telemetry/report_assets.h"
 #include "framework/telemetry/report_data.h"
 #include "framework/telemetry/report_ranks.h"
 #include "framework/telemetry/run_summary.h"
-#include "framework/telemetry/units.h"
 
 namespace hexad::telemetry {
+
+using namespace base;
 
 namespace {
 

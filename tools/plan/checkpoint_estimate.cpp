@@ -13,8 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/units.h"
 #include "framework/telemetry/metrics_json.h"
-#include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 
 namespace hexad::plan {
@@ -113,7 +113,7 @@ double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& ex
 
 std::string WriteTime::text() const {
   if (most <= 0) return {};
-  const std::string from = telemetry::human_duration(least), to = telemetry::human_duration(most);
+  const std::string from = base::human_duration(least), to = base::human_duration(most);
   return from == to ? "about " + from : fmt::format("about {} to {}", from, to);
 }
 
@@ -127,10 +127,9 @@ WriteTime estimate_write(const std::string& run_dir, double bytes) {
   const fs::path folder = nearest_folder(run_dir);
   const auto [sync, a_byte] = measured(folder);
   if (a_byte.most <= 0) return {0, 0, fmt::format("cannot write to {}: {}", folder.string(), std::strerror(errno))};
-  return {
-      (syncs * sync.least + bytes * a_byte.least) / margin, (syncs * sync.most + bytes * a_byte.most) * margin,
-      fmt::format("one process writes {} to {} to {}, measured now", telemetry::human_quantity(1 / a_byte.most, "B/s"),
-                  telemetry::human_quantity(1 / a_byte.least, "B/s"), folder.string())};
+  return {(syncs * sync.least + bytes * a_byte.least) / margin, (syncs * sync.most + bytes * a_byte.most) * margin,
+          fmt::format("one process writes {} to {} to {}, measured now", base::human_quantity(1 / a_byte.most, "B/s"),
+                      base::human_quantity(1 / a_byte.least, "B/s"), folder.string())};
 }
 
 }  // namespace hexad::plan

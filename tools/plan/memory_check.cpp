@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/units.h"
 #include "framework/data/digest.h"
 #include "framework/device/card_memory.h"
-#include "framework/telemetry/units.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/plan/memory_savings.h"
 #include "tools/plan/within_memory.h"
@@ -26,7 +26,7 @@ namespace hexad::plan {
 
 using namespace train;
 
-using telemetry::human_bytes;
+using base::human_bytes;
 using Verdict = MemoryFit::Verdict;
 
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/enum_names.h"
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/memory_savings.h"
 #include "tools/plan/step_on_meta.h"
@@ -19,7 +19,7 @@ using namespace train;
 
 namespace {
 
-using telemetry::human_bytes;
+using base::human_bytes;
 
 template <class Bytes>
 size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {

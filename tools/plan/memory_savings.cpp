@@ -4,14 +4,14 @@
 #include <chrono>
 #include <utility>
 
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 #include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 
 using namespace train;
 
-using telemetry::human_bytes;
+using base::human_bytes;
 
 std::vector<MemorySaving> memory_savings(const Recipe& r, int64_t world) {
   std::vector<MemorySaving> all;

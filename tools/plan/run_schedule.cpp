@@ -4,7 +4,7 @@
 
 #include <fmt/ranges.h>
 
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/within_memory.h"
@@ -90,10 +90,10 @@ void RunSchedule::log_memory() {
   const std::string text = fmt::format(
       "schedule.moe.memory_reuse: a rank is estimated to need {} if activations are kept and at least {} otherwise, "
       "whatever experts tokens choose",
-      telemetry::human_bytes(m.kept), telemetry::human_bytes(m.least));
+      human_bytes(m.kept), human_bytes(m.least));
   if (limit > 0 && m.least > limit)
-    return run_.log.warn(text + "; even the least is above memory.limit_bytes (" + telemetry::human_bytes(limit) + ")");
-  run_.log.info("{}; memory.limit_bytes is {}", text, limit > 0 ? telemetry::human_bytes(limit) : "0: no limit");
+    return run_.log.warn(text + "; even the least is above memory.limit_bytes (" + human_bytes(limit) + ")");
+  run_.log.info("{}; memory.limit_bytes is {}", text, limit > 0 ? human_bytes(limit) : "0: no limit");
 }
 
 void RunSchedule::remember_choice() {

@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 
 #include "framework/base/ordinal.h"
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 
 namespace hexad::train {
 
@@ -57,8 +57,8 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
     warn_(
         fmt::format("a new measurement of the ranks' peak gives {}, {} before: MFU of steps up to {} was shown {:.2f} "
                     "times too high; train.peak_flops sets the peak of a rank",
-                    telemetry::human_quantity(m.peak_flops_per_second, "FLOP/s"),
-                    telemetry::human_quantity(told_peak_, "FLOP/s"), m.step - 1, m.peak_flops_per_second / told_peak_));
+                    human_quantity(m.peak_flops_per_second, "FLOP/s"), human_quantity(told_peak_, "FLOP/s"), m.step - 1,
+                    m.peak_flops_per_second / told_peak_));
   told_peak_ = m.peak_flops_per_second;
   m.skipped_steps = state_.progress.skipped;
   m.started_after = started_after_;

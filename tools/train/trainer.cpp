@@ -4,8 +4,8 @@
 
 #include <fmt/ranges.h>
 
+#include "framework/base/units.h"
 #include "framework/telemetry/progress_sink.h"
-#include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/model/evaluation.h"
@@ -165,8 +165,7 @@ void Trainer::save(SaveFailure on_failure) {
     });
     const double bytes = world_.group().all_reduce_value(mine, comm::Reduce::sum, context);
     directory_.note(fmt::format("saved step {} in {}: {}, {} of it by this rank", progress().step,
-                                telemetry::human_duration(phase.seconds), telemetry::human_bytes(bytes),
-                                telemetry::human_bytes(mine)));
+                                human_duration(phase.seconds), human_bytes(bytes), human_bytes(mine)));
     sinks_.on_save({.step = progress().step,
                     .bytes = static_cast<int64_t>(bytes),
                     .seconds = phase.seconds,

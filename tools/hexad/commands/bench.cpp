@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/units.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/gemm_rate.h"
-#include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
@@ -43,7 +43,7 @@ base::ExitCode bench_gemm(const Options& o) {
     return base::ExitCode::done;
   }
   const auto row = [](const std::string& name, double flops_per_second, const std::string& description) {
-    const std::string text = flops_per_second > 0 ? telemetry::human_quantity(flops_per_second, "FLOP/s") : "-";
+    const std::string text = flops_per_second > 0 ? base::human_quantity(flops_per_second, "FLOP/s") : "-";
     fmt::print("{:<8}{:>14}   {}\n", name, text, description);
   };
   fmt::print("{} products, {} thread{}\n", o.dtype, o.threads, o.threads == 1 ? "" : "s");

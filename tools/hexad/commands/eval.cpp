@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/units.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/progress_sink.h"
-#include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
@@ -76,7 +76,7 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
     return ExitCode::done;
   }
   fmt::print("step {}: {}\n", checkpoint.step(), telemetry::heldout_text(metrics_of(e, checkpoint.step())));
-  fmt::print("forward only: {}\n", telemetry::human_count(static_cast<double>(e.processed) / e.seconds) + " tokens/s");
+  fmt::print("forward only: {}\n", human_count(static_cast<double>(e.processed) / e.seconds) + " tokens/s");
   return ExitCode::done;
 }
 

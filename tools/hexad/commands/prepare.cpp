@@ -8,10 +8,10 @@
 
 #include "framework/base/enum_names.h"
 #include "framework/base/escaped.h"
+#include "framework/base/units.h"
 #include "framework/data/input_report.h"
 #include "framework/data/prepare.h"
 #include "framework/telemetry/text_output.h"
-#include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
@@ -58,7 +58,7 @@ void print_inputs(const data::InputFiles& files, const std::string& list) {
   const std::vector<Kind> kinds = kinds_of(files);
   std::vector<std::string> lines;
   for (const Kind& kind : std::span(kinds).first(std::min(kinds.size(), most)))
-    lines.push_back(fmt::format("{} {}, {}: {}", kind.files.size(), kind.name, telemetry::human_bytes(kind.bytes),
+    lines.push_back(fmt::format("{} {}, {}: {}", kind.files.size(), kind.name, base::human_bytes(kind.bytes),
                                 data::some_of(kind.files)));
   if (kinds.size() > most) lines.push_back(fmt::format("and {} smaller kinds", kinds.size() - most));
   const auto print = [](std::string_view title, const std::vector<std::string>& of) {
@@ -76,7 +76,7 @@ void run_prepare(const data::PrepareOptions& options) {
   const auto summary = data::prepare(options, [&](const data::PrepareProgress& p) {
     const double share = p.total_bytes > 0 ? static_cast<double>(p.done_bytes) / static_cast<double>(p.total_bytes) : 1;
     if (err.is_terminal())
-      err.write(fmt::format("\r{:<24} {:>6}", p.stage, human_percent(share)));
+      err.write(fmt::format("\r{:<24} {:>6}", p.stage, base::human_percent(share)));
     else if (stage != p.stage)
       err.write(fmt::format("{}\n", p.stage));
     stage = p.stage;
@@ -87,8 +87,8 @@ void run_prepare(const data::PrepareOptions& options) {
              summary.skipped ? " (already prepared)" : "", summary.files, summary.files == 1 ? "file" : "files",
              summary.vocab_size, summary.bytes_per_token());
   const auto part = [](std::string_view name, const data::PreparedPart& p) {
-    fmt::print("  {:<9} {:>12} tokens  {:>10} documents  {:>12} of text\n", name, grouped(p.tokens),
-               grouped(p.documents), human_bytes(static_cast<double>(p.text_bytes)));
+    fmt::print("  {:<9} {:>12} tokens  {:>10} documents  {:>12} of text\n", name, base::grouped(p.tokens),
+               base::grouped(p.documents), base::human_bytes(static_cast<double>(p.text_bytes)));
   };
   part("training", summary.train);
   part("held-out", summary.heldout);

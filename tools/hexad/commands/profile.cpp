@@ -1,4 +1,5 @@
 #include "tools/plan/profile/profile.h"
+#include "framework/base/units.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,7 +13,6 @@
 #include "framework/base/atomic_file.h"
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/cpu/simd/isa.h"
-#include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/user_file.h"
@@ -90,7 +90,7 @@ ExitCode profile(const Options& o, const comm::World& world) {
   if (first)
     say(fmt::format("profile of {} rank{} on {} node{}, about {}", world.size(), world.size() == 1 ? "" : "s",
                     world.topology().node_names.size(), world.topology().node_names.size() == 1 ? "" : "s",
-                    telemetry::human_duration(options.seconds)));
+                    base::human_duration(options.seconds)));
   std::optional<base::AtomicFile> file;  // made first: a missing folder must not cost a measurement
   if (first) {
     require_replaceable(o.out, first_line, "profile");
@@ -104,7 +104,7 @@ ExitCode profile(const Options& o, const comm::World& world) {
   file->append(text.data(), text.size());
   file->commit();
   say(base::cat("\n", plan::profile_table(cluster)));
-  say(fmt::format("written to {} after {}", o.out, telemetry::human_duration(cluster.measured.seconds)));
+  say(fmt::format("written to {} after {}", o.out, base::human_duration(cluster.measured.seconds)));
   return ExitCode::done;
 }
 

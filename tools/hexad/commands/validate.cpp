@@ -1,8 +1,8 @@
 #include <fmt/core.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/units.h"
 #include "framework/config/include_root.h"
-#include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
@@ -40,9 +40,9 @@ struct Options {
   std::string svg;
 };
 
-using telemetry::grouped;
-using telemetry::human_bytes;
-using telemetry::human_quantity;
+using base::grouped;
+using base::human_bytes;
+using base::human_quantity;
 
 void print_size(const Recipe& recipe, const train::Extensions& extensions) {
   const auto size = layers::model_size(recipe.model, extensions);

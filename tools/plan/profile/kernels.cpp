@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
+#include "framework/base/units.h"
 #include "framework/kernels/kernel_table.h"
-#include "framework/telemetry/units.h"
 #include "tools/plan/profile/parts.h"
 
 namespace hexad::plan {
@@ -114,7 +114,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
         cluster.products.push_back(std::move(measured));
       }
       progress(fmt::format("{} products of {} experts, {} x {}: up to {} a rank", element_name, shape.experts,
-                           shape.inputs, shape.outputs, telemetry::human_quantity(best, "FLOP/s")));
+                           shape.inputs, shape.outputs, base::human_quantity(best, "FLOP/s")));
     }
 }
 
@@ -132,8 +132,8 @@ void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& 
     const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
     cluster.copies.push_back({kind, curve});
     const Curve::Point& last = curve.points.back();
-    progress(fmt::format("{}: {} at {}", name, telemetry::human_quantity(last.x / last.y, "B/s"),
-                         telemetry::human_bytes(last.x)));
+    progress(
+        fmt::format("{}: {} at {}", name, base::human_quantity(last.x / last.y, "B/s"), base::human_bytes(last.x)));
   }
 }
 

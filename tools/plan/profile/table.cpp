@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "framework/base/enum_names.h"
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 #include "tools/plan/least_squares.h"
 #include "tools/plan/profile/profile.h"
 
@@ -11,7 +11,7 @@ namespace hexad::plan {
 namespace {
 
 using base::enum_name;
-using telemetry::human_quantity;
+using base::human_quantity;
 
 // Returns the speed at a measured size, with `per_size` units per unit of size; "-" if nothing was measured there.
 std::string speed_at(const Curve& curve, double size, double per_size, std::string_view unit) {
@@ -69,7 +69,7 @@ std::string fitted_row(const std::string& name, const Curve& curve, double per_s
   std::string worst = "two points";  // any line fits two points
   if (curve.points.size() > 2)
     worst = fmt::format("{:.0f}% at {}", 100 * fit.worst_relative_error,
-                        sizes.empty() ? telemetry::human_bytes(size) : fmt::format("{:g} {}", size, sizes));
+                        sizes.empty() ? base::human_bytes(size) : fmt::format("{:g} {}", size, sizes));
   return fmt::format("{:<38}{:>12}{:>16}{:>22}\n", name, fmt::format("{:.1f} us", 1e6 * fit.line.alpha),
                      fit.line.beta > 0 ? human_quantity(per_size / fit.line.beta, unit) : "-", worst);
 }

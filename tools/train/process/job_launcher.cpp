@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 #include "parallel/comm/launcher.h"
 #include "tools/train/process/machine.h"
 
@@ -112,7 +112,7 @@ std::string warn_of_short_patience(double step_seconds, double save_seconds) {
   return fmt::format(
       "{} about {}, but mpirun kills the ranks {:g} s after its SIGTERM (Ctrl-C), saved or not: `export {}={}` before "
       "the start gives them enough time; SIGUSR1 to mpirun stops the run and waits for its save",
-      step_seconds > 0 ? "a step and a save take" : "a save takes", telemetry::human_duration(seconds), *patience,
+      step_seconds > 0 ? "a step and a save take" : "a save takes", base::human_duration(seconds), *patience,
       patience_variable, advised_patience(seconds));
 }
 

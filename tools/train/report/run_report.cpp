@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
+#include "framework/base/units.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/telemetry/metrics_json.h"
-#include "framework/telemetry/units.h"
 #include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/version.h"
@@ -26,7 +26,7 @@ constexpr std::string_view peak_fact = "Peak for MFU";
 // Returns a text of the memory that the allocator holds, and of its unused share.
 std::string held_memory(const std::map<std::string, int64_t>& measured) {
   const int64_t held = measured.at("held"), used = measured.at("total");
-  return fmt::format("{}, {:.1f}% unused", device::human_bytes(held),
+  return fmt::format("{}, {:.1f}% unused", base::human_bytes(static_cast<double>(held)),
                      100 * (1 - static_cast<double>(used) / static_cast<double>(held)));
 }
 
@@ -41,7 +41,7 @@ void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vect
   const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
   for (auto& fact : facts)
     if (peak > 0 && fact.name == peak_fact)
-      fact.value = fmt::format("{}, all ranks ({})", telemetry::human_quantity(peak, "FLOP/s"), fact.value);
+      fact.value = fmt::format("{}, all ranks ({})", base::human_quantity(peak, "FLOP/s"), fact.value);
 }
 
 std::map<std::string, int64_t> most_memory(const std::vector<telemetry::StepMetrics>& steps, int64_t after) {

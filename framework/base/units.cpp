@@ -1,11 +1,11 @@
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <span>
 
-namespace hexad::telemetry {
+namespace hexad::base {
 
 namespace {
 
@@ -84,4 +84,4 @@ std::string grouped(int64_t value) {
   return digits;
 }
 
-}  // namespace hexad::telemetry
+}  // namespace hexad::base

@@ -1,11 +1,11 @@
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-namespace hexad::telemetry {
+namespace hexad::base {
 namespace {
 
 TEST(Units, CountsShowThreeDigitsAndAPrefix) {
@@ -31,6 +31,7 @@ TEST(Units, QuantitiesCarryTheirUnit) {
 }
 
 TEST(Units, BytesUseBinaryPrefixes) {
+  EXPECT_EQ(human_bytes(0), "0 B");
   EXPECT_EQ(human_bytes(512), "512 B");
   EXPECT_EQ(human_bytes(1536), "1.50 KiB");
   EXPECT_EQ(human_bytes(1010 * 1024.0), "1010 KiB");
@@ -81,4 +82,4 @@ TEST(Units, ALossWithoutTargetsIsInWords) {
 }
 
 }  // namespace
-}  // namespace hexad::telemetry
+}  // namespace hexad::base

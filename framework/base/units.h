@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace hexad::telemetry {
+namespace hexad::base {
 
 /// Returns "950", "1.23 M", "46.7 B": k, M, B, T for counts (tokens, parameters).
 std::string human_count(double value);
@@ -28,4 +28,4 @@ std::string human_mfu(double mfu);
 /// Returns "1,234,567".
 std::string grouped(int64_t value);
 
-}  // namespace hexad::telemetry
+}  // namespace hexad::base
