@@ -9,7 +9,6 @@
 #include "framework/base/error.h"
 #include "framework/base/home.h"
 #include "framework/base/path_problem.h"
-#include "framework/config/include_root.h"
 #include "framework/config/merge.h"
 #include "framework/config/parser.h"
 #include "framework/config/words.h"

@@ -65,6 +65,9 @@ struct Budget {
 /// duplicate keys, several documents, anchors, aliases, tags, merge keys, nesting deeper than 32, exceeded budget and
 /// include cycles.
 Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides = {});
+/// Included files may also be in the folder `include_root`. If it is empty, they must be in the recipe's folder.
+Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides,
+              const std::string& include_root);
 
 /// Like load(), for a text that is not a file, such as the recipe in a checkpoint. `include` is then an unknown key.
 Document parse(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});

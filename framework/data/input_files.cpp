@@ -16,7 +16,6 @@
 #include "framework/data/binary_kind.h"
 #include "framework/data/file.h"
 #include "framework/data/input_problems.h"
-#include "framework/data/input_report.h"
 
 namespace hexad::data {
 using namespace base;

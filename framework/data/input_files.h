@@ -77,4 +77,9 @@ struct InputFiles {
 /// Error(data): a file or folder cannot be read, an input is known to be binary, or no file is left.
 InputFiles find_inputs(const InputRules& rules);
 
+/// Returns "a.txt, b.txt"; for a long list, the first three names and "...".
+std::string some_of(const std::vector<std::string>& names);
+/// Returns a line for every reason: "2 hidden: texts/.git/, texts/.a", "1 PNG image: texts/a.png".
+std::vector<std::string> lines_of_skipped(const InputFiles& files);
+
 }  // namespace hexad::data

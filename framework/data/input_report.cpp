@@ -1,4 +1,4 @@
-#include "framework/data/input_report.h"
+#include "framework/data/input_files.h"
 
 #include <algorithm>
 #include <map>

@@ -12,7 +12,6 @@
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
 #include "framework/base/units.h"
-#include "framework/device/block_size.h"
 
 namespace hexad::device {
 namespace {

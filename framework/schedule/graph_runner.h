@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "framework/schedule/task_graph.h"
 
@@ -14,6 +15,17 @@ class GraphRunner {
   virtual void run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
   /// False if the runner only inspects graphs and computes nothing.
   virtual bool computes() const { return true; }
+};
+
+/// Keeps the graphs passed to run(), in their order, and computes nothing.
+class GraphCollector final : public GraphRunner {
+ public:
+  void run(const std::string&, const TaskGraph& graph, device::DeviceContext&) override {
+    graphs.push_back(without_work(graph));
+  }
+  bool computes() const override { return false; }
+
+  std::vector<TaskGraph> graphs;
 };
 
 }  // namespace hexad::schedule

@@ -4,11 +4,20 @@
 #include <optional>
 #include <vector>
 
-#include "parallel/ep/expert_groups.h"
+#include "parallel/comm/node_groups.h"
+#include "parallel/comm/process_group.h"
 #include "parallel/ep/node_steps.h"
 #include "parallel/ep/plan_options.h"
 
 namespace hexad::ep {
+
+/// Groups of the ranks that hold a layer's experts. Experts are in blocks over `ep`, each expert's width over `etp`,
+/// and both at once (rank p etp + j of `experts` is p of `ep` and j of `etp`).
+struct ExpertGroups {
+  const comm::ProcessGroup *ep, *etp, *experts;
+  /// The two levels of ep and of experts; null: they have none, being on one node or on nodes with one rank.
+  const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
+};
 
 /// The rows that travel and are computed together. R of them are there when they have arrived; C are computed, one for
 /// each slot.

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "framework/config/include_root.h"
 #include "tests/config/example_recipe.h"
 
 namespace example {

@@ -9,8 +9,6 @@
 #include <map>
 
 #include "framework/base/philox.h"
-#include "framework/config/key_words.h"
-#include "framework/config/settings.h"
 #include "tests/config/example_recipe.h"
 
 namespace example {

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "framework/data/input_report.h"
 #include "tests/data/data_folder.h"
 
 namespace hexad::data {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/schedule/graph_collector.h"
+#include "framework/schedule/graph_runner.h"
 #include "framework/schedule/simulator.h"
 #include "tests/moe/scheduled_layer.h"
 #include "tools/plan/papers/eps.h"

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "framework/schedule/graph_collector.h"
+#include "framework/schedule/graph_runner.h"
 #include "layers/moe/pass/routes.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "framework/data/digest.h"
-#include "framework/schedule/graph_collector.h"
+#include "framework/schedule/graph_runner.h"
 #include "layers/moe/schedule/schedule_rules.h"
 #include "tools/plan/rank_graphs.h"
 #include "tools/train/recipe/schedule_check.h"

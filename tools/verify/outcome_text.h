@@ -1,4 +1,4 @@
-// Outcomes of runs as text, for the pipe from a child process and for people.
+// Requests and outcomes of runs as text, for the pipes to and from a child process, and outcomes for people.
 #pragma once
 
 #include <string>
@@ -6,6 +6,11 @@
 #include "tools/verify/run_variant.h"
 
 namespace hexad::verify {
+
+/// Returns the request for one layout: ranks, a blank, and the layout.
+std::string request_of(const Variant& variant);
+/// Reads a request.
+Variant variant_of(const std::string& request);
 
 /// Returns one line of JSON, which outcome_from_json() reads.
 std::string text_of(const Outcome& outcome);

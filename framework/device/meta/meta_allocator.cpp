@@ -1,6 +1,6 @@
 #include "framework/device/meta/meta_allocator.h"
 
-#include "framework/device/block_size.h"
+#include "framework/device/allocator.h"
 
 namespace hexad::device {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "framework/base/error.h"
-#include "framework/device/block_size.h"
+#include "framework/device/allocator.h"
 
 namespace hexad::device {
 namespace {

@@ -1,6 +1,6 @@
 // memory_reuse: none. T_DI and T_M are kept for backward by the tape's policy, and for the gradient of the routing
 // weights either the slot rows that returned or, where rows are of tokens, T_DO.
-#include "layers/moe/pass/keeping_pass.h"
+#include "layers/moe/pass/pass_call.h"
 
 #include <utility>
 

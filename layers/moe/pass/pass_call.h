@@ -1,4 +1,4 @@
-// One call of the op moe_pass.
+// One call of the op moe_pass, and the two passes that serve it.
 #pragma once
 
 #include <memory>
@@ -22,5 +22,12 @@ struct PassCall {
   /// The pullbacks of the shared experts' ops, which forward recorded, as a part of `b`'s.
   SharedWork shared_backward(Backward& b) const;
 };
+
+// The passes, each in the file of its name. They run forward and record the op. `shared` is computed meanwhile.
+
+/// The activations are kept (schedule.moe.memory_reuse: none): backward finds T_DI and T_M on the tape.
+Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
+/// Backward fetches, sends again or recomputes T_DI and T_M (memory_reuse: s1 to s4; MPMoE, Table 2).
+Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
 
 }  // namespace hexad::moe

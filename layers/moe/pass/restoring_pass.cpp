@@ -4,7 +4,7 @@
 // The tape keeps x, the weights, and what is offloaded. Results of slots are not kept either: the gradient of a slot's
 // weight, the product of its result with dout, is computed by its expert as the product of T_M with its own gradient,
 // and returns beside the row.
-#include "layers/moe/pass/restoring_pass.h"
+#include "layers/moe/pass/pass_call.h"
 
 #include <utility>
 

@@ -1,5 +1,6 @@
 // untrained() must name exactly the settings under which a parameter's gradient is only rounding.
-#include "tools/train/recipe/untrained.h"
+
+#include "tools/train/recipe/cautions.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +8,6 @@
 #include <cmath>
 
 #include "tests/training/training.h"
-#include "tools/train/recipe/cautions.h"
 #include "tools/train/recipe/recipe_comparison.h"
 
 namespace hexad::tests {

@@ -9,7 +9,7 @@
 #include "framework/base/enum_names.h"
 #include "framework/base/escaped.h"
 #include "framework/base/units.h"
-#include "framework/data/input_report.h"
+#include "framework/data/input_files.h"
 #include "framework/data/prepare.h"
 #include "framework/telemetry/text_output.h"
 #include "tools/hexad/commands/command.h"

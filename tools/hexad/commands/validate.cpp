@@ -2,7 +2,7 @@
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/units.h"
-#include "framework/config/include_root.h"
+#include "framework/config/document.h"
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"

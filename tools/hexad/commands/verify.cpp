@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "framework/config/include_root.h"
+#include "framework/config/document.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "layers/model_size.h"
 #include "parallel/comm/self_group.h"
@@ -17,8 +17,8 @@
 #include "tools/train/process/machine.h"
 #include "tools/train/process/planted_fault.h"
 #include "tools/train/process/say.h"
-#include "tools/train/recipe/agreement.h"
 #include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/job.h"
 #include "tools/train/recipe/traffic_options.h"
 #include "tools/verify/child_runs.h"
 #include "tools/verify/exactness.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/train/recipe/divisible.h"
+#include "framework/config/constraints.h"
 #include "tools/train/recipe/stages.h"
 
 namespace hexad::train {
@@ -97,6 +97,13 @@ void check_layout(const Recipe& r, int64_t world, Problems& problems) {
     }
   }
   check_batch(r, world, problems);
+}
+
+void check_divisible(config::Problems& problems, std::string_view path, int64_t value, std::string_view by,
+                     int64_t divisor) {
+  if (problems.good({path, by}) && value % divisor != 0)
+    problems.add(path, base::cat("must be divisible by ", by, " (", divisor,
+                                 "); nearest: ", config::nearest_multiples(value, divisor)));
 }
 
 }  // namespace hexad::train

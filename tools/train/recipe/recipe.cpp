@@ -10,7 +10,6 @@
 #include "framework/config/words.h"
 #include "framework/io/checkpoint_store.h"
 #include "optim/lr_schedule.h"
-#include "tools/train/recipe/divisible.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/schedule_check.h"

@@ -1,4 +1,4 @@
-#include "tools/train/recipe/untrained.h"
+#include "tools/train/recipe/cautions.h"
 
 #include <string_view>
 

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
-#include "framework/config/settings.h"
+#include "framework/config/typed_recipe.h"
 #include "framework/telemetry/report_data.h"
 #include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/recipe/recipe_comparison.h"
