@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/base/tolerance.h"
 #include "framework/kernels/cpu/parallel.h"
-#include "tests/support/allowed_error.h"
 #include "tools/hexad/eigen_product.h"
 #include "tools/hexad/onednn_product.h"
 

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <random>
 
+#include "framework/base/tolerance.h"
 #include "framework/kernels/cpu/attention_tile.h"
 #include "framework/kernels/cpu/simd/isa.h"
-#include "tests/support/allowed_error.h"
 #include "tests/support/guarded.h"
 
 namespace hexad::kernels::cpu {
@@ -133,7 +133,7 @@ void expect_near(const char* name, const Tensor& t, const Array& want, int64_t t
   const Array got(t, false);
   double largest = 0;
   for (double x : want.values) largest = std::max(largest, std::abs(x));
-  const double limit = tests::tolerance(t.dtype(), terms) * (1 + largest);
+  const double limit = tolerance(t.dtype(), terms) * (1 + largest);
   for (size_t i = 0; i < want.values.size(); ++i)
     ASSERT_LE(std::abs(got.values[i] - want.values[i]), limit)
         << name << "[" << i << "] of " << t.shape() << " is " << got.values[i] << "; expected " << want.values[i];
@@ -183,7 +183,7 @@ TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
   expect_near("dk", by_head(dk), want.dk, terms * group);
   expect_near("dv", by_head(dv), want.dv, terms * group);
   const Array sums(log_sum_exp.tensor().reshape({tokens, c.heads, 1}), false);
-  const double limit = 8 * tests::tolerance(accumulator_dtype(dtype), terms);
+  const double limit = 8 * tolerance(accumulator_dtype(dtype), terms);
   for (size_t i = 0; i < want.log_sum_exp.size(); ++i)
     ASSERT_TRUE(sums.values[i] == want.log_sum_exp[i] || std::abs(sums.values[i] - want.log_sum_exp[i]) <= limit)
         << "log_sum_exp[" << i << "] is " << sums.values[i] << "; expected " << want.log_sum_exp[i];

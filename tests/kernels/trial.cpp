@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "framework/base/philox.h"
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::tests {
 

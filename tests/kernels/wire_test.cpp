@@ -6,8 +6,8 @@
 
 #include "framework/base/fp8.h"
 #include "framework/base/philox.h"
+#include "framework/base/tolerance.h"
 #include "framework/kernels/kernel_table.h"
-#include "tests/support/allowed_error.h"
 
 namespace hexad::tests {
 

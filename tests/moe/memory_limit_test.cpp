@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <fstream>
 
+#include "framework/base/tolerance.h"
 #include "framework/schedule/executor.h"
 #include "tests/moe/scheduled_layer.h"
-#include "tests/support/allowed_error.h"
 #include "tests/training/test_folder.h"
 
 namespace hexad::tests {

@@ -5,13 +5,13 @@
 
 #include <fstream>
 
+#include "framework/base/tolerance.h"
 #include "framework/schedule/graph_runner.h"
 #include "layers/moe/pass/routes.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/paper_letters.h"
 #include "tests/moe/scheduled_layer.h"
-#include "tests/support/allowed_error.h"
 #include "tests/training/test_folder.h"
 
 namespace hexad::tests {

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 #include "tools/plan/least_squares.h"
 
 namespace hexad::plan {
 namespace {
 
-const double rounding = tests::tolerance(base::Dtype::f64, 16);
+const double rounding = base::tolerance(base::Dtype::f64, 16);
 
 using Points = std::vector<config::Curve::Point>;
 

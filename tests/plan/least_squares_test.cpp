@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan {
 namespace {
@@ -30,7 +30,7 @@ TEST(LeastSquares, FindsTheCoefficientsOfASum) {
   for (double v = 1; v <= 1e6; v *= 10) x.push_back(v), square.push_back(v * v), y.push_back(3 - 2 * v + 0.5 * v * v);
   const FitTerm terms[] = {{"one", std::vector<double>(x.size(), 1)}, {"x", x}, {"x^2", square}};
   const TermsFit fit = least_squares(terms, y);
-  const double rounding = tests::tolerance(base::Dtype::f64, 8);
+  const double rounding = base::tolerance(base::Dtype::f64, 8);
   EXPECT_NEAR(fit.coefficients[0], 3, 3 * 1e12 * rounding);  // the other terms are 1e12 times as large
   EXPECT_NEAR(fit.coefficients[1], -2, 2 * 1e6 * rounding);
   EXPECT_NEAR(fit.coefficients[2], 0.5, 0.5 * rounding);
@@ -43,8 +43,8 @@ TEST(LeastSquares, TellsNearlyEqualTermsApart) {
   const FitTerm terms[] = {{"a", {1, 1, 1}}, {"b", {1, 1 + step, 1 + 2 * step}}};
   const double y[] = {5, 5 + 3 * step, 5 + 6 * step};  // 2 a + 3 b
   const TermsFit fit = least_squares(terms, y);
-  EXPECT_NEAR(fit.coefficients[0], 2, tests::tolerance(base::Dtype::f64, 3) / step * 5);
-  EXPECT_NEAR(fit.coefficients[1], 3, tests::tolerance(base::Dtype::f64, 3) / step * 5);
+  EXPECT_NEAR(fit.coefficients[0], 2, base::tolerance(base::Dtype::f64, 3) / step * 5);
+  EXPECT_NEAR(fit.coefficients[1], 3, base::tolerance(base::Dtype::f64, 3) / step * 5);
 }
 
 TEST(LeastSquares, ResidualsArePerpendicularToEveryTerm) {
@@ -62,7 +62,7 @@ TEST(LeastSquares, ResidualsArePerpendicularToEveryTerm) {
   for (const FitTerm& term : terms) {
     double product = 0;
     for (size_t i = 0; i < y.size(); ++i) product += term.values[i] * fit.residuals[i];
-    EXPECT_NEAR(product, 0, 25 * tests::tolerance(base::Dtype::f64, 25)) << term.name;
+    EXPECT_NEAR(product, 0, 25 * base::tolerance(base::Dtype::f64, 25)) << term.name;
   }
 }
 
@@ -98,7 +98,7 @@ TEST(FitAlphaBeta, FindsTheLineThatSamplesLieOn) {
   Points samples;
   for (double x = 1e3; x <= 1e8; x *= 10) samples.push_back({x, line(x)});
   const Fit fit = fit_alpha_beta(samples);
-  const double rounding = 1e4 * tests::tolerance(base::Dtype::f64, 8);  // the largest sample is 700 times alpha
+  const double rounding = 1e4 * base::tolerance(base::Dtype::f64, 8);  // the largest sample is 700 times alpha
   EXPECT_NEAR(fit.line.alpha, line.alpha, rounding * line.alpha);
   EXPECT_NEAR(fit.line.beta, line.beta, rounding * line.beta);
   EXPECT_LT(fit.worst_relative_error, rounding);
@@ -124,7 +124,7 @@ TEST(FitAlphaBeta, NoOtherLineIsNearer) {
 TEST(FitAlphaBeta, TellsTheWorstSample) {
   const Points samples{{0, 1}, {1, 1}, {2, 4}};  // the fit is 0.5 + 1.5 x
   const Fit fit = fit_alpha_beta(samples);
-  const double rounding = 4 * tests::tolerance(base::Dtype::f64, 3);
+  const double rounding = 4 * base::tolerance(base::Dtype::f64, 3);
   EXPECT_NEAR(fit.line.alpha, 0.5, rounding);
   EXPECT_NEAR(fit.line.beta, 1.5, rounding);
   ASSERT_EQ(fit.residuals.size(), 3u);

@@ -12,10 +12,10 @@
 #include <set>
 #include <sstream>
 
+#include "framework/base/tolerance.h"
 #include "framework/io/checkpoint_store.h"
 #include "parallel/comm/thread_group.h"
 #include "parallel/comm/world.h"
-#include "tests/support/allowed_error.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/train/recipe/schedule_check.h"

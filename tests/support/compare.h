@@ -4,8 +4,8 @@
 #include <source_location>
 #include <string>
 
+#include "framework/base/tolerance.h"
 #include "framework/tensor/tensor.h"
-#include "tests/support/allowed_error.h"
 #include "tests/support/on_device.h"
 
 namespace hexad::tests {

@@ -22,7 +22,6 @@ class TrainingRun;
 using train::Evaluation;
 using train::Extensions;
 using train::ModelInstance;
-using train::Precision;
 using train::Recipe;
 
 class Subject {

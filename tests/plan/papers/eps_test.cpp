@@ -5,12 +5,12 @@
 #include <bit>
 #include <cmath>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan::eps {
 namespace {
 
-const double rounding = tests::tolerance(base::Dtype::f64, 16);
+const double rounding = base::tolerance(base::Dtype::f64, 16);
 
 using Points = std::vector<config::Curve::Point>;
 

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan::monta {
 namespace {
 
-const double rounding = tests::tolerance(base::Dtype::f64, 16);
+const double rounding = base::tolerance(base::Dtype::f64, 16);
 using Points = std::vector<config::Curve::Point>;
 
 /// Table 8: two nodes of eight A800. B3 follows from its copy: 64 MB in 0.05 ms at 80%.

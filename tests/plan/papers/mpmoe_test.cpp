@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan::mpmoe {
 namespace {
 
-const double rounding = tests::tolerance(base::Dtype::f64, 64);
+const double rounding = base::tolerance(base::Dtype::f64, 64);
 
 /// Returns MoE-GPT-XL of table 3.
 Layer gpt_xl(double B) { return {.M = 2048, .H = 8192, .B = B, .E = 64}; }

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan::parm {
 namespace {
 
-const double rounding = tests::tolerance(base::Dtype::f64, 16);
+const double rounding = base::tolerance(base::Dtype::f64, 16);
 
 /// Section VI-B: AllGather on the 8-GPU server and on the 32-GPU cluster. The paper does not print the values of
 /// AlltoAll.

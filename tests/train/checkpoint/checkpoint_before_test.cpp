@@ -3,10 +3,10 @@
 
 #include <atomic>
 
+#include "framework/base/tolerance.h"
 #include "framework/data/synthetic_source.h"
 #include "framework/io/checkpoint_writer.h"
 #include "parallel/comm/self_group.h"
-#include "tests/support/allowed_error.h"
 #include "tests/support/stack.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
