@@ -10,10 +10,10 @@ namespace hexad::pp {
 namespace {
 
 using base::require;
-using comm::Event;
 using device::Category;
+using device::Device;
+using device::Event;
 using device::Stream;
-using tensor::Device;
 
 // Returns the name of an action's span, without its micro-batch.
 std::string_view span_name(Action::Kind kind) {

@@ -23,8 +23,8 @@ using Kind = Operation::Kind;
 
 // Returns rank 0's error if element `at` of its received data is `value`, in operations of this kind and type.
 std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
-  const Wrong change = [=](const ProcessGroup& right, const Operation& op, comm::Stream& stream) {
-    std::optional<comm::Event> done;
+  const Wrong change = [=](const ProcessGroup& right, const Operation& op, device::Stream& stream) {
+    std::optional<device::Event> done;
     if (right.rank() != 0 || op.kind != kind || op.out.dtype() != dtype) return done;
     if (kind == Kind::all_gather)
       right.all_gather(op.out, op.in, stream).wait();

@@ -35,7 +35,7 @@ TaskGraph graph_of(int rank) {
                .name = "T",
                .cost = cost,
                .kind = i == 0 ? TaskKind::reduce_scatter : TaskKind::copy},
-              after, [](schedule::Stream&) { return schedule::Event{}; });
+              after, [](device::Stream&) { return device::Event{}; });
   }
   return graph;
 }
@@ -73,7 +73,7 @@ TEST(RankGraphs, AreRefusedForAnUnknownGroup) {
   const comm::SelfGroup alone;
   device::DeviceContext context;
   TaskGraph graph;
-  graph.add({.name = "T", .cost = {.group = "galaxy"}}, {}, [](schedule::Stream&) { return schedule::Event{}; });
+  graph.add({.name = "T", .cost = {.group = "galaxy"}}, {}, [](device::Stream&) { return device::Event{}; });
   EXPECT_THROW(graphs_of_all(graph, alone, context), std::logic_error);
 }
 

@@ -23,10 +23,10 @@ using namespace train;
 using namespace verify;
 namespace {
 
-using comm::Event;
 using comm::Operation;
 using comm::ProcessGroup;
-using comm::Stream;
+using device::Event;
+using device::Stream;
 using Kind = Operation::Kind;
 
 struct Bug {
@@ -221,7 +221,7 @@ std::unique_ptr<data::Source> one_token_late(const data::Source& source, const T
 }
 
 // Rows in fp8 arrive with a scale that is too large by a half.
-void pack_with_large_scales(kernels::Stream& s, const Tensor& bytes, const Tensor& x, const Tensor& index,
+void pack_with_large_scales(device::Stream& s, const Tensor& bytes, const Tensor& x, const Tensor& index,
                             const Tensor& row_weights, kernels::WireFormat format) {
   kernels::cpu_table.wire.pack(s, bytes, x, index, row_weights, format);
   const int64_t count = row_weights.defined() ? row_weights.dim(1) : 0;

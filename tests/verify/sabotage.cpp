@@ -3,10 +3,10 @@
 namespace hexad::tests {
 namespace {
 
-using comm::Event;
 using comm::Operation;
 using comm::ProcessGroup;
-using comm::Stream;
+using device::Event;
+using device::Stream;
 
 class WrongGroup final : public ProcessGroup {
  public:

@@ -23,7 +23,7 @@ namespace hexad::pp {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using tensor::Device;
+using device::Device;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 

@@ -45,7 +45,7 @@ schedule::TaskGraph decoded(std::span<const int64_t> from) {
     const int64_t count = *at++;
     std::vector<schedule::TaskId> after(at, at + count);
     at += count;
-    graph.add(std::move(spec), std::move(after), [](schedule::Stream&) { return schedule::Event{}; });
+    graph.add(std::move(spec), std::move(after), [](device::Stream&) { return device::Event{}; });
   }
   return graph;
 }

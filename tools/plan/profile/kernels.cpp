@@ -18,7 +18,7 @@ constexpr double turns = 0.012;
 // Weights of one shape, packed once as in training, and operands for any number of rows.
 class GroupedProduct {
  public:
-  GroupedProduct(const ProductShape& shape, Element element, tensor::Device device)
+  GroupedProduct(const ProductShape& shape, Element element, device::Device device)
       : shape_(shape), dtype_(element == Element::bf16 ? Dtype::bf16 : Dtype::f32), device_(device) {
     weight_ = filled({shape.experts, shape.outputs, shape.inputs}, dtype_);
     gradient_ = filled({shape.experts, shape.outputs, shape.inputs}, Dtype::f32);
@@ -52,13 +52,13 @@ class GroupedProduct {
 
   ProductShape shape_;
   Dtype dtype_;
-  tensor::Device device_;
+  device::Device device_;
   Tensor weight_, gradient_;
 };
 
 constexpr int64_t row_width = 512;  // columns of gathered rows, f32
 
-std::function<void()> make_copy(CopyKind kind, int64_t bytes, tensor::Device device) {
+std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device device) {
   const int64_t rows = bytes / (4 * row_width);
   const Tensor here = Tensor::zeros({rows, row_width}, Dtype::f32, device),
                other = Tensor::zeros(here.shape(), Dtype::f32, device);
