@@ -17,6 +17,7 @@
 #include "layers/moe/schedule/moe_schedule_config.h"
 #include "layers/recompute_config.h"
 #include "parallel/comm/device_group.h"
+#include "parallel/comm/traffic_class.h"
 #include "parallel/pp/pipeline_kind.h"
 #include "tools/train/recipe/extensions.h"
 #include "tools/train/recipe/parallel_config.h"
