@@ -102,7 +102,7 @@ void print_text(const Options& options, const Checked& c, const train::Extension
   fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
              options.world > 0 ? "" : ", the fewest possible; --world N checks it for N");
   if (options.world > 1)
-    fmt::print("start it here with: {}\n{}\n\n", start_line(options, ranks, c.save.most), explain_launcher());
+    fmt::print("start it here with: {}\n{}\n\n", start_line(options, ranks, c.save.ample), explain_launcher());
   if (!c.start.checkpoint.empty()) fmt::print("{}\n\n", resume_text(c));
   for (const std::string& warning : c.warnings) fmt::print("warning: {}\n\n", warning);
   print_size(c.recipe, extensions);
@@ -118,7 +118,7 @@ void print_json(const Options& options, const Checked& c, const train::Extension
   fmt::print("{}\n", json_of(Validation{.recipe = options.recipe,
                                         .ranks = c.layout.world(),
                                         .fewest_ranks = options.world == 0,
-                                        .start_line = start_line(options, c.layout.world(), c.save.most),
+                                        .start_line = start_line(options, c.layout.world(), c.save.ample),
                                         .warnings = c.warnings,
                                         .start = c.start,
                                         .size = layers::model_size(c.recipe.model, extensions),
