@@ -212,7 +212,7 @@ void write_report(const ReportInputs& inputs) {
                                         {"recipe", escaped(inputs.recipe)},
                                         {"samples", sample_blocks(inputs.samples)},
                                         {"schedule", schedule_block(history, inputs.timelines)},
-                                        {"ranks", ranks_block(history)},
+                                        {"ranks", ranks_block(history, inputs.parts)},
                                         {"parts", parts_block(inputs.parts, history.steps.back().step)},
                                         {"data", report_data(history)},
                                         {"library", std::string(inputs.charts)},

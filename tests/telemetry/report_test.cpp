@@ -268,6 +268,30 @@ TEST(Report, ListsTheLayoutAndChangesOfEachStart) {
   EXPECT_NE(report_of(inputs).find("median of steps 6 – 10"), std::string::npos) << "the last start has none yet";
 }
 
+TEST(Report, CountsOnlyTheStepsThatARankTookPartIn) {
+  const TemporaryFolder folder;
+  ReportInputs inputs = small_run(folder);
+  std::string lines;
+  for (StepMetrics& s : steps_with_losses(std::vector<double>(10, 2.5))) {
+    const int ranks = s.step <= 4 ? 2 : 4;
+    std::vector<RankTime> times(ranks, {.step_seconds = 1, .waited_seconds = 0.5});
+    times.back().waited_seconds = 0.25;
+    s.ranks = rank_times(times);
+    lines += to_json_line(s) + "\n";
+  }
+  write_text(inputs.metrics, lines);
+  const auto expect_rows = [&](const std::string& why) {
+    const std::string page = report_of(inputs);
+    EXPECT_NE(page.find("<tr><td>3</td><td>6 of 6 steps</td>"), std::string::npos) << why;
+    EXPECT_NE(page.find("<tr><td>1</td><td>4 of 10 steps</td>"), std::string::npos) << why;
+  };
+  inputs.parts = {{.after = 0, .date = "", .layout = "2 ranks", .changes = {}, .ranks = 2},
+                  {.after = 4, .date = "", .layout = "4 ranks", .changes = {}, .ranks = 4}};
+  expect_rows("the starts of the run tell the ranks of each step");
+  inputs.parts.clear();
+  expect_rows("fewer than eight listed ranks are all of them");
+}
+
 TEST(Report, SaysWhyARunEndedEarlyAndWhatItsCheckpointsTook) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
