@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/telemetry/page.h"
 #include "framework/telemetry/report_assets.h"
@@ -79,7 +80,7 @@ std::string tiles(const MetricsHistory& history, const ReportInputs& inputs) {
   out += loss_tile(history.steps);
   out += tile("Tokens", human_count(static_cast<double>(last.tokens)),
               run.total_steps > 0 ? fmt::format("step {} of {}", grouped(last.step), grouped(run.total_steps))
-                                  : fmt::format("{} steps", grouped(last.step)));
+                                  : fmt::format("{} {}", grouped(last.step), base::plural(last.step, "step")));
   out += tile("Training time", human_duration(seconds),
               fmt::format("{} a step, {}", human_duration(newest.step_seconds.median), timed));
   out += tile("Tokens per second", human_count(newest.tokens_per_second),

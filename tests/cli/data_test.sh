@@ -237,9 +237,28 @@ test_the_output_is_not_read() {
 
 test_empty_documents_are_left_out() {
   texts
+  local files
+  files=$(find texts -type f | wc -l)
   : >texts/empty.txt
+  printf ' \n' >texts/blank.txt
   expect 0 prepare 0.1 bytes
+  expect_text out "data: $files files, " "not taken 2 files without text: texts/blank.txt, texts/empty.txt"
+  expect_no_text out "$((files + 2)) .txt"
+  expect_equal "$(sed -n '/"without_text"/,/]/p' data/summary.json | grep -c '/empty.txt\|/blank.txt')" 2
   expect 0 train
+}
+
+test_one_document_is_not_called_documents() {
+  mkdir texts
+  echo one >texts/a.txt
+  expect 0 prepare 0 bytes
+  expect_text out "data: 1 file, " " 1 document "
+  expect_no_text out " 1 documents" " 1 files"
+  expect 0 "$HEXAD" inspect data
+  expect_text out " 1 document "
+  echo ' ' >texts/a.txt
+  expect 3 prepare 0 bytes --force
+  expect_text err "texts: 1 file without any text (1 empty document), expected at least one document"
 }
 
 # Two training documents of some thousand tokens, sequences of 16.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "framework/data/input_report.h"
 #include "framework/data/token_dataset.h"
 #include "framework/data/tokenizer.h"
 #include "tests/data/corpus.h"
@@ -389,6 +390,18 @@ TEST(Prepare, WarnsWhereLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
   const auto warnings = prepare(f.options).warnings;
   ASSERT_EQ(warnings.size(), 1u);
   expect_contains(warnings[0], "% of the text, not the 10% that --heldout asks for: documents are drawn");
+}
+
+TEST(Prepare, FilesWithoutTextAreCountedApart) {
+  Corpus f;
+  f.options.inputs.push_back(f.folder.write("blank.txt", " \n\n"));
+  for (const bool again : {false, true}) {
+    const PrepareSummary summary = prepare(f.options);
+    EXPECT_EQ(summary.skipped, again);
+    EXPECT_EQ(summary.files, 2);
+    EXPECT_EQ(summary.empty_documents, 1);
+    EXPECT_EQ(lines_of_skipped(summary.inputs), Texts{"1 file without text: " + f.folder / "blank.txt"});
+  }
 }
 
 TEST(Prepare, TheSummaryListsEveryFile) {
