@@ -124,15 +124,13 @@ class FileProblems {
  public:
   FileProblems(InputProblems& all, const std::string& path) : all_(all), path_(path) {}
   ~FileProblems() {
-    if (count_ > most)
-      all_.add(ExitCode::data,
-               cat(path_, ": ", count_ - most, " more of its ", count_ - most == 1 ? "object" : "objects"));
+    if (count_ > most) all_.add(ExitCode::data, cat(path_, ": ", count_ - most, " more of its objects"));
   }
   FileProblems(const FileProblems&) = delete;
   FileProblems& operator=(const FileProblems&) = delete;
 
   void add(const std::string& problem) {
-    if (++count_ <= most) all_.add(ExitCode::data, problem);
+    if (++count_ <= most) all_.add(ExitCode::data, problem, {std::string(mend_object_remedy)});
   }
 
  private:

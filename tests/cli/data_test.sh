@@ -181,12 +181,13 @@ test_jsonl_files_are_read_line_by_line() {
   expect 0 prepare 0 bytes
   expect_text out "already prepared"
   expect 3 prepare 0 bytes --jsonl-key body
-  expect_text err 'texts/a.jsonl:1: has no key "body" (--jsonl-key); keys with strings: text'
+  expect_text err 'texts/a.jsonl:1: has no key "body" (--jsonl-key), expected an object such as {"body": "..."}; keys with strings: text'
   expect 3 prepare 0 bytes --jsonl-key id
   expect_text err 'texts/a.jsonl:1: "id" is number, expected a string (--jsonl-key); keys with strings: text'
   echo '{"text": "five" "six"}' >>texts/a.jsonl
   expect 3 prepare 0 bytes
-  expect_text err "texts/a.jsonl:4: is not JSON: column 21: "
+  expect_text err "texts/a.jsonl:4: is not JSON: column 21: " \
+    '; expected one object in one line, such as {"text": "..."}; mend or remove the object, because no option skips'
   sed -i '$s/.*/"seven"/' texts/a.jsonl
   expect 3 prepare 0 bytes
   expect_text err 'texts/a.jsonl:4: is not a JSON object but "seven"'
