@@ -95,6 +95,25 @@ test_what_the_program_was_built_without_is_a_mistake_of_the_recipe() {
   expect 2 "$HEXAD" bench predict tiny.yaml device=cuda --out predictions.json
 }
 
+test_an_option_of_another_program_gets_the_one_meant() {
+  expect 2 "$HEXAD" report run --output page.html
+  expect_text err "unknown option '--output'; did you mean '--out'?"
+  expect 2 "$HEXAD" report run --file=page.html
+  expect_text err "unknown option '--file'; did you mean '--out'?"
+  expect 2 "$HEXAD" prepare --in texts
+  expect_text err "unknown option '--in'; did you mean '--input'?"
+  expect 2 "$HEXAD" prepare --input texts --output data --vocab-size 300
+  expect_text err "unknown option '--vocab-size'; did you mean '--vocab'?"
+  expect 2 "$HEXAD" validate tiny.yaml -n 2
+  expect_text err "unknown option '-n'; did you mean '--world'?"
+  expect 2 "$HEXAD" report run --jsno
+  expect_text err "unknown option '--jsno'; did you mean '--json'?"
+  expect 2 "$HEXAD" generate run --prompt a --top 3
+  expect_text err "unknown option '--top'; did you mean '--top-k' or '--top-p'?"
+  expect 2 "$HEXAD" sample run
+  expect_text err "unknown command 'hexad sample'; did you mean 'generate'?"
+}
+
 test_an_option_without_a_command_is_named() {
   expect 2 "$HEXAD" --verison
   expect_text err "unknown option '--verison'; did you mean '--version'?" "\`hexad --help\`"
