@@ -171,7 +171,7 @@ test_what_is_not_there_is_named() {
   expect 2 "$HEXAD" train nowhere.yaml
   expect_text err "nowhere.yaml: no such file"
   expect 2 "$HEXAD" generate nowhere --prompt x
-  expect_text err "'nowhere' is not a run directory: it has no recipe.yaml"
+  expect_text err "'nowhere' is not a run directory: no such folder"
   expect 2 "$HEXAD" eval nowhere
   expect_text err "'nowhere' is not a run directory"
   expect 2 "$HEXAD" inspect nowhere
@@ -180,6 +180,17 @@ test_what_is_not_there_is_named() {
   expect_text err "nowhere: no such file or folder"
   expect 3 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=nowhere
   expect_text err "data.dataset (nowhere): no such folder" "hexad prepare"
+  mkdir -p runs/sixteen
+  for command in eval "generate --prompt x" report inspect; do
+    # shellcheck disable=SC2086
+    expect 2 "$HEXAD" $command runs/sixten
+    expect_text err "no such folder; did you mean 'runs/sixteen'?"
+    # shellcheck disable=SC2086
+    expect 2 "$HEXAD" $command runs/nope
+    expect_text err "no such folder; in 'runs' there are: sixteen"
+  done
+  expect 3 "$HEXAD" train tiny.yaml train.init_from=runs/sixten
+  expect_text err "train.init_from (runs/sixten) is not a checkpoint: no such folder; did you mean 'runs/sixteen'?"
   expect 2 "$HEXAD" train tiny.yaml model.mlp=swiglo
   expect_text err "model.mlp (swiglo) is no registered layer" "swiglu"
 }

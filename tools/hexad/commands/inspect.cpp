@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "framework/base/path_problem.h"
+#include "framework/config/nearest_path.h"
 #include "framework/data/inspect_dataset.h"
 #include "framework/io/inspect_checkpoint.h"
 #include "tools/hexad/commands/command.h"
@@ -77,7 +78,7 @@ void require_checkpoint(const std::string& path) {
   if (has(path, "recipe.yaml")) base::fail(base::ExitCode::data, "'", path, "' has no checkpoint yet");
   const bool is_file = base::file_problem(path).empty();
   if (const std::string problem = base::folder_problem(path); !is_file && !problem.empty())
-    base::fail(base::ExitCode::usage, path, ": ", problem);
+    base::fail(base::ExitCode::usage, path, ": ", problem, config::nearest_folders(path));
   std::vector<std::string> below;
   if (!is_file)
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
