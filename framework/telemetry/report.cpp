@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/counted.h"
@@ -15,6 +16,7 @@
 #include "framework/telemetry/report_data.h"
 #include "framework/telemetry/report_ranks.h"
 #include "framework/telemetry/run_summary.h"
+#include "framework/telemetry/traffic_legend.h"
 #include "framework/telemetry/units.h"
 
 namespace hexad::telemetry {
@@ -181,6 +183,15 @@ std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t la
   return out + "</tbody></table></section>\n";
 }
 
+/// Returns the classes of communication that sent anything.
+std::set<std::string> classes_of(const MetricsHistory& history) {
+  std::set<std::string> classes;
+  for (const StepMetrics& s : history.steps)
+    for (const auto& [name, c] : s.comm)
+      if (c.bytes > 0) classes.insert(name);
+  return classes;
+}
+
 /// Returns the sentence below the title.
 std::string subtitle(const MetricsHistory& history, const RunInfo& run, const std::vector<ReportInputs::Part>& parts) {
   const int64_t steps = history.steps.back().step;
@@ -215,6 +226,7 @@ void write_report(const ReportInputs& inputs) {
                                         {"schedule", schedule_block(history, inputs.timelines)},
                                         {"ranks", ranks_block(history, inputs.parts)},
                                         {"parts", parts_block(inputs.parts, history.steps.back().step)},
+                                        {"classes", traffic_legend(classes_of(history))},
                                         {"data", report_data(history)},
                                         {"library", std::string(inputs.charts)},
                                         {"script", std::string(report_script)}}));

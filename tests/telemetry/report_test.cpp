@@ -366,5 +366,59 @@ TEST(Comparison, HasATableOfTheRunsSpeed) {
   EXPECT_NE(contents(output).find("a rank of that run does more FLOP/s than a rank of plain"), std::string::npos);
 }
 
+TEST(Comparison, HasTheFiguresOfTheCsv) {
+  const TemporaryFolder folder;
+  const auto output = folder / "comparison.html";
+  Sweep sweep = small_sweep(folder);
+  for (SweepRun& run : sweep.runs) run.summary.exposed_share = {{"ep", 0.25}, {"control", 0.05}};
+  write_comparison(sweep, output, charts);
+  const std::string csv = csv_of(sweep);
+  // The pages show the folder as the name of the run, and both percentiles in one column.
+  const size_t csv_columns = count(csv.substr(0, csv.find('\n')), ",") + 1;
+  EXPECT_EQ(count(contents(output), "<th>"), csv_columns - 2 + 1) << "the name is in both tables";
+  for (const char* name : {"State", "Peak memory", "Timed steps", "Model FLOP/s", "ep", "control"})
+    EXPECT_NE(contents(output).find(base::cat("<th>", name, "</th>")), std::string::npos) << name;
+}
+
+TEST(Comparison, MarksRunsThatAreNotFinished) {
+  const TemporaryFolder folder;
+  const auto output = folder / "comparison.html";
+  Sweep sweep = small_sweep(folder);
+  sweep.runs[0].state = "finished";
+  write_comparison(sweep, output, charts);
+  EXPECT_EQ(contents(output).find("class=\"troubled\""), std::string::npos);
+  EXPECT_EQ(contents(output).find("class=\"notice\"><b>"), std::string::npos);
+  sweep.runs[1].state = "failed";
+  sweep.runs[1].trouble = "The run failed after step 10: no space";
+  write_comparison(sweep, output, charts);
+  const std::string page = contents(output);
+  EXPECT_NE(page.find("<p class=\"notice\"><b>&lt;b&gt;</b>: The run failed after step 10: no space</p>"),
+            std::string::npos);
+  EXPECT_EQ(count(page, "<tr class=\"troubled\">"), 2u) << "in both tables";
+  EXPECT_NE(page.find("<td>failed</td>"), std::string::npos);
+}
+
+TEST(Comparison, ExplainsItsClassesInTheColoursOfTheReport) {
+  const TemporaryFolder folder;
+  const auto output = folder / "comparison.html";
+  Sweep sweep = small_sweep(folder);
+  sweep.runs[1].summary.exposed_share = {{"dp", 0.25}, {"ep", 0.05}};
+  write_comparison(sweep, output, charts);
+  ReportInputs inputs = small_run(folder);
+  StepMetrics step = steps_with_losses({2.5}).front();
+  step.comm = {{"dp", {.bytes = 10, .seconds = 0.1}}, {"ep", {.bytes = 10, .seconds = 0.1}}, {"tp", {.bytes = 0}}};
+  write_text(inputs.metrics, to_json_line(step) + "\n");
+  for (const std::string& page : {contents(output), report_of(inputs)}) {
+    const size_t ep = page.find("<li><i style=\"background: var(--series-1)\"></i><b>ep</b> expert parallelism: ");
+    const size_t dp = page.find("<li><i style=\"background: var(--series-5)\"></i><b>dp</b> data parallelism: ");
+    EXPECT_NE(ep, std::string::npos);
+    EXPECT_NE(dp, std::string::npos);
+    EXPECT_LT(ep, dp);
+    EXPECT_EQ(page.find("tensor parallelism"), std::string::npos) << "tp sends nothing";
+    EXPECT_NE(page.find("const trafficColour = (name) => series("), std::string::npos);
+    EXPECT_EQ(page.find("--class-"), std::string::npos) << "colours of one page only";
+  }
+}
+
 }  // namespace
 }  // namespace hexad::telemetry

@@ -60,5 +60,20 @@ TEST(RunHistory, AStartWithoutStepsAddsOnlyItsSamples) {
   EXPECT_EQ(read_history(dir).end->date, "wednesday") << "the steps ran again";
 }
 
+TEST(RunHistory, TellsHowARunEnded) {
+  RunHistory history;
+  EXPECT_EQ(ending_of(history).outcome, Outcome::unknown);
+  history.starts = {started_after(0, "wide")};
+  EXPECT_EQ(ending_of(history).outcome, Outcome::no_end);
+  EXPECT_TRUE(ending_of(history).trouble.starts_with("No end is recorded")) << ending_of(history).trouble;
+  history.end = RunEnd{.step = 6, .date = "", .trouble = "", .facts = {}, .samples = {}, .timelines = {}};
+  EXPECT_EQ(ending_of(history).outcome, Outcome::finished);
+  history.end->trouble = "The run was preempted after step 6; saved";
+  EXPECT_EQ(ending_of(history).outcome, Outcome::preempted);
+  history.end->trouble = "The run failed after step 6: no space";
+  EXPECT_EQ(ending_of(history).outcome, Outcome::failed);
+  EXPECT_EQ(ending_of(history).trouble, history.end->trouble);
+}
+
 }  // namespace
 }  // namespace hexad::train

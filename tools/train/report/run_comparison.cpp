@@ -97,6 +97,9 @@ telemetry::SweepRun sweep_run(const std::string& name, const fs::path& dir, cons
     run.ranks = starts.back().run.ranks;
     run.layout = base::counted(run.ranks, "rank") + ": " + starts.back().layout;
   }
+  const RunEnding ending = ending_of(trained.history);
+  if (ending.outcome != Outcome::unknown) run.state = name_of(ending.outcome);
+  run.trouble = ending.trouble;
   run.summary = telemetry::summary_of(trained.metrics, trained.newest_start());
   run.columns = telemetry::report_data(trained.metrics);
   return run;

@@ -89,14 +89,12 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
     inputs.parts.push_back({s.run.first_step, s.date,
                             fmt::format("{}: {}", base::counted(s.run.ranks, "rank"), s.layout), s.changes,
                             s.run.ranks});
+  inputs.trouble = ending_of(history).trouble;
   if (history.end) {
     inputs.environment.push_back({"Ended", history.end->date});
     for (auto& fact : history.end->facts) inputs.environment.push_back(std::move(fact));
     inputs.samples = std::move(history.end->samples);
     inputs.timelines = std::move(history.end->timelines);
-    inputs.trouble = history.end->trouble;
-  } else if (!history.starts.empty()) {
-    inputs.trouble = "No end is recorded: the run was killed, or was still training when this report was made.";
   }
   inputs.environment.push_back({"Written", utc_now()});
   const auto memory = most_memory(run.metrics.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);
