@@ -83,6 +83,14 @@ TEST(Report, ShowsTheRecordedSchedule) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
+TEST(Report, DrawsNothingThatCannotBeSeen) {
+  const TemporaryFolder folder;
+  const std::string page = report_of(small_run(folder));
+  // Points of another held-out text are hollow and in front, so that they do not hide the dot of the same step.
+  EXPECT_NE(page.find("pointStyle: 'rectRot', pointBackgroundColor: 'transparent'"), std::string::npos);
+  EXPECT_NE(page.find("pen.fillStyle = Heatmap.readable(shade)"), std::string::npos) << "on dark and on light cells";
+}
+
 TEST(Report, FetchesNothing) {
   const TemporaryFolder folder;
   const std::string html = report_of(small_run(folder));
