@@ -263,6 +263,8 @@ int64_t InputFiles::bytes() const {
   return sum;
 }
 
+int64_t InputFiles::with_text() const { return std::ranges::count_if(taken, &InputFile::has_text); }
+
 InputFiles find_inputs(const InputRules& rules) { return Finder(rules).find(); }
 
 }  // namespace hexad::data

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
 #include "framework/data/file.h"
 #include "framework/data/token_dataset.h"
@@ -43,10 +44,18 @@ Json to_json(const PreparedPart& part) {
           {"fingerprint", part.fingerprint}};
 }
 
-// Returns the paths, grouped by the form of the files.
+// Returns the paths of files with text, grouped by the form of the files.
 Json taken(const InputFiles& files) {
   Json json = Json::object();
-  for (const InputFile& file : files.taken) json[std::string(name_of(file.form))].push_back(file.path);
+  for (const InputFile& file : files.taken)
+    if (file.has_text) json[std::string(name_of(file.form))].push_back(file.path);
+  return json;
+}
+
+Json without_text(const InputFiles& files) {
+  Json json = Json::array();
+  for (const InputFile& file : files.taken)
+    if (!file.has_text) json.push_back(file.path);
   return json;
 }
 
@@ -112,9 +121,10 @@ std::string description(const std::string& folder, const Json& summary) try {
   std::string sources;
   for (const Json& input : summary.value("inputs", Json::array()))
     sources += (sources.empty() ? " from " : ", ") + input.get<std::string>();
-  return fmt::format("another dataset, made {}{} ({} files): {} training and {} held-out tokens, vocabulary {}",
-                     written_at(in(folder, summary_file_name)), sources, summary.at("files").get<int64_t>(),
-                     tokens("train"), tokens("heldout"), summary.at("vocab_size").get<int64_t>());
+  return fmt::format("another dataset, made {}{} ({}): {} training and {} held-out tokens, vocabulary {}",
+                     written_at(in(folder, summary_file_name)), sources,
+                     counted(summary.at("files").get<int64_t>(), "file"), tokens("train"), tokens("heldout"),
+                     summary.at("vocab_size").get<int64_t>());
 } catch (const Json::exception&) {
   std::vector<std::string> files;
   for (std::string_view name : prepared_file_names) {
@@ -144,6 +154,7 @@ std::string summary_json(const PrepareOptions& options, Digest request, const Pr
                      {"files", summary.files},
                      {"taken", taken(summary.inputs)},
                      {"not_taken", not_taken(summary.inputs)},
+                     {"without_text", without_text(summary.inputs)},
                      {"empty_documents", summary.empty_documents},
                      {"vocab_size", summary.vocab_size},
                      {"tokenizer", summary.tokenizer},

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/units.h"
 #include "framework/telemetry/page.h"
@@ -15,6 +17,7 @@
 #include "framework/telemetry/report_data.h"
 #include "framework/telemetry/report_ranks.h"
 #include "framework/telemetry/run_summary.h"
+#include "framework/telemetry/traffic_legend.h"
 
 namespace hexad::telemetry {
 
@@ -81,7 +84,7 @@ std::string tiles(const MetricsHistory& history, const ReportInputs& inputs) {
   out += loss_tile(history.steps);
   out += tile("Tokens", human_count(static_cast<double>(last.tokens)),
               run.total_steps > 0 ? fmt::format("step {} of {}", grouped(last.step), grouped(run.total_steps))
-                                  : fmt::format("{} steps", grouped(last.step)));
+                                  : fmt::format("{} {}", grouped(last.step), base::plural(last.step, "step")));
   out += tile("Training time", human_duration(seconds),
               fmt::format("{} a step, {}", human_duration(newest.step_seconds.median), timed));
   out += tile("Tokens per second", human_count(newest.tokens_per_second),
@@ -182,6 +185,15 @@ std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t la
   return out + "</tbody></table></section>\n";
 }
 
+/// Returns the classes of communication that sent anything.
+std::set<std::string> classes_of(const MetricsHistory& history) {
+  std::set<std::string> classes;
+  for (const StepMetrics& s : history.steps)
+    for (const auto& [name, c] : s.comm)
+      if (c.bytes > 0) classes.insert(name);
+  return classes;
+}
+
 /// Returns the sentence below the title.
 std::string subtitle(const MetricsHistory& history, const RunInfo& run, const std::vector<ReportInputs::Part>& parts) {
   const int64_t steps = history.steps.back().step;
@@ -214,8 +226,9 @@ void write_report(const ReportInputs& inputs) {
                                         {"recipe", escaped(inputs.recipe)},
                                         {"samples", sample_blocks(inputs.samples)},
                                         {"schedule", schedule_block(history, inputs.timelines)},
-                                        {"ranks", ranks_block(history)},
+                                        {"ranks", ranks_block(history, inputs.parts)},
                                         {"parts", parts_block(inputs.parts, history.steps.back().step)},
+                                        {"classes", traffic_legend(classes_of(history))},
                                         {"data", report_data(history)},
                                         {"library", std::string(inputs.charts)},
                                         {"script", std::string(report_script)}}));

@@ -181,12 +181,13 @@ test_jsonl_files_are_read_line_by_line() {
   expect 0 prepare 0 bytes
   expect_text out "already prepared"
   expect 3 prepare 0 bytes --jsonl-key body
-  expect_text err 'texts/a.jsonl:1: has no key "body" (--jsonl-key); keys with strings: text'
+  expect_text err 'texts/a.jsonl:1: has no key "body" (--jsonl-key), expected an object such as {"body": "..."}; keys with strings: text'
   expect 3 prepare 0 bytes --jsonl-key id
   expect_text err 'texts/a.jsonl:1: "id" is number, expected a string (--jsonl-key); keys with strings: text'
   echo '{"text": "five" "six"}' >>texts/a.jsonl
   expect 3 prepare 0 bytes
-  expect_text err "texts/a.jsonl:4: is not JSON: column 21: "
+  expect_text err "texts/a.jsonl:4: is not JSON: column 21: " \
+    '; expected one object in one line, such as {"text": "..."}; mend or remove the object, because no option skips'
   sed -i '$s/.*/"seven"/' texts/a.jsonl
   expect 3 prepare 0 bytes
   expect_text err 'texts/a.jsonl:4: is not a JSON object but "seven"'
@@ -237,9 +238,28 @@ test_the_output_is_not_read() {
 
 test_empty_documents_are_left_out() {
   texts
+  local files
+  files=$(find texts -type f | wc -l)
   : >texts/empty.txt
+  printf ' \n' >texts/blank.txt
   expect 0 prepare 0.1 bytes
+  expect_text out "data: $files files, " "not taken 2 files without text: texts/blank.txt, texts/empty.txt"
+  expect_no_text out "$((files + 2)) .txt"
+  expect_equal "$(sed -n '/"without_text"/,/]/p' data/summary.json | grep -c '/empty.txt\|/blank.txt')" 2
   expect 0 train
+}
+
+test_one_document_is_not_called_documents() {
+  mkdir texts
+  echo one >texts/a.txt
+  expect 0 prepare 0 bytes
+  expect_text out "data: 1 file, " " 1 document "
+  expect_no_text out " 1 documents" " 1 files"
+  expect 0 "$HEXAD" inspect data
+  expect_text out " 1 document "
+  echo ' ' >texts/a.txt
+  expect 3 prepare 0 bytes --force
+  expect_text err "texts: 1 file without any text (1 empty document), expected at least one document"
 }
 
 # Two training documents of some thousand tokens, sequences of 16.

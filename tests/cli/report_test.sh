@@ -78,9 +78,9 @@ test_what_a_checkpoint_took_is_in_log_metrics_and_report() {
 
 test_before_the_first_save_the_disk_is_measured() {
   expect 0 "$HEXAD" validate tiny.yaml run.dir=new/run
-  expect_text out "checkpoint (estimate)" "to $PWD, measured now"
+  expect_text out "checkpoint (estimate)" "to $PWD and waits 5 times for the disk" "measured now"
   # Accepts a range, because the disk may be busy.
-  grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s to [0-9.]+ m?s \(one process writes [^ ]+ .B/s to [^ ]+ .B/s to" out ||
+  grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s( to [0-9.]+ m?s)? \(one process writes [^ ]+ .B/s to [^ ]+ .B/s to" out ||
     failed "no range"
   expect_nothing_at new
   expect_equal "$(ls -A)" "$(printf 'err\nout\ntiny.yaml')"
@@ -130,7 +130,7 @@ test_a_killed_run_has_a_report_that_says_so() {
   wait "$pid" 2>/dev/null
   expect_nothing_at run/report.html
   expect 0 "$HEXAD" report run
-  expect_text run/report.html "No end is recorded: the run was killed, or was still training when this report was made."
+  expect_text run/report.html "No end is recorded: the run was killed, or was still training when this was written."
 }
 
 test_several_runs_are_laid_over_each_other() {
@@ -184,7 +184,7 @@ test_the_table_of_a_sweep_is_written_as_csv() {
   three_runs_in_a_folder
   expect 0 "$HEXAD" report sweep --csv table.csv
   expect_equal "$(wc -l <table.csv)" 4
-  expect_text table.csv "run,folder,optim.lr,ranks,layout,last_step,tokens,loss," ",mfu,efficiency," "lr-0.02,sweep/lr-0.02,0.02,1,"
+  expect_text table.csv "run,folder,optim.lr,ranks,layout,state,last_step,tokens,loss," ",mfu,efficiency," "lr-0.02,sweep/lr-0.02,0.02,1,"
   expect 0 "$HEXAD" report sweep --csv table.csv  # what it wrote it may write again
   expect 2 "$HEXAD" report sweep --csv tiny.yaml
   expect_text err "tiny.yaml: exists and is not a table of runs"
@@ -196,6 +196,24 @@ test_lines_that_are_no_steps_do_not_disturb_a_comparison() {
   echo '{"kind":"evaluation","time":"2026-11-25T12:00:00Z","step":6,"comm_bytes":{"ep":1}}' >>sweep/lr-0.01/metrics.jsonl
   expect 0 "$HEXAD" report sweep --csv table.csv
   expect_equal "$(grep -c ',6,768,' table.csv)" 3
+}
+
+test_a_comparison_marks_runs_that_failed_or_were_preempted() {
+  local pid
+  expect 0 "$HEXAD" train tiny.yaml run.dir=good
+  HEXAD_FAULT=nan@0,3 expect 5 "$HEXAD" train tiny.yaml run.dir=bad train.max_skipped=1
+  "$HEXAD" train tiny.yaml run.dir=stopped train.steps=1000000 checkpoint.every=0 >out 2>err &
+  pid=$!
+  wait_until has_steps stopped 3
+  kill -TERM "$pid"
+  wait "$pid"
+  expect 0 "$HEXAD" report good bad stopped --csv table.csv --json
+  expect_text out '"state": "finished"' '"state": "failed"' '"state": "preempted"' '"peak_memory_bytes": ' \
+    '"trouble": "The run failed after step 3: '
+  expect_text comparison.html "<td>finished</td>" "<td>failed</td>" "<td>preempted</td>" "<th>Peak memory</th>" \
+    "<b>bad</b>: The run failed after step 3: " "<b>stopped</b>: The run was preempted after step"
+  expect_count 1 table.csv ",failed,"
+  expect_count 1 table.csv ",preempted,"
 }
 
 test_recipes_of_older_programs_are_compared_under_their_new_names() {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "framework/data/input_files.h"
 #include "framework/data/token_dataset.h"
 #include "framework/data/tokenizer.h"
 #include "tests/data/corpus.h"
@@ -288,7 +289,10 @@ TEST(Prepare, NamesAllBadFilesAtOnce) {
   for (int i = 0; i < 40; ++i) expect_contains(text, cat("text/bad-", i, ".txt: is not text: byte 3 is 0xe9"));
   expect_contains(text, "lines.jsonl:2: has no key \"text\"");
   expect_contains(text, "lines.jsonl:3: is not a JSON object but []");
-  EXPECT_EQ(text.find("pass --binary"), text.rfind("pass --binary")) << "what to do is said once";
+  for (const char* remedy : {"pass --binary", "mend or remove the object"}) {
+    expect_contains(text, remedy);
+    EXPECT_EQ(text.find(remedy), text.rfind(remedy)) << "what to do is said once";
+  }
 }
 
 TEST(Prepare, AByteOrderMarkIsNoText) {
@@ -348,8 +352,11 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
     f.options.inputs = {f.folder.write(name, contents)};
     return message_of(ExitCode::data, [&] { prepare(f.options); });
   };
-  expect_contains(refusal("b.json", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n"),
-                  "b.json:1: has no key \"text\" (--jsonl-key); keys with strings: body");
+  const std::string two = refusal("b.json", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n");
+  expect_contains(two,
+                  "b.json:1: has no key \"text\" (--jsonl-key), expected an object such as {\"text\": \"...\"}; keys "
+                  "with strings: body\n");
+  expect_contains(two, "\nmend or remove the object, because no option skips a single one; --exclude PATTERN leaves");
   expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is number");
   expect_contains(refusal("d.ndjson", "{\"text\": \"a\\u0000b\"}"),
                   "d.ndjson:1: \"text\" is not text: it has a zero byte");
@@ -389,6 +396,18 @@ TEST(Prepare, WarnsWhereLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
   const auto warnings = prepare(f.options).warnings;
   ASSERT_EQ(warnings.size(), 1u);
   expect_contains(warnings[0], "% of the text, not the 10% that --heldout asks for: documents are drawn");
+}
+
+TEST(Prepare, FilesWithoutTextAreCountedApart) {
+  Corpus f;
+  f.options.inputs.push_back(f.folder.write("blank.txt", " \n\n"));
+  for (const bool again : {false, true}) {
+    const PrepareSummary summary = prepare(f.options);
+    EXPECT_EQ(summary.skipped, again);
+    EXPECT_EQ(summary.files, 2);
+    EXPECT_EQ(summary.empty_documents, 1);
+    EXPECT_EQ(lines_of_skipped(summary.inputs), Texts{"1 file without text: " + f.folder / "blank.txt"});
+  }
 }
 
 TEST(Prepare, TheSummaryListsEveryFile) {

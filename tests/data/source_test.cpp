@@ -43,7 +43,7 @@ TEST(SequentialSource, PadsTheLastSequenceWithADocumentOfItsOwn) {
 
 TEST(SequentialSource, WithoutAnythingToPredictIsADataError) {
   expect_contains(message_of(ExitCode::data, [] { SequentialSource(dataset_of({1}), 4, Packing::isolated); }),
-                  "has 1 tokens, expected at least 2 to predict one");
+                  "has 1 token, expected at least 2 to predict one");
 }
 
 TEST(SequentialSource, SequencesOutsideAreABug) {

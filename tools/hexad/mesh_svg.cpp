@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
+
 namespace hexad::app {
 namespace {
 
@@ -51,8 +53,8 @@ class Picture {
     const int height = title + stages * (stage_height + row_gap) + footer;
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n"
-        "<title>mesh of {2} ranks: {3}</title>\n{4}<rect class=\"page\" width=\"{0}\" height=\"{1}\" rx=\"6\"/>\n",
-        width, height, layout_.world(), layout_.to_string(), style);
+        "<title>mesh of {2}: {3}</title>\n{4}<rect class=\"page\" width=\"{0}\" height=\"{1}\" rx=\"6\"/>\n",
+        width, height, base::counted(layout_.world(), "rank"), layout_.to_string(), style);
     text("start title", margin, 28, layout_.to_string());
     int top = title;
     for (int stage = 0; stage < stages; ++stage) {

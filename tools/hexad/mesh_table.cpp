@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
+
 namespace hexad::app {
 namespace {
 
@@ -32,7 +34,7 @@ void add_groups(std::string& text, const mesh::Layout& layout, std::string_view 
 }  // namespace
 
 std::string mesh_table(const mesh::Layout& layout) {
-  std::string text = fmt::format("mesh of {} ranks: {}\n\n", layout.world(), layout.to_string());
+  std::string text = fmt::format("mesh of {}: {}\n\n", base::counted(layout.world(), "rank"), layout.to_string());
   text += " rank |  pp  dp  cp  tp | edp  ep etp\n";
   for (int r = 0; r < layout.world(); ++r) {
     text += fmt::format("{:>5} |", r);

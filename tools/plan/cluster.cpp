@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
@@ -198,7 +199,7 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
       const MeasuredLink* link = nearest_link(cluster, operation, group);
       if (!link)
         base::fail(base::ExitCode::usage, "the cluster has no measured ", name, " for group ", group.name, " of ",
-                   group.ranks, " ranks on ", group.nodes, group.nodes == 1 ? " node" : " nodes",
+                   base::counted(group.ranks, "rank"), " on ", base::counted(group.nodes, "node"),
                    "; hexad profile measures it on such ranks");
       rates.links.push_back({kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1,
                              steady(curve_of(link->points))});

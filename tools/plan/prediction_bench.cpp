@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/data/digest.h"
 #include "framework/data/training_data.h"
 #include "framework/device/meta/meta_run.h"
@@ -167,7 +168,8 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     digest = data::digest_of(text).to_string();
     // Text for people goes to standard error if standard output gets a JSON object.
     std::FILE* const out = bench.json ? stderr : stdout;
-    fmt::print(out, "{} predictions in {}, XXH3 {}, before any measurement\n", candidates.size(), bench.out, digest);
+    fmt::print(out, "{} in {}, XXH3 {}, before any measurement\n", base::counted(std::ssize(candidates), "prediction"),
+               bench.out, digest);
     if (recipe.schedule.profile.empty())
       fmt::print(out, "they assume a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
     std::fflush(out);

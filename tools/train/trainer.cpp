@@ -79,7 +79,7 @@ ExitCode Trainer::run() {
     std::string reason = e.what();
     const std::string step = fmt::format("step {}: ", progress().step);
     if (reason.starts_with(step)) reason.erase(0, step.size());
-    write_report(fmt::format("The run failed after step {}: {}", progress().step, reason));
+    write_report(fmt::format("{} after step {}: {}", trouble_of_failure, progress().step, reason));
     throw;
   }
 }
@@ -182,10 +182,10 @@ ExitCode Trainer::end_preempted() {
   sinks_.on_end();
   const std::string text =
       progress().step > start_.run.first_step
-          ? fmt::format("preempted after step {}; saved: start the run again to continue", progress().step)
-          : fmt::format("preempted before step {}; nothing to save: start the run again", progress().step + 1);
-  directory_.info(text);
-  write_report("The run was " + text + ".");
+          ? fmt::format("after step {}; saved: start the run again to continue", progress().step)
+          : fmt::format("before step {}; nothing to save: start the run again", progress().step + 1);
+  directory_.info("preempted " + text);
+  write_report(cat(trouble_of_preemption, " ", text, "."));
   return ExitCode::preempted;
 }
 

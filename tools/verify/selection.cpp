@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/philox.h"
 
@@ -41,11 +42,15 @@ std::vector<std::string> by_second(const std::vector<std::string>& pairs) {
 }
 
 std::string describe(const Covering& c, size_t all_meshes, int world) {
-  std::string text = fmt::format("{} meshes of {} ranks: {} legal", all_meshes, world, c.meshes);
+  std::string text =
+      fmt::format("{} of {}: {} legal", all_meshes == 1 ? "1 mesh" : fmt::format("{} meshes", all_meshes),
+                  base::counted(world, "rank"), c.meshes);
   for (const auto& [reason, count] : c.refused) text += fmt::format("\n  {:>4} illegal: {}", count, reason);
-  text += fmt::format("\n{} runs show every mesh and all {} pairs of settings", c.runs.size(), c.pairs);
+  text += fmt::format("\n{} {} every mesh and all {} of settings", base::counted(std::ssize(c.runs), "run"),
+                      c.runs.size() == 1 ? "shows" : "show", base::counted(static_cast<int64_t>(c.pairs), "pair"));
   if (!c.impossible.empty()) {
-    text += fmt::format("; {} pairs are illegal together:", c.impossible.size());
+    text += fmt::format("; {} {} illegal together:", base::counted(std::ssize(c.impossible), "pair"),
+                        c.impossible.size() == 1 ? "is" : "are");
     for (const std::string& line : by_second(c.impossible)) text += "\n  " + line;
   }
   return text;
@@ -72,7 +77,7 @@ Selection listed(const std::string& layouts, int world, const Illegal& illegal) 
   for (const Variant& v : s.runs)
     if (const std::string reason = illegal(v); !reason.empty())
       fail(ExitCode::usage, "--layouts: '", v.text(), "' is illegal for this recipe: ", reason);
-  s.text = fmt::format("{} layout{} of {} ranks", s.runs.size(), s.runs.size() == 1 ? "" : "s", world);
+  s.text = fmt::format("{} of {}", base::counted(std::ssize(s.runs), "layout"), base::counted(world, "rank"));
   return s;
 }
 

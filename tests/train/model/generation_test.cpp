@@ -187,8 +187,8 @@ TEST(Generate, WarnsOfAPromptThatIsCut) {
   EXPECT_EQ(warned("123456", 8), "");
   EXPECT_EQ(warned("1234567", 8), "");  // only the end of document before it is left out
   EXPECT_EQ(warned("12345678", 8),
-            "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 bytes "
-            "of text) are cut off");
+            "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 byte "
+            "of text) is cut off");
   EXPECT_EQ(warned(std::string(1000, 'x'), 8),
             "the prompt has 1000 tokens, but the model's context (model.context: 8) takes 7: the first 993 (993 "
             "bytes of text) are cut off");

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "framework/base/counted.h"
 #include "framework/base/utf8.h"
 #include "framework/data/prepare.h"
 #include "framework/data/tokenizer.h"
@@ -64,7 +65,7 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   const int64_t seen = std::min(std::ssize(ids), longest_prompt(recipe.model.context));
   if (std::ssize(written) < options.sampling.max_tokens && seen + std::ssize(written) > recipe.model.context)
     say(cat("the model's context (model.context: ", recipe.model.context, ") is full after ", std::ssize(written),
-            " of ", options.sampling.max_tokens, " tokens"));
+            " of ", counted(options.sampling.max_tokens, "token")));
   return ExitCode::done;
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/escaped.h"
 #include "framework/base/units.h"
@@ -40,6 +41,7 @@ std::string extension_of(const std::string& path) {
 std::vector<Kind> kinds_of(const data::InputFiles& files) {
   std::map<std::string, Kind> kinds;
   for (const data::InputFile& file : files.taken) {
+    if (!file.has_text) continue;
     const std::string path = base::escaped(file.path);
     const std::string form = file.form == data::TextForm::text ? "" : fmt::format(" ({})", name_of(file.form));
     const std::string name = extension_of(file.path) + form;
@@ -60,7 +62,8 @@ void print_inputs(const data::InputFiles& files, const std::string& list) {
   for (const Kind& kind : std::span(kinds).first(std::min(kinds.size(), most)))
     lines.push_back(fmt::format("{} {}, {}: {}", kind.files.size(), kind.name, base::human_bytes(kind.bytes),
                                 data::some_of(kind.files)));
-  if (kinds.size() > most) lines.push_back(fmt::format("and {} smaller kinds", kinds.size() - most));
+  if (kinds.size() > most)
+    lines.push_back(fmt::format("and {}", base::counted(std::ssize(kinds) - std::ssize(lines), "smaller kind")));
   const auto print = [](std::string_view title, const std::vector<std::string>& of) {
     for (size_t i = 0; i < of.size(); ++i) fmt::print("  {:<9} {}\n", i == 0 ? title : "", of[i]);
   };
@@ -83,12 +86,13 @@ void run_prepare(const data::PrepareOptions& options) {
   });
   if (err.is_terminal() && !stage.empty()) err.write("\n");
   for (const std::string& warning : summary.warnings) err.write(fmt::format("warning: {}\n", warning));
-  fmt::print("{}{}: {} {}, vocabulary {}, {:.2f} bytes per token\n", options.output,
-             summary.skipped ? " (already prepared)" : "", summary.files, summary.files == 1 ? "file" : "files",
-             summary.vocab_size, summary.bytes_per_token());
+  fmt::print("{}{}: {}, vocabulary {}, {:.2f} bytes per token\n", options.output,
+             summary.skipped ? " (already prepared)" : "", base::counted(summary.files, "file"), summary.vocab_size,
+             summary.bytes_per_token());
   const auto part = [](std::string_view name, const data::PreparedPart& p) {
-    fmt::print("  {:<9} {:>12} tokens  {:>10} documents  {:>12} of text\n", name, base::grouped(p.tokens),
-               base::grouped(p.documents), base::human_bytes(static_cast<double>(p.text_bytes)));
+    fmt::print("  {:<9} {:>12} {:<6}  {:>10} {:<9}  {:>12} of text\n", name, base::grouped(p.tokens),
+               base::plural(p.tokens, "token"), base::grouped(p.documents), base::plural(p.documents, "document"),
+               base::human_bytes(static_cast<double>(p.text_bytes)));
   };
   part("training", summary.train);
   part("held-out", summary.heldout);

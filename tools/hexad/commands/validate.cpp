@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/units.h"
 #include "framework/config/document.h"
 #include "layers/model_size.h"
@@ -49,8 +50,8 @@ void print_size(const Recipe& recipe, const train::Extensions& extensions) {
   fmt::print("parameters          {:>18}\n", grouped(size.parameters));
   fmt::print("  active a token    {:>18}\n", grouped(size.active_parameters));
   fmt::print("  in routed experts {:>18}\n", grouped(size.expert_parameters));
-  fmt::print("FLOPs per token     {:>18}   forward and backward, {} tokens of context\n",
-             human_quantity(size.flops_per_token, "FLOP"), recipe.model.context);
+  fmt::print("FLOPs per token     {:>18}   forward and backward, {} of context\n",
+             human_quantity(size.flops_per_token, "FLOP"), base::counted(recipe.model.context, "token"));
   fmt::print("tokens a step       {:>18}\n", grouped(recipe.batch.global * recipe.model.context));
 }
 
@@ -90,8 +91,10 @@ struct Checked {
 
 std::string resume_text(const Checked& c) {
   const int64_t left = c.recipe.train.steps - c.start.trained_steps;
-  const std::string steps = left > 0 ? fmt::format("{} of {} steps are left", left, c.recipe.train.steps)
-                                     : fmt::format("no step is left, as train.steps is {}", c.recipe.train.steps);
+  const std::string steps =
+      left > 0
+          ? fmt::format("{} of {} {} left", left, base::counted(c.recipe.train.steps, "step"), left == 1 ? "is" : "are")
+          : fmt::format("no step is left, as train.steps is {}", c.recipe.train.steps);
   return fmt::format("continues from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
 }
 
@@ -99,10 +102,10 @@ void print_text(const Options& options, const Checked& c, const train::Extension
                 const MemoryReport& memory) {
   const int ranks = c.layout.world();
   const std::string table = memory.table();  // makes the model, because its layers may refuse it
-  fmt::print("{}: valid for {} rank{}{}\n\n", options.recipe, ranks, ranks == 1 ? "" : "s",
+  fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(ranks, "rank"),
              options.world > 0 ? "" : ", the fewest possible; --world N checks it for N");
   if (options.world > 1)
-    fmt::print("start it here with: {}\n{}\n\n", start_line(options, ranks, c.save.most), explain_launcher());
+    fmt::print("start it here with: {}\n{}\n\n", start_line(options, ranks, c.save.ample), explain_launcher());
   if (!c.start.checkpoint.empty()) fmt::print("{}\n\n", resume_text(c));
   for (const std::string& warning : c.warnings) fmt::print("warning: {}\n\n", warning);
   print_size(c.recipe, extensions);
@@ -118,7 +121,7 @@ void print_json(const Options& options, const Checked& c, const train::Extension
   fmt::print("{}\n", json_of(Validation{.recipe = options.recipe,
                                         .ranks = c.layout.world(),
                                         .fewest_ranks = options.world == 0,
-                                        .start_line = start_line(options, c.layout.world(), c.save.most),
+                                        .start_line = start_line(options, c.layout.world(), c.save.ample),
                                         .warnings = c.warnings,
                                         .start = c.start,
                                         .size = layers::model_size(c.recipe.model, extensions),

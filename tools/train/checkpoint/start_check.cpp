@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "framework/base/path_problem.h"
+#include "framework/config/nearest_path.h"
 #include "framework/data/training_data.h"
 #include "framework/device/meta/meta_run.h"
 #include "framework/device/offload_arena.h"
@@ -98,6 +99,9 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
 void require_checkpoint(const std::string& folder) {
   const std::string problem = base::file_problem(folder + "/manifest.json");
   if (problem.empty()) return;
+  if (base::folder_problem(folder) == "no such folder")
+    fail(ExitCode::data, "train.init_from (", folder, ") is not a checkpoint: no such folder",
+         config::nearest_folders(folder));
   std::error_code error;
   std::string newest;
   for (fs::directory_iterator entry(fs::path(folder) / "checkpoints", error), end; !error && entry != end;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "framework/base/counted.h"
 #include "framework/base/philox.h"
 #include "framework/tensor/host_read.h"
 
@@ -79,8 +80,9 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
   const int64_t tokens = std::ssize(text), cut = tokens - longest_prompt(context);
   if (cut <= 0) return {};
   const size_t bytes = tokenizer.decode(text.first(cut)).size();
-  return cat("the prompt has ", tokens, " tokens, but the model's context (model.context: ", context, ") takes ",
-             tokens - cut, ": the first ", cut, " (", bytes, " bytes of text) are cut off");
+  return cat("the prompt has ", counted(tokens, "token"), ", but the model's context (model.context: ", context,
+             ") takes ", tokens - cut, ": the first ", cut, " (", counted(bytes, "byte"), " of text) ",
+             cut == 1 ? "is" : "are", " cut off");
 }
 
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,

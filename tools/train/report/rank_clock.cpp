@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
+
 namespace hexad::train {
 namespace {
 
@@ -136,7 +138,9 @@ std::vector<std::string> RankClock::warnings(const std::vector<telemetry::RankTi
         "last {} steps; the other ranks wait for this one",
         name(slow[i].rank), 1e3 * slow[i].own_seconds, slow[i].own_seconds / slow[i].median_seconds,
         1e3 * slow[i].median_seconds, telemetry::SlowRanks::window));
-  if (slow.size() > named) texts.push_back(fmt::format("{} more ranks are slow", slow.size() - named));
+  if (slow.size() > named)
+    texts.push_back(slow.size() == named + 1 ? "1 more rank is slow"
+                                             : fmt::format("{} more ranks are slow", slow.size() - named));
   return texts;
 }
 
@@ -147,8 +151,9 @@ std::string RankClock::summary() const {
   const size_t slowest = std::ranges::max_element(own) - own.begin();
   return fmt::format(
       "own work of a rank in a step, without waiting: median {:.2f} ms, highest {:.2f} ms ({}, the slowest rank in {} "
-      "of {} steps)",
-      telemetry::lower_median(own), own[slowest], name(static_cast<int>(slowest)), totals_[slowest].slowest, steps_);
+      "of {})",
+      telemetry::lower_median(own), own[slowest], name(static_cast<int>(slowest)), totals_[slowest].slowest,
+      base::counted(steps_, "step"));
 }
 
 }  // namespace hexad::train

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/config/typed_recipe.h"
 #include "framework/telemetry/report_data.h"
@@ -94,8 +95,11 @@ telemetry::SweepRun sweep_run(const std::string& name, const fs::path& dir, cons
   telemetry::SweepRun run{.name = name, .folder = dir.string()};
   if (const auto& starts = trained.history.starts; !starts.empty()) {
     run.ranks = starts.back().run.ranks;
-    run.layout = counted(run.ranks, "rank") + ": " + starts.back().layout;
+    run.layout = base::counted(run.ranks, "rank") + ": " + starts.back().layout;
   }
+  const RunEnding ending = ending_of(trained.history);
+  if (ending.outcome != Outcome::unknown) run.state = name_of(ending.outcome);
+  run.trouble = ending.trouble;
   run.summary = telemetry::summary_of(trained.metrics, trained.newest_start());
   run.columns = telemetry::report_data(trained.metrics);
   return run;

@@ -101,6 +101,22 @@ void remove_recipes_after(const fs::path& dir, int64_t step) {
 
 }  // namespace
 
+std::string_view name_of(Outcome outcome) {
+  for (const auto& [value, name] : enum_names(Outcome{}))
+    if (value == outcome) return name;
+  base::fail_invariant("[run history] unknown outcome");
+}
+
+RunEnding ending_of(const RunHistory& history) {
+  if (history.end) {
+    const std::string& trouble = history.end->trouble;
+    if (trouble.empty()) return {Outcome::finished};
+    return {trouble.starts_with(trouble_of_preemption) ? Outcome::preempted : Outcome::failed, trouble};
+  }
+  if (history.starts.empty()) return {};
+  return {Outcome::no_end, "No end is recorded: the run was killed, or was still training when this was written."};
+}
+
 RunHistory read_history(const fs::path& dir) try {
   std::ifstream file(history_path(dir));
   if (!file) return {};

@@ -2,10 +2,13 @@
 // metrics.jsonl and recipe.yaml only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/telemetry/report.h"
@@ -32,6 +35,29 @@ struct RunHistory {
   std::vector<RunStart> starts;  // starts[i] describes the steps after it, up to the next start
   std::optional<RunEnd> end;     // absent: the run continues, or was killed
 };
+
+/// How a run ended, by its history. no_end: it is still training, or was killed. unknown: an older program ran it.
+enum class Outcome : uint8_t { unknown, no_end, failed, preempted, finished };
+
+constexpr auto enum_names(Outcome) {
+  return std::to_array<std::pair<Outcome, std::string_view>>({{Outcome::unknown, "unknown"},
+                                                              {Outcome::no_end, "no end recorded"},
+                                                              {Outcome::failed, "failed"},
+                                                              {Outcome::preempted, "preempted"},
+                                                              {Outcome::finished, "finished"}});
+}
+std::string_view name_of(Outcome outcome);
+
+struct RunEnding {
+  Outcome outcome = Outcome::unknown;
+  std::string trouble = {};  // a sentence that says why the run is not finished; empty: it is, or nothing is known
+};
+
+RunEnding ending_of(const RunHistory& history);
+
+/// Beginnings of RunEnd::trouble, by which ending_of() tells the outcomes apart.
+inline constexpr std::string_view trouble_of_failure = "The run failed",
+                                  trouble_of_preemption = "The run was preempted";
 
 /// Reads the history; empty for the directory of an older program. Throws Error(data) if the file cannot be parsed.
 RunHistory read_history(const std::filesystem::path& dir);

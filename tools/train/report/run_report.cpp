@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/units.h"
 #include "framework/kernels/kernel_table.h"
@@ -59,8 +60,8 @@ std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, 
           {"Host of rank 0", host_name()},
           {"Command", command_line()},
           {"Processor of rank 0", processor_name()},
-          {"Layout", fmt::format("{}: {}; {} each", counted(ranks, "rank"), describe(recipe.parallel, ranks),
-                                 counted(recipe.train.threads.value_or(1), "thread"))},
+          {"Layout", fmt::format("{}: {}; {} each", base::counted(ranks, "rank"), describe(recipe.parallel, ranks),
+                                 base::counted(recipe.train.threads.value_or(1), "thread"))},
           {std::string(peak_fact), recipe.train.peak_flops ? "from the recipe" : "the best sample of each rank"}};
 }
 
@@ -85,16 +86,15 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
   }
   inputs.run.name = folder_name(run_dir);
   for (const RunStart& s : history.starts)
-    inputs.parts.push_back(
-        {s.run.first_step, s.date, fmt::format("{}: {}", counted(s.run.ranks, "rank"), s.layout), s.changes});
+    inputs.parts.push_back({s.run.first_step, s.date,
+                            fmt::format("{}: {}", base::counted(s.run.ranks, "rank"), s.layout), s.changes,
+                            s.run.ranks});
+  inputs.trouble = ending_of(history).trouble;
   if (history.end) {
     inputs.environment.push_back({"Ended", history.end->date});
     for (auto& fact : history.end->facts) inputs.environment.push_back(std::move(fact));
     inputs.samples = std::move(history.end->samples);
     inputs.timelines = std::move(history.end->timelines);
-    inputs.trouble = history.end->trouble;
-  } else if (!history.starts.empty()) {
-    inputs.trouble = "No end is recorded: the run was killed, or was still training when this report was made.";
   }
   inputs.environment.push_back({"Written", utc_now()});
   const auto memory = most_memory(run.metrics.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);

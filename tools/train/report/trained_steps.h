@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <string>
-#include <string_view>
 
 #include "framework/telemetry/metrics_json.h"
 #include "tools/train/report/run_history.h"
@@ -24,7 +23,5 @@ TrainedSteps trained_steps(const std::filesystem::path& dir);
 
 /// Returns the last part of the path, also for "runs/a/" and ".".
 std::string folder_name(const std::filesystem::path& dir);
-/// Returns a count with its noun: "1 rank", "2 ranks".
-std::string counted(int64_t n, std::string_view thing);
 
 }  // namespace hexad::train
