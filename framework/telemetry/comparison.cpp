@@ -42,6 +42,9 @@ std::string short_layout(const std::string& layout) {
   for (std::sregex_iterator it(layout.begin() + static_cast<std::ptrdiff_t>(colon) + 2, layout.end(), mesh), none;
        it != none; ++it)
     if ((*it)[2] != "1" && std::ranges::find(sizes, it->str()) == sizes.end()) sizes.push_back(it->str());
+  constexpr std::string_view placed = " (order ";
+  if (const size_t order = layout.find(placed); order < end)
+    sizes.push_back("order " + layout.substr(order + placed.size(), end - order - placed.size()));
   std::string text = fmt::format("{}{}", fmt::join(sizes, ", "), layout.substr(end + 1));
   if (text.starts_with(", ")) text.erase(0, 2);
   return text.empty() ? layout.substr(0, colon) : layout.substr(0, colon) + ": " + text;

@@ -1,5 +1,6 @@
 #include "layers/moe/moe_layer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -35,27 +36,29 @@ Experts::Config experts_config(const ModelConfig& c) {
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all == ep::AllToAll::direct) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
+  const mesh::Layout& layout = mesh.layout();
+  const auto group_of = [&](int rank) { return direct ? layout.expert_sharers(rank) : layout.members(Axis::ep, rank); };
   const std::vector<int>& node_of_rank = mesh.world().node_of_rank();
   std::optional<bool> two_levels;
-  for (int rank = 0; rank < mesh.layout().world(); ++rank) {
-    const std::vector<int> ranks = direct ? mesh.layout().expert_sharers(rank) : mesh.layout().members(Axis::ep, rank);
+  mesh::for_each_group(layout.world(), group_of, [&](const std::vector<int>& ranks) {
     std::vector<int> nodes;
-    for (int r : ranks) nodes.push_back(node_of_rank[r]);
+    for (const int r : ranks) nodes.push_back(node_of_rank[r]);
     const comm::NodeGrid grid(nodes);
+    const auto rank = [&] { return *std::min_element(ranks.begin(), ranks.end()); };
     // Ranks issue alike many tasks, in whatever groups they are.
     if (two_levels.value_or(grid.two_levels()) != grid.two_levels())
       base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
-                 direct ? "ep x etp" : "ep", " ranks to be placed on nodes alike, but the group of rank ", rank,
+                 direct ? "ep x etp" : "ep", " ranks to be placed on nodes alike, but the group of rank ", rank(),
                  " has ", grid.two_levels() ? "two levels and others have one" : "one level and others have two",
                  "; legal here: direct");
     two_levels = grid.two_levels();
-    if (grid.places() > 0) continue;
+    if (grid.places() > 0) return;
     std::string counts;
     for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
     base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
-               "ranks of an all-to-all on each of its nodes, but that of rank ", rank, ", of ", ranks.size(),
+               "ranks of an all-to-all on each of its nodes, but that of rank ", rank(), ", of ", ranks.size(),
                " ranks, has ", counts, " on its ", grid.nodes(), " nodes; legal here: direct");
-  }
+  });
 }
 
 PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {

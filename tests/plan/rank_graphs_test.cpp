@@ -89,5 +89,13 @@ TEST(RankGroups, NumberAGroupByItsFirstRank) {
     EXPECT_EQ(groups.at(name), (std::vector{0, 1, 2, 3})) << "an ep group has one rank on each node";
 }
 
+TEST(RankGroups, FollowTheOrderOfAxes) {
+  const auto groups =
+      rank_groups(mesh::Layout({.tp = 2, .ep = 2, .etp = 1, .order = "tp-cp-dp-ep-pp"}, 4), std::vector{0, 0, 1, 1});
+  EXPECT_EQ(groups.at("tp"), (std::vector{0, 0, 2, 2}));
+  EXPECT_EQ(groups.at("ep"), (std::vector{0, 1, 0, 1}));
+  EXPECT_EQ(groups.at("etp"), (std::vector{0, 1, 2, 3}));
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -361,6 +361,11 @@ TEST(Comparison, HasATableOfTheRunsSpeed) {
   EXPECT_NE(page.find("<td>100 ms</td><td>90 ms – 200 ms</td>"), std::string::npos);
   EXPECT_NE(page.find("<td>1 rank</td>"), std::string::npos);
   EXPECT_NE(page.find("<td>2 ranks: dp 2, ep 2, zero 1</td>"), std::string::npos) << "sizes of one are left out";
+  sweep.runs[1].layout =
+      "4 ranks: pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 2 x ep 2 x etp 1 (order tp-cp-dp-ep-pp), zero 1";
+  write_comparison(sweep, output, charts);
+  EXPECT_NE(contents(output).find("<td>4 ranks: dp 2, tp 2, edp 2, ep 2, order tp-cp-dp-ep-pp, zero 1</td>"),
+            std::string::npos);
   EXPECT_NE(page.find("<td>40.0%</td><td>75.0%</td><td>30.0%</td><td>25.0%</td>"), std::string::npos)
       << "one and a half times as fast on two ranks";
   EXPECT_EQ(page.find("above 100%"), std::string::npos);

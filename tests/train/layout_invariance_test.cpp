@@ -38,6 +38,9 @@ const Layout layouts[] = {
     {4, {.pp = 2, .tp = 2, .sp = true, .zero = 1}},
     {4, {.tp = 2, .sp = true, .cp = 2, .cp_kind = cp::ContextKind::ulysses, .ep = 4, .etp = 1}},
     {4, {.pp = 2, .ep = 2, .zero = 3}},
+    {4, {.tp = 2, .order = "tp-cp-dp-ep-pp", .ep = 2, .etp = 1}},              // each tp rank has whole experts
+    {4, {.tp = 2, .sp = true, .order = "ep-tp-dp-cp-pp", .ep = 2, .etp = 2}},  // etp groups cross tp groups
+    {4, {.pp = 2, .cp = 2, .order = "pp-cp-ep-dp-tp", .ep = 2, .zero = 1}},    // neighbours are of two stages
 };
 
 std::string name_of(const Layout& l) { return cat(l.ranks, " ranks: ", describe(l.parallel, l.ranks)); }
@@ -55,7 +58,8 @@ bool possible(const Recipe& r, const Layout& l) {
   const Duplicates d = r.schedule.moe.settled().duplicates;
   const int64_t tp = l.parallel.tp, etp = l.parallel.etp.value_or(tp);
   if (l.parallel.sp && (d == Duplicates::replicated || d == Duplicates::pause_after_gate)) return false;
-  return experts % l.parallel.ep == 0 && (d != Duplicates::replicated || tp % etp == 0);
+  return experts % l.parallel.ep == 0 &&
+         (d != Duplicates::replicated || (tp % etp == 0 && !l.parallel.etp_across_tp()));
 }
 
 void expect_same_under_every_layout(const Recipe& recipe, const data::Source& source) {

@@ -134,6 +134,26 @@ TEST(Covering, NeedsFewRunsBesideTheMeshes) {
   EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 40u + 8u);
 }
 
+TEST(Meshes, EveryOrderIsLegalOnEveryMesh) {
+  const auto option =
+      std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "order"; });
+  ASSERT_NE(option, options().end());
+  EXPECT_EQ(option->values.front(), "auto");
+  for (const MeshSizes& m : meshes_of(8))
+    for (size_t i = 1; i < option->values.size(); ++i) {
+      const mesh::Layout layout({.pp = m[Axis::pp],
+                                 .cp = m[Axis::cp],
+                                 .tp = m[Axis::tp],
+                                 .ep = m[Axis::ep],
+                                 .etp = m[Axis::etp],
+                                 .order = option->values[i]},
+                                8);
+      EXPECT_EQ(layout.order(), option->values[i]);
+    }
+  EXPECT_FALSE(option->matters(MeshSizes{{1, 8, 1, 1, 8, 1, 1}}));
+  EXPECT_TRUE(option->matters(MeshSizes{{1, 8, 1, 1, 4, 2, 1}}));
+}
+
 TEST(Covering, IsAFunctionOfTheSeed) {
   const auto texts = [](uint64_t seed) {
     std::vector<std::string> out;
@@ -205,6 +225,7 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.pipeline.overlap=none",
                                       "parallel.cp_kind=ring",
                                       "parallel.cp_expansion=auto",
+                                      "parallel.order=auto",
                                       "schedule.moe.duplicates=pause_before_gate",
                                       "schedule.moe.esp_exchange=auto",
                                       "schedule.moe.all_to_all=direct",
@@ -234,7 +255,8 @@ TEST(Variants, AnIllegalListIsRefusedWithLegalValues) {
   EXPECT_EQ(
       message("pp=2,pipelin=1f1b"),
       "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
-      "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, esp_exchange, all_to_all, "
+      "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, order, duplicates, esp_exchange, "
+      "all_to_all, "
       "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, activations, worker_lanes, transport, "
       "start, subject");
   EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': unknown name 'foo'. Known names: pp, dp"));

@@ -22,9 +22,9 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return run ? fmt::format("{}-{}", ranks.front(), ranks.back()) : fmt::format("{}", fmt::join(ranks, " "));
 }
 
-void add_groups(std::string& text, const mesh::Layout& layout, std::string_view name, auto&& members) {
+void add_groups(std::string& text, const mesh::Layout& layout, std::string_view name, const auto& members) {
   std::set<std::vector<int>> groups;
-  for (int r = 0; r < layout.world(); ++r) groups.insert(members(r));
+  mesh::for_each_group(layout.world(), members, [&](const std::vector<int>& ranks) { groups.insert(ranks); });
   if (groups.begin()->size() == 1) return;
   text += fmt::format("{:<9}", name);
   for (const auto& group : groups) text += fmt::format(" [{}]", ranks_text(group));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "framework/base/ordinal.h"
 #include "framework/device/meta/meta_run.h"
@@ -223,13 +224,20 @@ std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout
   const bool by_ep = load == RoutingLoad::even && moe.experts > 0 && moe.routing != moe::Routing::model;
   const size_t of_stage = by_ep ? static_cast<size_t>(layout.size(base::Axis::ep)) : 1;
   std::vector<std::vector<int>> stages(layout.size(base::Axis::pp), std::vector<int>(of_stage, -1));
+  // Stages have the same ranks, up to their numbers: those of the first one decide.
   const auto lastness = [&](int rank) {
     return layout.coordinate(base::Axis::tp, rank) + layout.coordinate(base::Axis::etp, rank);
   };
-  for (int rank = 0; rank < layout.world(); ++rank) {
-    const int ep = by_ep ? layout.coordinate(base::Axis::ep, rank) : 0;
-    int& last = stages[layout.coordinate(base::Axis::pp, rank)][ep];
-    if (last < 0 || lastness(rank) > lastness(last)) last = rank;
+  for (int ep = 0; ep < layout.size(base::Axis::ep); ++ep)
+    for (int edp = 0; edp < layout.size(base::Axis::edp); ++edp)
+      for (int etp = 0; etp < layout.size(base::Axis::etp); ++etp) {
+        const int rank = layout.rank_at(mesh::ExpertPlace{.edp = edp, .ep = ep, .etp = etp});
+        int& last = stages[0][by_ep ? ep : 0];
+        if (last < 0 || std::pair(lastness(last), rank) < std::pair(lastness(rank), last)) last = rank;
+      }
+  for (size_t slot = 0; slot < of_stage; ++slot) {
+    const std::vector<int> ranks = layout.members(base::Axis::pp, stages[0][slot]);
+    for (size_t stage = 0; stage < stages.size(); ++stage) stages[stage][slot] = ranks[stage];
   }
   return stages;
 }

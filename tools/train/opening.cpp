@@ -30,6 +30,8 @@ void prepare_rank(const Recipe& recipe, const comm::World& world, const Training
   const mesh::Layout layout(recipe.parallel.sizes(), world.size());
   if (const std::string text = warn_of_placement(layout, world.group().node_of_rank()); !text.empty())
     directory.warn(text);
+  if (const std::string text = warn_of_order(recipe.parallel.sizes(), world.group().node_of_rank()); !text.empty())
+    directory.warn(text);
 }
 
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,

@@ -109,6 +109,22 @@ Option schedule_option(const moe::VariedChoice& choice) {
   return option;
 }
 
+// Returns the option of the order of axes. Legal on every mesh: pp is first or last. Each of the other axes is once the
+// fastest of a stage, so that tp ranks are neighbours or not, and etp groups lie inside tp groups or not.
+Option order_option() {
+  Option order{"order", "parallel.order", {}, {}, {}};
+  for (const char* value :
+       {"auto", "tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp", "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp", "pp-dp-ep-cp-tp"})
+    order.values.emplace_back(value);
+  order.matters = [](const MeshSizes& m) {
+    const auto several = [&](std::initializer_list<Axis> axes) {
+      return std::count_if(axes.begin(), axes.end(), [&](Axis a) { return m[a] > 1; }) > 1;
+    };
+    return several({Axis::pp, Axis::dp, Axis::cp, Axis::tp}) || several({Axis::pp, Axis::edp, Axis::ep, Axis::etp});
+  };
+  return order;
+}
+
 std::vector<Option> make_options() {
   const auto always = [](const MeshSizes&) { return true; };
   const std::vector<std::string> no_yes{"false", "true"};
@@ -126,7 +142,8 @@ std::vector<Option> make_options() {
        {{}, {"schedule.pipeline.overlap=micro_batches"}}},
       {"cp_kind", "parallel.cp_kind", names_of(cp::ContextKind{}), [](const MeshSizes& m) { return m[Axis::cp] > 1; }},
       {"expansion", "parallel.cp_expansion", names_of(mesh::Expansion{}),
-       [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }}};
+       [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }},
+      order_option()};
   for (const moe::VariedChoice& choice : moe::varied_choices()) all.push_back(schedule_option(choice));
   const Option others[] = {
       moe_option(),

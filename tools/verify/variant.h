@@ -43,7 +43,7 @@ struct Option {
 };
 
 /// Returns all options. If an option is one key of the recipe, its values are those of the key.
-/// - sp, zero, pipeline, cp_kind, expansion, recompute, bucket_bytes and worker_lanes.
+/// - sp, zero, pipeline, cp_kind, expansion, order, recompute, bucket_bytes and worker_lanes.
 /// - overlap: of two micro-batches.
 /// - The choices of schedule.moe that its list marks as varied (layers/moe/schedule/moe_schedule.h).
 /// - moe: how the MoE layer's work is cut, overlapped and ordered, in the recipe's way or another one.

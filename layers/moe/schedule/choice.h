@@ -42,6 +42,7 @@ struct ScheduleSite {
   bool sp = false;
   int64_t experts = 0, shared_experts = 0;
   bool recomputes_blocks = false;
+  bool etp_across_tp = false;         // parallel.order puts ranks of an etp group into several tp groups
   bool two_levels = false;            // ranks of an all-to-all are on several nodes, several on each
   std::vector<std::string> orders{};  // registered ones, by name
   std::function<int64_t(ReuseStrategy)> least_memory_limit{};

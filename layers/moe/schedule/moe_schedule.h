@@ -165,6 +165,9 @@ inline constexpr std::tuple moe_choices{
         else if (replicated && at.tp % at.etp != 0)
           no.add("needs the etp ranks (", at.etp, ") among the tp ranks (", at.tp,
                  ") that hold the same tokens: parallel.etp must divide parallel.tp");
+        else if (replicated && at.etp_across_tp)
+          no.add("needs every etp group inside a tp group, whose ranks hold the same tokens, but parallel.order divides "
+                 "etp groups among tp groups; use an order that begins with tp, or auto");
       },
       .matters = [](const ScheduleSite& at) { return at.tp * at.etp > 1; },
       .varied = {{"pause_before_gate"}, {"drop"}, {"pause_after_gate"}, {"replicated"}, {"baseline"}}}),

@@ -35,5 +35,20 @@ TEST(Placement, FindsNodesThatRecurInTheRankOrder) {
   EXPECT_EQ(warning({.tp = 2}, {1, 1, 0, 0}), "");
 }
 
+TEST(Placement, WarnsOfAnOrderThatPutsTensorRanksOnSeveralNodes) {
+  EXPECT_EQ(warn_of_order({.tp = 2, .order = "dp-tp-cp-ep-pp"}, node_by_node),
+            "the groups of parallel.tp (2), parallel.etp (2) span several nodes, because of parallel.order "
+            "(dp-tp-cp-ep-pp); parallel.order: tp-dp-cp-ep-pp keeps them inside nodes");
+  EXPECT_EQ(warn_of_order({.pp = 2, .tp = 2, .etp = 1, .order = "pp-tp-cp-ep-dp"}, node_by_node),
+            "the groups of parallel.tp (2) span several nodes, because of parallel.order (pp-tp-cp-ep-dp); "
+            "parallel.order: tp-cp-ep-dp-pp keeps them inside nodes");
+}
+
+TEST(Placement, IsSilentAboutOrdersWithoutABetterOne) {
+  EXPECT_EQ(warn_of_order({.tp = 2}, in_turn), "");
+  EXPECT_EQ(warn_of_order({.tp = 2, .order = "tp-cp-dp-ep-pp"}, node_by_node), "");
+  EXPECT_EQ(warn_of_order({.tp = 4, .order = "dp-tp-cp-ep-pp"}, node_by_node), "");
+}
+
 }  // namespace
 }  // namespace hexad::train

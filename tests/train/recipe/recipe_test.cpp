@@ -85,6 +85,54 @@ TEST(Recipe, F28_EpMustDivideTheRanks) {
       "nearest ep: 2");
 }
 
+TEST(Recipe, AnOrderNamesEveryAxisOnce) {
+  const auto wrong = [](const std::string& order) { return problem({"parallel.order=" + order}, 4); };
+  const std::string expected = "; expected tp, cp, ep, dp and pp once each, joined by '-'; the nearest legal order is ";
+  const auto line = [&](const std::string& order, const std::string& what) {
+    return "command line: parallel.order=" + order + ": parallel.order (" + order + ") " + what + expected +
+           "tp-cp-ep-dp-pp";
+  };
+  EXPECT_EQ(wrong("tp-cp-xp-dp-pp"), line("tp-cp-xp-dp-pp", "has an axis 'xp', lacks ep"));
+  EXPECT_EQ(wrong("tp-cp-ep-tp-pp"), line("tp-cp-ep-tp-pp", "names tp twice, lacks dp"));
+  EXPECT_EQ(wrong("tp-cp-dp-pp"), line("tp-cp-dp-pp", "lacks ep"));
+  EXPECT_EQ(problem({"parallel.order=tp-cp-dp-pp"}), line("tp-cp-dp-pp", "lacks ep"));
+  EXPECT_EQ(recipe_of(yaml, {"parallel.order=tp-cp-dp-ep-pp"}, 4).parallel.sizes().order, "tp-cp-dp-ep-pp");
+  EXPECT_EQ(recipe_of(yaml, {"parallel.order=auto"}, 4).parallel.sizes().order, "");
+}
+
+TEST(Recipe, AnOrderGivesARankOneStageAndPlacesTheExperts) {
+  const std::vector<std::string> split{"parallel.pp=2", "parallel.tp=2", "parallel.ep=2", "parallel.etp=1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), split.begin(), split.end());
+    return more;
+  };
+  for (int64_t world : {0, 8})
+    EXPECT_NE(
+        problem(with({"parallel.order=tp-pp-cp-ep-dp"}), world)
+            .find("parallel.order (tp-pp-cp-ep-dp) puts pp after tp 2 = 2 ranks of dense layers, but after etp 1 = "
+                  "1 ranks of experts"),
+        std::string::npos);
+  EXPECT_NO_THROW(recipe_of(yaml, with({"parallel.order=tp-cp-ep-dp-pp"}), 8));
+  EXPECT_NE(problem({"parallel.order=tp-cp-ep-dp-pp", "parallel.cp_expansion=vertical"}, 4)
+                .find("parallel.cp_expansion (vertical) must be auto, because parallel.order (tp-cp-ep-dp-pp) places"),
+            std::string::npos);
+}
+
+// Replicas of tokens reach every part of an expert only if the ranks that share it are among those with the tokens.
+TEST(Recipe, ReplicatedTokensNeedEtpGroupsInsideTpGroups) {
+  const std::vector<std::string> split{"parallel.tp=2", "parallel.ep=2", "parallel.etp=2",
+                                       "schedule.moe.duplicates=replicated"};
+  const auto under = [&](const std::string& order) {
+    std::vector<std::string> all = split;
+    all.push_back("parallel.order=" + order);
+    return all;
+  };
+  EXPECT_NO_THROW(recipe_of(yaml, under("tp-cp-dp-ep-pp"), 4));
+  EXPECT_NE(problem(under("ep-tp-cp-dp-pp"), 4)
+                .find("schedule.moe.duplicates (replicated) needs every etp group inside a tp group"),
+            std::string::npos);
+}
+
 TEST(Recipe, ADenseModelHasNoExpertParallelism) {
   EXPECT_EQ(problem({"parallel.ep=2", "model.moe.experts=0"}),
             "command line: parallel.ep=2: parallel.ep (2) must be 1 for a model without experts");

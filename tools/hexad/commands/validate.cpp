@@ -14,12 +14,14 @@
 #include "tools/hexad/mesh_table.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/checkpoint_estimate.h"
+#include "tools/plan/cluster.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/run_schedule.h"
 #include "tools/train/checkpoint/start_check.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/machine.h"
+#include "tools/train/process/process_placement.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/cautions.h"
 #include "tools/train/recipe/complete.h"
@@ -78,6 +80,19 @@ std::string caution_of_machine(const Recipe& recipe, const train::Extensions& ex
   } catch (const base::Error& e) {
     return base::cat("the recipe does not start on this machine: ", e.what());
   }
+}
+
+// Returns the node of every rank, as schedule.profile was measured. Empty without a readable profile of so many ranks.
+std::vector<int> nodes_of_profile(const Recipe& recipe, int64_t ranks) {
+  std::vector<int> nodes;
+  if (recipe.schedule.profile.empty()) return nodes;
+  try {
+    const plan::Origin origin = load_cluster(recipe.schedule.profile).measured;
+    if (origin.nodes * origin.ranks_per_node != ranks) return nodes;
+    for (int64_t rank = 0; rank < ranks; ++rank) nodes.push_back(static_cast<int>(rank / origin.ranks_per_node));
+  } catch (const base::Error&) {  // a run that needs the profile is refused before
+  }
+  return nodes;
 }
 
 struct Checked {
@@ -147,6 +162,9 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
   require_profile(recipe);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
+  if (const std::vector<int> nodes = nodes_of_profile(recipe, ranks); !nodes.empty())
+    if (std::string text = warn_of_order(recipe.parallel.sizes(), nodes); !text.empty())
+      warnings.push_back(std::move(text));
   const MemoryReport memory(recipe, extensions, ranks);
   const std::string too_much = memory.problem();
   if (!too_much.empty()) base::fail(base::ExitCode::usage, options.recipe, ": ", too_much);

@@ -129,6 +129,7 @@ std::string json_of(const Validation& v) {
       {"ranks", v.ranks},
       {"fewest_ranks", v.fewest_ranks},
       {"layout", by_axis([&](base::Axis axis) { return v.layout.size(axis); })},
+      {"order", v.layout.order().empty() ? "auto" : v.layout.order()},
       {"start", v.start_line},
       {"warnings", v.warnings},
       {"resumes_from", v.start.checkpoint.empty()

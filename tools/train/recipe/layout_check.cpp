@@ -83,19 +83,26 @@ void check_batch(const Recipe& r, int64_t world, Problems& problems) {
                    micro > 0 ? cat("; or batch.micro: ", micro) : ""));
 }
 
+// Checks the order also without a number of ranks, because an illegal order is illegal for every number.
+void check_ranks(const Recipe& r, int64_t world, Problems& problems) {
+  try {
+    if (r.parallel.order) mesh::AxisOrder{*r.parallel.order};
+    if (world > 0)
+      mesh::Layout(r.parallel.sizes(), static_cast<int>(world));
+    else if (r.parallel.order)
+      r.parallel.smallest_layout();
+  } catch (const mesh::IllegalLayout& e) {
+    problems.add(e.key(), e.reason());
+  }
+}
+
 }  // namespace
 
 void check_layout(const Recipe& r, int64_t world, Problems& problems) {
   if (problems.good({"model", "parallel", "batch.micro"})) check_heads(r, problems), check_tokens(r, problems);
   check_experts(r, problems);
   if (problems.good({"model", "parallel", "schedule.pipeline"})) check_stages(r, problems);
-  if (world > 0 && problems.good({"parallel"})) {
-    try {
-      mesh::Layout(r.parallel.sizes(), static_cast<int>(world));
-    } catch (const mesh::IllegalLayout& e) {
-      problems.add(e.key(), e.reason());
-    }
-  }
+  if (problems.good({"parallel"})) check_ranks(r, world, problems);
   check_batch(r, world, problems);
 }
 

@@ -41,6 +41,7 @@ moe::ScheduleSite site_of(const Recipe& r) {
           .experts = r.model.moe.experts,
           .shared_experts = r.model.moe.shared_experts,
           .recomputes_blocks = r.recompute == layers::Recompute::block,
+          .etp_across_tp = r.parallel.etp_across_tp(),
           .least_memory_limit = [&r](moe::ReuseStrategy strategy) { return least_memory_limit(r, strategy); }};
 }
 
