@@ -1,4 +1,4 @@
-// The ranks over which the experts of a layer lie.
+// Process groups over which the experts of a layer are distributed.
 #pragma once
 
 #include "parallel/comm/node_groups.h"
@@ -6,11 +6,11 @@
 
 namespace hexad::ep {
 
-/// Experts lie in blocks over `ep`, each expert's width over `etp`, and both at
-/// once (rank p etp + j of `experts` is p of `ep` and j of `etp`).
+/// Process groups of a layer's experts. `ep` divides the experts into blocks. `etp` divides the width of each expert.
+/// `experts` has the ranks of both: its rank p etp + j is rank p of `ep` and rank j of `etp`.
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
-  /// The two levels of ep and of experts; null: they have none, being on one node or on nodes with one rank.
+  /// Two levels of `ep` and of `experts`; null if the group is on one node or has one rank on each node.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
 };
 
