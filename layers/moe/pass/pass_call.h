@@ -16,10 +16,10 @@ using autograd::Value;
 struct PassCall {
   std::shared_ptr<const Routes> routes;
   const Experts* experts;
-  SharedWork shared;       // of forward; without work: costs alone
-  size_t first_shared_op;  // of the shared experts, on the tape
+  SharedWork shared;       // costs of the shared experts in forward, without the function
+  size_t first_shared_op;  // number of the shared experts' first op on the tape
 
-  /// The pullbacks of the shared experts' ops, which forward recorded, as a part of `b`'s.
+  /// Returns the shared experts' work in backward, as a part of `b`: the pullbacks of the ops that forward recorded.
   SharedWork shared_backward(Backward& b) const;
 };
 
