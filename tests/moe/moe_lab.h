@@ -1,4 +1,4 @@
-// One MoE layer with the objects that a test needs around it.
+// MoE layer with the objects that a test needs for it.
 #pragma once
 
 #include "layers/moe/moe_layer.h"
