@@ -159,7 +159,7 @@ TEST_P(Wire, ExtrasFollowThePositionNotTheRow) {
   }
 }
 
-TEST_P(Wire, ExtrasOfF64AreF64) {
+TEST_P(Wire, RowWeightsOfF64RowsAreF64) {
   const Tensor x = tensor<double>({1, 2, 3}, {1, 3}), row_weights = tensor<double>({0.1}, {1, 1});
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
     const Tensor row_weights_out = Tensor::like(row_weights), out = Tensor::like(x);
