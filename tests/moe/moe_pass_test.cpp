@@ -16,7 +16,7 @@ namespace {
 
 using moe::Overlap;
 
-// Pass that sends rows of slots as the plan says. The experts return the rows that they receive.
+// Pass that sends rows of slots in the order of the plan. Its experts return the rows that they receive.
 struct EchoPass : PlainPass {
   std::function<void()> computing = [] {};  // called at every computation of experts
 

@@ -11,7 +11,7 @@ using device::Stream;
 using kernels::GeluKind;
 using tensor::Tensor;
 
-/// Rows of each local expert, and the number of kernel calls for their products, which does not change the results
+/// Rows of each local expert, and the number of kernel calls for their products. Results do not depend on this number,
 /// bitwise.
 struct RowGroups {
   kernels::GroupOffsets rows{};  // by local expert

@@ -22,7 +22,7 @@ class Combine {
     /// Receives the slot rows of a chunk in a bounded pass, which stores them nowhere else.
     std::function<void(Stream&, size_t, Rows)> accept{};
   };
-  /// `g` must outlive this object.
+  /// Adds tasks to `g`, which must outlive this object.
   Combine(PassGraph& g, Options options);
 
   /// Adds the tasks of a chunk. `row_weights` [R, M] are the factors of the slots' results in the sums of token rows;

@@ -30,7 +30,7 @@ class Dispatch {
     int64_t row_weights = 0;     // number sent with each slot of a row
     bool keeps_weights = false;  // keeps the weights of token rows, for the sums that return
   };
-  /// `g` must outlive this object. Chunks that are computed together share one buffer.
+  /// Adds tasks to `g`, which must outlive this object. Chunks that are computed together share one buffer.
   Dispatch(PassGraph& g, const Options& options);
 
   /// Adds the tasks that send a chunk and start after the task `after`. dispatch.pack calls `rows`. For chunks that are

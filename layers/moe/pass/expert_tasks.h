@@ -30,8 +30,8 @@ ExpertWeights hold_weights(const Routes& routes, const Experts& experts, kernels
 ///   weight_gradients   computes the experts' weight gradients while the next chunks are in flight
 class ExpertTasks {
  public:
-  /// `g` must outlive this object. `flops_per_row` is the cost of one product. `products` are the products of each
-  /// expert in a task `experts`, counted as in Experts::products().
+  /// Adds tasks to `g`, which must outlive this object. `flops_per_row` is the cost of one product. `products` are the
+  /// products of each expert in a task `experts`, counted as in Experts::products().
   ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products);
 
   /// Adds the task shared_experts. Call it after the sends that precede the first chunk's experts, and before any task

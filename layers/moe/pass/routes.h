@@ -51,7 +51,7 @@ struct ChunkTokens {
   Tensor rows;
 };
 
-/// The routes of one call's tokens.
+/// Routes of one call's tokens.
 struct Routes {
   PassSettings settings;
   ep::RoutingPlan plan{};      // plan of tokens [begin, end), or of the tokens of all gatherers

@@ -83,9 +83,9 @@ struct ChoiceFacts {
   /// True if the values of this choice give different schedules at this site. If false, `auto` does not try them.
   bool (*matters)(const ScheduleSite&) = [](const ScheduleSite&) { return true; };
 
-  /// For `auto`. `chosen_in` is true for schedules in which this choice matters. `tried` are the numbers to try.
-  /// `left_out` is true for schedules that are not worth trying. `late` is true if only the fastest schedules try this
-  /// choice, because there may be hundreds of schedules.
+  /// Settings for `auto`. `chosen_in` is true for schedules in which this choice matters. `tried` are the numbers to
+  /// try. `left_out` is true for schedules that are not worth trying. `late` is true if only the fastest schedules try
+  /// this choice, because there may be hundreds of schedules.
   bool (*chosen_in)(const MoeSchedule&) = [](const MoeSchedule&) { return true; };
   std::span<const int64_t> tried{};
   bool (*left_out)(const ScheduleSite&, const MoeSchedule&) = [](const ScheduleSite&, const MoeSchedule&) {
@@ -93,7 +93,7 @@ struct ChoiceFacts {
   };
   bool late = false;
 
-  /// For `hexad verify`: values to vary, the default first. `also` is another setting of schedule.moe that a value
+  /// Values that `hexad verify` varies, the default first. `also` is another setting of schedule.moe that a value
   /// needs.
   struct Varied {
     std::string_view value, also{};
