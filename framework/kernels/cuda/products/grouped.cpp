@@ -13,8 +13,8 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Minimum sizes for products one by one, if tensor cores cannot take them in one kernel: dense products of f32 and f64
-// then beat the simple kernel (not measured).
+// Minimum sizes for one product per group, if the kernel on tensor cores cannot take the operands. Above them, dense
+// products of f32 and f64 are faster than the simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
 // If each group is a launch, products with fewer rows per group (on average) use the simple kernel, which is one launch
 // for all groups (not measured).
@@ -69,7 +69,7 @@ bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets, GroupedPass
   return seconds_one_by_one(product) < seconds_in_one_kernel(product);
 }
 
-/// True if a group may have no rows: false only if the host knows that every group has rows.
+/// True if a group may be without rows. False only if the host knows that every group has rows.
 bool may_have_empty_groups(const GroupOffsets& offsets) {
   return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
 }
@@ -88,7 +88,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w
              Write write) {
   const std::string_view op = "grouped matmul";
   const Operands o = operands(op, x, out, weight);
-  require(o.w.dtype() == x.dtype(), "[", op, "] weights are ", o.w.dtype(), " beside ", x.dtype());
+  require(o.w.dtype() == x.dtype(), "[", op, "] weights are ", o.w.dtype(), ", expected the dtype of the rows, ",
+          x.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.features == 0) return;
   if (goes_one_by_one(o, offsets, GroupedPass::forward, write))
@@ -103,7 +104,8 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
                     const GroupOffsets& offsets, Write write) {
   const std::string_view op = "grouped matmul gradient";
   const Operands o = operands(op, dx, dy, weight);
-  require(o.w.dtype() == dx.dtype(), "[", op, "] weights are ", o.w.dtype(), " beside ", dx.dtype());
+  require(o.w.dtype() == dx.dtype(), "[", op, "] weights are ", o.w.dtype(), ", expected the dtype of the rows, ",
+          dx.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.width == 0) return;
   if (goes_one_by_one(o, offsets, GroupedPass::input_gradient, write))
