@@ -25,7 +25,7 @@ std::string in(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-// True if `path` exists. A link counts, whatever its target.
+// True if `path` exists. A link counts as existing even if its target is missing.
 bool is_there(const std::string& path) {
   std::error_code error;  // if a path cannot be examined, writing to it fails too and reports the reason
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));

@@ -9,9 +9,11 @@ namespace hexad::device::cuda {
 namespace {
 
 constexpr int64_t alignment = 512;
-constexpr int64_t large = int64_t{1} << 20;        // bytes of a block
-constexpr int64_t least_whole = int64_t{4} << 20;  // the unused rest of its pages is at most a third
-constexpr int64_t large_page = int64_t{8} << 20;   // smaller pages would need too many driver calls
+constexpr int64_t large = int64_t{1} << 20;  // minimum bytes of a block outside the segment of small blocks
+constexpr int64_t least_whole =
+    int64_t{4} << 20;  // minimum bytes of a whole block: the unused rest of its pages is then at most a third
+constexpr int64_t large_page =
+    int64_t{8} << 20;  // bytes of a page of the large segments; smaller pages would need too many driver calls
 
 int64_t round_up(int64_t bytes, int64_t step) { return (bytes + step - 1) / step * step; }
 
