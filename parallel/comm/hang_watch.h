@@ -13,7 +13,7 @@
 
 namespace hexad::comm {
 
-/// A hang or a lost rank that another rank has found and prints. A rank that receives it ends, too, and need not print
+/// A hang or a lost rank that another rank has found and prints. A rank that receives it also ends, but need not print
 /// it again.
 class ToldByPeer : public base::Error {
  public:

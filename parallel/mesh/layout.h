@@ -101,7 +101,7 @@ class Layout {
 
   int world_;
   std::array<int, axis_count> sizes_{};
-  int inner_ = 1;  // of dp
+  int inner_ = 1;  // ranks of the inner part of dp
   Expansion expansion_;
 };
 
