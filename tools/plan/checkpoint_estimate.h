@@ -19,11 +19,11 @@ struct WriteTime {
   std::string text() const;
 };
 
-/// Estimates writing `bytes` from the fastest and the slowest of the last saves in `run_dir`. If there are none, this
-/// process writes some pieces of a file in about a second. The file is in `run_dir` or in its nearest parent that
-/// exists, and is removed afterwards. A disk's other work changes from moment to moment. So the range begins at half
-/// the time at the rate that a quarter of the pieces reach. It ends at twice the time at the rate that three quarters
-/// reach.
+/// Estimates the time to write `bytes` from the fastest and the slowest of the last saves in `run_dir`. If there are
+/// none, this process writes some pieces of a file in about a second. The file is in `run_dir` or in its nearest
+/// existing parent, and is removed afterwards. The load of a disk changes from moment to moment. So the range begins at
+/// half the time at the rate that a quarter of the pieces reach. It ends at twice the time at the rate that three
+/// quarters reach.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

@@ -54,7 +54,7 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   const Eigen::MatrixXd scaled = matrix * length.cwiseInverse().asDiagonal();
   const Qr qr = decompose(scaled);
   if (qr.rank() < columns)
-    base::fail_invariant(base::cat("[least_squares] ", rows, " samples do not tell ", untold(scaled, terms)));
+    base::fail_invariant(base::cat("[least_squares] ", rows, " samples do not determine ", untold(scaled, terms)));
 
   const Eigen::VectorXd coefficients = qr.solve(seen).cwiseQuotient(length);
   const Eigen::VectorXd residuals = seen - matrix * coefficients;
