@@ -114,14 +114,14 @@ base::ExitCode inspect(const Options& options) {
 }  // namespace
 
 void add_inspect(const Program& program) {
-  const Command command = program.root.add_command("inspect", "Show what a checkpoint or a dataset holds");
+  const Command command = program.root.add_command("inspect", "Show the contents of a checkpoint or a dataset");
   auto options = std::make_shared<Options>();
   command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder or .hxd file")
       .required();
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_flag(
       "--verify", options->verify,
-      "check every byte first (of a run directory: of all its checkpoints); exits with 3 if one is damaged");
+      "first check every byte (in a run directory: of all its checkpoints); exit code 3 if any is damaged");
   command.run(on_one_rank(command, [options] { return inspect(*options); }));
 }
 

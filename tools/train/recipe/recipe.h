@@ -77,12 +77,12 @@ struct TrainConfig {
       "consecutive steps without a finite loss and gradient after which training stops (exit 5)", at_least(1));
     v("deterministic", deterministic,
       "use only kernels whose results are bitwise identical in every run, even if that costs speed or memory "
-      "(attention's backward on a GPU); on the CPU all kernels are such");
+      "(attention's backward on a GPU); all CPU kernels qualify");
     v("peak_flops", peak_flops,
       "FLOP/s of a rank at full speed, for MFU; auto: the best rate of each rank, measured with matrix products at the "
       "start and repeatedly during the run",
       automatic, positive());
-    v("init_from", init_from, "checkpoint folder whose weights a new run starts from; empty: random weights");
+    v("init_from", init_from, "checkpoint folder with the initial weights of a new run; empty: random weights");
   }
 };
 
@@ -142,7 +142,7 @@ struct ScheduleConfig {
   template <class V>
   void fields(V& v) {
     v("pipeline", pipeline, "pipeline schedule over the stages of parallel.pp");
-    v("moe", moe, "schedule of an MoE layer; only wire: fp8, which rounds, changes results");
+    v("moe", moe, "schedule of an MoE layer; results do not depend on it, except for wire: fp8, which rounds");
     v("trace", trace,
       "step whose MoE passes are recorded, beside their prediction, in trace.json.gz, metrics.jsonl, the log and the "
       "report; 0: none",
@@ -225,8 +225,8 @@ struct ProfileConfig {
   template <class V>
   void fields(V& v) {
     v("steps", steps,
-      "steps whose timeline is recorded, on all ranks and with the memory in use, in trace.json.gz: one step, or first "
-      "and last as in 3..5; empty: none");
+      "steps whose timeline, with memory in use on all ranks, is written to trace.json.gz: one step, or a range such "
+      "as 3..5; empty: none");
   }
 };
 
@@ -291,8 +291,8 @@ struct Recipe {
     v("model", model, "architecture of the model");
     v("device", device, "device of a rank's computation; the environment variable HEXAD_DEVICE overrides it");
     v("parallel", parallel, "distribution of the model over ranks");
-    v("batch", batch, "sequences a step");
-    v("train", train, "the training run");
+    v("batch", batch, "sequences in a step");
+    v("train", train, "training run");
     v("optim", optim, "optimizer and learning rate");
     v("recompute", recompute, "activations that backward recomputes instead of keeping them");
     v("offload", offload, "data moved out of memory until it is needed");

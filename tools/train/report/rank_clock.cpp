@@ -105,7 +105,7 @@ RankClock::Phase RankClock::measure(device::DeviceContext& context, const std::f
   try {
     work();
   } catch (...) {
-    take();  // traffic of no step
+    take();  // discards the traffic between steps
     throw;
   }
   const Account account = account_since(began);

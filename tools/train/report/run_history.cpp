@@ -116,7 +116,7 @@ RunHistory read_history(const fs::path& dir) try {
 
 void record_start(const fs::path& dir, const RunStart& start, const std::string& recipe) {
   RunHistory history = read_history(dir);
-  // Removes starts whose steps all come after the new start, because these steps will run again.
+  // Removes starts whose steps are all later than the new start, because these steps will run again.
   std::erase_if(history.starts, [&](const RunStart& s) { return s.run.first_step >= start.run.first_step; });
   history.starts.push_back(start);
   history.end.reset();

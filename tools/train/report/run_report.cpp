@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view peak_fact = "Peak for MFU";
 
-// Returns a text of the memory that the allocator holds, and of its unused share.
+// Returns a text with the memory that the allocator holds, and its unused share.
 std::string held_memory(const std::map<std::string, int64_t>& measured) {
   const int64_t held = measured.at("held"), used = measured.at("total");
   return fmt::format("{}, {:.1f}% unused", device::human_bytes(held),
@@ -35,8 +35,8 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Adds the peak. A fact of the start says how it was determined, but the run may have measured a higher one later.
-// Older programs wrote both at the start.
+// Adds the peak. A fact of the start has its source, but the run may have measured a higher peak later. Older programs
+// wrote both at the start.
 void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
   const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
   for (auto& fact : facts)
@@ -94,7 +94,7 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
     inputs.timelines = std::move(history.end->timelines);
     inputs.trouble = history.end->trouble;
   } else if (!history.starts.empty()) {
-    inputs.trouble = "No end is recorded: the run was killed, or was still training when this report was made.";
+    inputs.trouble = "No end is recorded: the run was killed, or was still training when this report was written.";
   }
   inputs.environment.push_back({"Written", utc_now()});
   const auto memory = most_memory(run.metrics.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);
