@@ -1,4 +1,4 @@
-// Collectives whose transport accepts memory of the card.
+// Collectives over a transport that accepts memory of the card.
 #include "parallel/comm/card_messages.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using device::DeviceContext;
 
 const device::ContextOptions card{.kind = device::DeviceKind::cuda};
 
-// Number of message parts so far in memory of a card, and in memory that is neither a card's nor the host's.
+// Number of message parts so far in a card's memory, and in memory that is neither a card's nor the host's.
 std::atomic<int64_t> on_cards = 0, elsewhere = 0;
 
 // Returns a plan in which the host does not write to device memory, although the double would allow it.
@@ -78,7 +78,7 @@ TEST_P(CardMessages, DoWhatEveryGroupDoes) {
   });
 }
 
-TEST(CardMessages, StayOnTheCardButForSums) {
+TEST(CardMessages, StayOnTheCardExceptForSums) {
   constexpr int64_t n = 1000;
   const auto moved = [&](const auto& f) {
     with_cards_shared(2, [&](const ProcessGroup& world, DeviceContext& context) {
@@ -97,7 +97,7 @@ TEST(CardMessages, StayOnTheCardButForSums) {
             0);
 }
 
-TEST(CardMessages, HostMemoryIsUsedWhereTheRecipeSaysSo) {
+TEST(CardMessages, UseHostMemoryIfTheRecipeRequestsIt) {
   const auto run = [](const ProcessGroup& processes) {
     DeviceContext context(card);
     EXPECT_EQ(make_device_group(processes, context, {.collectives = DeviceCollectives::host}), nullptr);

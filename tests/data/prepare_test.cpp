@@ -255,7 +255,7 @@ TEST(Prepare, AnyBytesSurvive) {
   EXPECT_EQ(load_tokenizer(f.folder / "out/tokenizer.json")->decode(ids), bytes);
 }
 
-TEST(Prepare, RefusesBytesThatAreNoTextAnywhereInAFile) {
+TEST(Prepare, RefusesBytesThatAreNotTextAnywhereInAFile) {
   Corpus f;
   const std::string text = book(0, 5000);
   ASSERT_GT(text.size(), size_t{2} << 20);
@@ -279,7 +279,7 @@ TEST(Prepare, RefusesBytesThatAreNoTextAnywhereInAFile) {
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }), "a.txt: is UTF-16LE text");
 }
 
-TEST(Prepare, NamesAllBadFilesAtOnce) {
+TEST(Prepare, NamesAllBadFilesTogether) {
   Corpus f;
   for (int i = 0; i < 40; ++i) f.folder.write(cat("text/bad-", i, ".txt"), "caf\xe9");
   f.folder.write("text/lines.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n[]\n");
@@ -291,7 +291,7 @@ TEST(Prepare, NamesAllBadFilesAtOnce) {
   EXPECT_EQ(text.find("pass --binary"), text.rfind("pass --binary")) << "what to do is said once";
 }
 
-TEST(Prepare, AByteOrderMarkIsNoText) {
+TEST(Prepare, AByteOrderMarkIsNotPartOfTheText) {
   Corpus plain, marked;
   marked.folder.write("text/a.txt", "\xef\xbb\xbf" + book(0, 100));
   EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
@@ -378,7 +378,7 @@ TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
   }
 }
 
-TEST(Prepare, WarnsWhereLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
+TEST(Prepare, WarnsIfLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
   Corpus f;
   std::string text;
   for (int i = 0; i < 2000; ++i) text += cat("short document ", i, "\n\n");
@@ -448,7 +448,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
                   "--split separator needs --separator, the line between documents, which is empty");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front() + "/./a.txt"); }),
-                  "text/./a.txt: is among the --input twice, also as ");
+                  "text/./a.txt: is given twice by --input, also as ");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }),
                   "; its text would count twice");
   expect_contains(message(usage,
