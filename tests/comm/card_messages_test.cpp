@@ -55,8 +55,8 @@ void with_cards_shared(int n, const std::function<void(const ProcessGroup&, Devi
     ASSERT_NE(world, nullptr);
     if (processes.rank() == 0) {
       EXPECT_TRUE(
-          said.starts_with("tensors of the cards go to other ranks by MPI, which takes the card's memory, and "
-                           "for sums through host memory: ranks 0 and 1 share a card"))
+          said.starts_with("card tensors are sent between ranks by MPI directly from card memory, and through host "
+                           "memory for sums: ranks 0 and 1 share a card"))
           << said;
     }
     body(*world, context);

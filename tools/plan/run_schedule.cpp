@@ -89,7 +89,7 @@ void RunSchedule::log_memory() {
   const WithinMemory& m = choice_->memory();
   const std::string text = fmt::format(
       "schedule.moe.memory_reuse: a rank is estimated to need {} if activations are kept and at least {} otherwise, "
-      "whatever experts tokens choose",
+      "under any routing",
       telemetry::human_bytes(m.kept), telemetry::human_bytes(m.least));
   if (limit > 0 && m.least > limit)
     return run_.log.warn(text + "; even the least is above memory.limit_bytes (" + telemetry::human_bytes(limit) + ")");

@@ -54,11 +54,11 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   m.peak_flops_per_second = peak_->peak_of_all_ranks();
   m.mfu = m.model_flops_per_second / m.peak_flops_per_second;
   if (told_peak_ > 0 && m.peak_flops_per_second > noticeable_rise * told_peak_)
-    warn_(
-        fmt::format("a new measurement of the ranks' peak gives {}, {} before: MFU of steps up to {} was shown {:.2f} "
-                    "times too high; train.peak_flops sets the peak of a rank",
-                    telemetry::human_quantity(m.peak_flops_per_second, "FLOP/s"),
-                    telemetry::human_quantity(told_peak_, "FLOP/s"), m.step - 1, m.peak_flops_per_second / told_peak_));
+    warn_(fmt::format(
+        "the measured peak of the ranks is {}, after {} before: the MFU shown up to step {} was {:.2f} times too "
+        "high; train.peak_flops sets the peak of a rank",
+        telemetry::human_quantity(m.peak_flops_per_second, "FLOP/s"), telemetry::human_quantity(told_peak_, "FLOP/s"),
+        m.step - 1, m.peak_flops_per_second / told_peak_));
   told_peak_ = m.peak_flops_per_second;
   m.skipped_steps = state_.progress.skipped;
   m.started_after = started_after_;

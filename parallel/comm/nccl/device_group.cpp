@@ -74,9 +74,9 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   const auto without = [&](const std::string& why) -> std::unique_ptr<ProcessGroup> {
     if (demanded) fail(ExitCode::resource, "distributed.device_collectives: nccl is not available: ", why);
     auto messages = make_card_messages(world, context);
-    say(cat("tensors of the cards go ",
-            messages ? "to other ranks by MPI, which takes the card's memory, and for sums through host memory"
-                     : "through host memory between ranks, as there is no CUDA-aware MPI",
+    say(cat("card tensors are sent between ranks ",
+            messages ? "by MPI directly from card memory, and through host memory for sums"
+                     : "through host memory, because there is no CUDA-aware MPI",
             ": ", why, options.register_buffers ? "; no buffers are registered" : ""));
     return messages;
   };

@@ -65,13 +65,13 @@ struct TrainConfig {
       at_least(1));
     v("log_every", log_every, "steps between plain progress lines", at_least(1));
     v("router_every", router_every,
-      "steps between records of every expert's load in metrics.jsonl, which has those of the first and the last step, "
-      "too; 0: none",
+      "steps between records of every expert's load in metrics.jsonl; the first and the last step are also recorded; "
+      "0: no records",
       at_least(0));
     v("eval_every", eval_every, "steps between held-out evaluations; 0: only at the end", at_least(0));
     v("eval_sequences", eval_sequences,
-      "sequences of a held-out evaluation during training, always the same, spread over the held-out set; 0: all; the "
-      "evaluation at the end uses the whole set",
+      "number of sequences in a held-out evaluation during training, always the same ones, spread over the held-out "
+      "set; 0: all; the evaluation at the end uses the whole set",
       at_least(0));
     v("max_skipped", max_skipped,
       "consecutive steps without a finite loss and gradient after which training stops (exit 5)", at_least(1));
@@ -106,8 +106,8 @@ struct CheckpointConfig {
     v("resume", resume,
       "checkpoint to resume from: auto (the newest good one, if any), none (start from the beginning) or a step");
     v("on_failure", on_failure,
-      "reaction to a checkpoint that cannot be written: stop (exit 4), or go_on training; the last checkpoint has to "
-      "succeed");
+      "reaction to a checkpoint that cannot be written: stop (exit 4) or go_on (training continues); a failure of the "
+      "last checkpoint always stops the run");
   }
 };
 
@@ -203,8 +203,8 @@ struct DistributedConfig {
       "the link busy",
       at_least(1));
     v("low_window_bytes", low_window_bytes,
-      "like window_bytes, for each class that yields to another class in use: the higher class waits for at most so "
-      "many bytes; faster networks need more",
+      "like window_bytes, for each class that yields to another class in use: the higher class waits for at most "
+      "this number of bytes; faster networks need more",
       at_least(1));
     v("device_collectives", device_collectives,
       "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
@@ -240,8 +240,7 @@ struct RunConfig {
     v("dir", dir, "run directory: recipe, metrics, checkpoints, report", config::non_empty());
     v("prompts", prompts, "texts that the trained model continues in the report");
     v("heldout_prompts", heldout_prompts,
-      "number of held-out documents whose beginnings the model also continues in the report: prompts of the data's own "
-      "kind",
+      "number of held-out documents whose beginnings the trained model also continues in the report",
       config::at_least(0));
   }
 };
@@ -260,7 +259,7 @@ struct MemoryConfig {
     v("limit_bytes", limit_bytes,
       "largest memory of a rank for tensors: an allocation beyond it fails (exit 4), and `hexad validate` refuses "
       "(exit 2) a recipe that is estimated to need more; 0: no limit. A run that is estimated to need more memory than "
-      "its machines have is refused at its start (exit 4); none: no limit, and such a run is started anyway",
+      "its machines have is refused at its start (exit 4); none: no limit, and such a run is started nevertheless",
       config::at_least(0));
     v("pinned_bytes", pinned_bytes,
       "largest page-locked host memory of a rank on a GPU for copies and offloaded data; more is refused (exit 4); "
