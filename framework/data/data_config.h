@@ -70,7 +70,7 @@ struct DataConfig {
     v("source_options", source_options, "options of the registered source, each a name and a text or number");
     v("packing", packing, "isolated: tokens attend only to their own document; joined: a sequence is one run of text");
     v("shuffle", shuffle,
-      "units that are shuffled anew in every epoch: sequences (packed sequences) or documents (a long document then "
+      "units that are reshuffled in every epoch: sequences (packed sequences) or documents (a long document then "
       "fills consecutive steps); auto: sequences, or the units with which a resumed run began",
       config::automatic);
     v("mlm_probability", mlm_probability,

@@ -184,7 +184,7 @@ void refuse_to_replace(const PrepareOptions& options, Digest request) {
   const Json summary = summary_in(options.output);
   if (summary.is_object() && summary.value("request", Json()) == request.to_string()) return;
   fail(ExitCode::usage, options.output, ": holds ", description(options.output, summary),
-       ". What differs now: ", differences(summary, options),
+       ". Differences now: ", differences(summary, options),
        ". Choose another --output; --force replaces the dataset, but runs that were trained on it can then be neither "
        "continued nor evaluated");
 }

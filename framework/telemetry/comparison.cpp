@@ -86,7 +86,7 @@ std::string results_table(const Sweep& sweep) {
 
 std::string speed_table(const Sweep& sweep) {
   const std::vector<std::string> classes = traffic_classes(sweep);
-  std::vector<std::string> columns{"Run",      "Ranks", "Step time",  "Spread of steps",
+  std::vector<std::string> columns{"Run",      "Ranks", "Step time",  "10% – 90% of steps",
                                    "Tokens/s", "MFU",   "Efficiency", "Exposed"};
   columns.insert(columns.end(), classes.begin(), classes.end());
   std::string body;

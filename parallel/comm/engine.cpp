@@ -323,7 +323,7 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
     request->operation.in = request->operation.out = Tensor();
     last_done_ = request;
     last_done_at_ = Clock::now();
-    quiet_listens_ = vain_listens_ = 0;
+    listens_without_progress_ = listens_with_missing_peers_ = 0;
   }
   request->flight->complete(request->sent_bytes, std::move(error));
 }

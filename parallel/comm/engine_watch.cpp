@@ -58,9 +58,10 @@ void CommEngine::look_for_lost_ranks() {
   constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;
   const auto waits = queue_.waited_for();
   const auto late = std::ranges::find_if(waits, [&](const auto& w) { return !missing_peers(*w.first).ranks.empty(); });
-  if (late == waits.end()) vain_listens_ = 0;
-  if (vain_listens_ == 0) hang_watch_->drop(looks_for);
-  if (late == waits.end() || ++vain_listens_ * listening < grace || hang_watch_->asking(looks_for)) return;
+  if (late == waits.end()) listens_with_missing_peers_ = 0;
+  if (listens_with_missing_peers_ == 0) hang_watch_->drop(looks_for);
+  if (late == waits.end() || ++listens_with_missing_peers_ * listening < grace || hang_watch_->asking(looks_for))
+    return;
   const Request& request = *late->first;
   const std::vector<int> missing = missing_peers(request).ranks;
   hang_watch_->begin({.kind = Standing::Kind::waits,
@@ -73,7 +74,7 @@ void CommEngine::look_for_lost_ranks() {
 void CommEngine::listen() {
   const auto work = file_work_.now();
   const uint64_t moves = work ? work->moves : 0;
-  quiet_listens_ = moves == seen_moves_ ? quiet_listens_ + 1 : 0;
+  listens_without_progress_ = moves == seen_moves_ ? listens_without_progress_ + 1 : 0;
   seen_moves_ = moves;
   const HangWatch::News news = hang_watch_->listen([this] { return standing(); });
   if (news.moves && watchdog_seconds_ > 0)
@@ -108,7 +109,7 @@ Standing CommEngine::standing() const {
   if (const auto work = file_work_.now())
     return {
         .kind = Standing::Kind::files,
-        .seconds = Seconds(quiet_listens_ * listening).count(),
+        .seconds = Seconds(listens_without_progress_ * listening).count(),
         .text = work->file.empty() ? work->what : cat(work->what, ": ", work->file, ", ", work->bytes, " bytes done")};
   if (!last_done_) return {.text = "it has not completed any operation yet"};
   const double seconds = Seconds(Clock::now() - last_done_at_).count();

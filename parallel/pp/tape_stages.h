@@ -53,7 +53,7 @@ class TapeStages final : public StageWork {
   std::function<Boundary(int)> boundary_;
   Functions functions_;
   std::map<Key, InFlight> in_flight_;
-  std::map<Parameter*, int> owing_;  // tapes that have not contributed yet
+  std::map<Parameter*, int> pending_uses_;  // tapes that have not contributed yet
   int forwards_left_;
 };
 

@@ -138,7 +138,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   const std::string text = refusal();
   expect_contains(text, cat(f.options.output, ": holds another dataset, made 20"));
   expect_contains(text, cat(" from ", f.options.inputs.front(), " (2 files): ", first.train.tokens, " training and ",
-                            first.heldout.tokens, " held-out tokens, vocabulary 400. What differs now: "));
+                            first.heldout.tokens, " held-out tokens, vocabulary 400. Differences now: "));
   expect_contains(text, "--split-bytes 2000 -> 3000, --vocab 400 -> 300.");
   expect_contains(text, "Choose another --output; --force replaces the dataset, but runs");
 
@@ -146,7 +146,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   f.options.split.longest_bytes = 2000;
   EXPECT_TRUE(prepare(f.options).skipped);
   f.folder.write("text/b.txt", book(100, 201));
-  expect_contains(refusal(), "What differs now: the text.");
+  expect_contains(refusal(), "Differences now: the text.");
 }
 
 TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
@@ -158,7 +158,7 @@ TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
   EXPECT_TRUE(prepare(f.options).skipped);
   f.options.tokenizer = "bpe";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "What differs now: --tokenizer \"bytes\" -> \"bpe\".");
+                  "Differences now: --tokenizer \"bytes\" -> \"bpe\".");
 }
 
 TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {

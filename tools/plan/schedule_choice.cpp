@@ -142,9 +142,9 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   const auto schedule = chosen.empty() ? std::nullopt : allowed(chosen);
   std::optional<Search> search = search_in(before);
   if (chosen.empty()) {
-    const bool goes_on = !made_ && same_times && before.value("finalists", Json()) == Json(finalist_names()) &&
-                         search.has_value() == before.contains("search") && (search || !finalists_.empty());
-    if (!goes_on) return false;
+    const bool continues = !made_ && same_times && before.value("finalists", Json()) == Json(finalist_names()) &&
+                           search.has_value() == before.contains("search") && (search || !finalists_.empty());
+    if (!continues) return false;
   } else if (!schedule) {
     return false;
   }

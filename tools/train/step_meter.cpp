@@ -53,13 +53,13 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   m.model_flops_per_second = m.tokens_per_second * flops_per_token_;
   m.peak_flops_per_second = peak_->peak_of_all_ranks();
   m.mfu = m.model_flops_per_second / m.peak_flops_per_second;
-  if (told_peak_ > 0 && m.peak_flops_per_second > noticeable_rise * told_peak_)
+  if (reported_peak_ > 0 && m.peak_flops_per_second > noticeable_rise * reported_peak_)
     warn_(fmt::format(
         "the measured peak of the ranks is {}, after {} before: the MFU shown up to step {} was {:.2f} times too "
         "high; train.peak_flops sets the peak of a rank",
-        telemetry::human_quantity(m.peak_flops_per_second, "FLOP/s"), telemetry::human_quantity(told_peak_, "FLOP/s"),
-        m.step - 1, m.peak_flops_per_second / told_peak_));
-  told_peak_ = m.peak_flops_per_second;
+        telemetry::human_quantity(m.peak_flops_per_second, "FLOP/s"),
+        telemetry::human_quantity(reported_peak_, "FLOP/s"), m.step - 1, m.peak_flops_per_second / reported_peak_));
+  reported_peak_ = m.peak_flops_per_second;
   m.skipped_steps = state_.progress.skipped;
   m.started_after = started_after_;
   m.time = telemetry::utc_time();

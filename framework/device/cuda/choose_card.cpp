@@ -20,13 +20,13 @@ std::string version(int number) { return base::cat(number / 1000, ".", number % 
 
 // Requests more connections to the card. Streams that share a connection wait for each other, and the default of 8 is
 // less than the number of lanes and traffic classes. CUDA reads the variable at its first call.
-void ask_for_connections() {
+void request_connections() {
   static const int done = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   static_cast<void>(done);
 }
 
 int count_devices() {
-  ask_for_connections();
+  request_connections();
   int driver = 0, runtime = 0;
   check(cudaDriverGetVersion(&driver), "querying the driver's version");
   if (driver == 0) refuse("no NVIDIA driver is loaded (there is no libcuda.so.1)");

@@ -63,10 +63,10 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     if (world.size() == 1) throw;
     const ExitCode code = exit_code_of(e);
     const bool shared = code == ExitCode::usage || code == ExitCode::data || code == ExitCode::peer_lost;
-    const bool told = dynamic_cast<const comm::ToldByPeer*>(&e) != nullptr;
+    const bool found_by_peer = dynamic_cast<const comm::FoundByPeer*>(&e) != nullptr;
     // If all ranks were asked to end before, no rank waits for the report of rank 0, because rank 0 may be the lost
     // one.
-    const bool speaks = !told && (world.rank() == 0 || !shared || end_requested());
+    const bool speaks = !found_by_peer && (world.rank() == 0 || !shared || end_requested());
     if (speaks || !ended_by_another()) say(fmt::format("rank {}: {}", world.rank(), e.what()));
     world.abort_job(code);
   }

@@ -71,8 +71,8 @@ struct Choice {
 };
 Choice choose(double o1, std::optional<Pipelined> o2, std::optional<Pipelined> o3);
 
-/// Limits of T over T_base with ever more chunks for O2 and O3, if all efficiencies are equal (equation 13 is o3:
-/// 7/32).
+/// Limits of T over T_base as the number of chunks of O2 and O3 grows, if all efficiencies are equal (equation 13 is
+/// o3: 7/32).
 struct Limits {
   double o1, o2, o3;
 };

@@ -59,7 +59,7 @@ bool fits_tensor_cores(const Operands& o) {
          aligned(o.x) && aligned(o.y) && aligned(o.w);
 }
 
-bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets, GroupedPass pass, Write write) {
+bool uses_one_product_per_group(const Operands& o, const GroupOffsets& offsets, GroupedPass pass, Write write) {
   if (offsets.host.empty()) return false;
   const bool fits = fits_tensor_cores(o);
   if (!tensor_cores::in_one_kernel) return fits;
@@ -92,7 +92,7 @@ void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w
           x.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.features == 0) return;
-  if (goes_one_by_one(o, offsets, GroupedPass::forward, write))
+  if (uses_one_product_per_group(o, offsets, GroupedPass::forward, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& result) {
       MatmulKernels::of_cuda.forward(stream, result, in, expert_matrix(o.w, e), write);
     });
@@ -108,7 +108,7 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
           dx.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.width == 0) return;
-  if (goes_one_by_one(o, offsets, GroupedPass::input_gradient, write))
+  if (uses_one_product_per_group(o, offsets, GroupedPass::input_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& result, const Tensor& in) {
       MatmulKernels::of_cuda.input_gradient(stream, result, in, expert_matrix(o.w, e), write);
     });
@@ -126,7 +126,7 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
     if (write == Write::replace) dw.device().context().fill(stream, device_raw(dw), 0, dw.bytes());
     return;
   }
-  if (goes_one_by_one(o, offsets, GroupedPass::weight_gradient, write))
+  if (uses_one_product_per_group(o, offsets, GroupedPass::weight_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& dout) {
       MatmulKernels::of_cuda.weight_gradient(stream, expert_matrix(o.w, e), dout, in, write);
     });
