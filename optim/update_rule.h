@@ -19,9 +19,9 @@ using tensor::Tensor;
 /// Part of one parameter that one update covers on this rank: flat tensors of equal length. main and states are in the
 /// accumulator dtype (f32, or f64). The gradient is in that dtype or in bf16.
 struct Slice {
-  Tensor main;                   // the weights as the optimizer keeps them
+  Tensor main;                   // the optimizer's weights, which the rule updates
   std::vector<Tensor> states{};  // states of UpdateRule::states(), in that order
-  Tensor weights;                // the model's own, in any float dtype: receives main rounded; may be main itself
+  Tensor weights;                // the model's weights, in any float dtype: receive main rounded; may be main itself
   Tensor gradient;
   double weight_decay = 0;  // 0 for norms and biases
 };

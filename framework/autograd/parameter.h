@@ -26,9 +26,9 @@ struct Init {
   double value = 0.02;  // standard deviation, or the constant
 };
 
-/// Tensors that are stacked to a parameter. Entry i along `dim` is tensor names[i], which lacks that dimension. Each
-/// entry gets the initial values of the separate tensor. Older checkpoints have these tensors in place of the
-/// parameter.
+/// Names of tensors that are stacked into one parameter. Entry i along `dim` is tensor names[i], which lacks that
+/// dimension. Each entry gets the initial values of the separate tensor. Older checkpoints have these tensors in place
+/// of the parameter.
 struct Stack {
   int dim = 0;
   std::vector<std::string> names{};  // of the tensors; empty: the parameter is one tensor
@@ -77,10 +77,10 @@ class Parameter {
   const Shape& shape() const { return shape_; }
   Dtype dtype() const { return spec_.dtype; }
 
-  /// Returns the local weights, which stay in memory while the result exists. For work that reads them more than once,
-  /// or in an order that depends on data. Starts to gather absent weights, ordered on `stream`. If weights are gathered
-  /// for use, hold() and use() are collective: ranks that share parameters call them for the same parameters in the
-  /// same order.
+  /// Returns the local weights, which stay in memory while the result exists. Meant for work that reads them more than
+  /// once, or in an order that depends on data. Starts to gather absent weights, ordered on `stream`. If weights are
+  /// gathered for use, hold() and use() are collective: ranks that share parameters call them for the same parameters
+  /// in the same order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights, ready to be read on `stream` once. Ops call this in every pass. They never keep the
   /// tensor, because the weights may leave memory at the next use() of another parameter.
@@ -132,7 +132,7 @@ class Parameter {
   struct Sharding {
     FlatRange share;
     bool owns_share_only = false;
-    bool counts = true;  // of several groups of ranks with the same piece and gradient, only one counts
+    bool counts = true;  // true in exactly one of the groups of ranks that have the same piece and gradient
   };
   void shard(const Sharding& sharding);
   /// Binds the local weights to `memory`.

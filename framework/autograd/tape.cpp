@@ -70,7 +70,7 @@ void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, 
 }
 
 void Backward::accumulate(size_t index, Tensor gradient) {
-  require(index < inputs_.size(), "[tape] gradient for input ", index, " of an op with ", inputs_.size());
+  require(index < inputs_.size(), "[tape] gradient for input ", index, " of an op with ", inputs_.size(), " inputs");
   if (inputs_[index] >= 0) replay_.accumulate(inputs_[index], std::move(gradient));
 }
 

@@ -61,7 +61,7 @@ class Backward {
   template <class T>
   T take_from_pullback() {
     T* value = std::any_cast<T>(&handed_);
-    require(value != nullptr, "[tape] a weight pullback takes what its pullback did not hand on");
+    require(value != nullptr, "[tape] a weight pullback takes a value that its pullback did not hand on");
     T taken = std::move(*value);
     handed_.reset();
     return taken;
@@ -83,7 +83,7 @@ class Backward {
   Replay& replay_;
   std::span<const int32_t> inputs_;
   std::span<const Tensor> output_gradients_;
-  std::any handed_;  // from the pullback to the weight pullback
+  std::any handed_;  // the value passed from the pullback to the weight pullback
 };
 
 /// Computes input gradients from `dout`, the gradient of the first output.

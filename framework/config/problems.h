@@ -36,7 +36,7 @@ class Problems {
   /// True if the key was given on the command line as key.path=value.
   bool on_command_line(std::string_view path) const;
 
-  // The rest is for the reader and for nearest.h.
+  // The members below are for the reader and for nearest.h.
 
   struct Problem {
     Position at;

@@ -228,7 +228,7 @@ class Finder {
 
   void refuse_twice(const Entry& entry, const std::string& before) {
     problems_.add(ExitCode::usage,
-                  cat(entry.path, ": is among the --input twice", entry.path == before ? "" : ", also as " + before),
+                  cat(entry.path, ": is given twice by --input", entry.path == before ? "" : ", also as " + before),
                   {"its text would count twice"});
   }
 

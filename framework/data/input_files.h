@@ -60,7 +60,7 @@ constexpr auto enum_names(SkipReason) {
 struct SkippedFile {
   std::string path;
   SkipReason why;
-  std::string what = {};    // "-> target" for a link, the kind for a binary or special file
+  std::string what = {};    // target of a link ("-> target"), or the kind of a binary or special file
   std::string remedy = {};  // command that extracts text from a binary file, if it contains text
 };
 

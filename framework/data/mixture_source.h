@@ -48,7 +48,7 @@ class MixtureSource final : public Source {
   std::vector<Slot> block_;
 };
 
-/// Finite sources, one after the other: the held-out texts of a mixture.
+/// Finite sources in sequence: the held-out texts of a mixture.
 class ConcatenatedSource final : public Source {
  public:
   explicit ConcatenatedSource(std::vector<std::shared_ptr<const Source>> parts);

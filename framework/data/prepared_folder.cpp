@@ -27,7 +27,7 @@ std::string in(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-// True if `path` exists. A link counts, whatever its target.
+// True if `path` exists. A link counts as existing even if its target is missing.
 bool is_there(const std::string& path) {
   std::error_code error;  // if a path cannot be examined, writing to it fails too and reports the reason
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
@@ -192,7 +192,7 @@ void refuse_to_replace(const PrepareOptions& options, Digest request) {
   const Json summary = summary_in(options.output);
   if (summary.is_object() && summary.value("request", Json()) == request.to_string()) return;
   fail(ExitCode::usage, options.output, ": holds ", description(options.output, summary),
-       ". What differs now: ", differences(summary, options),
+       ". Differences now: ", differences(summary, options),
        ". Choose another --output; --force replaces the dataset, but runs that were trained on it can then be neither "
        "continued nor evaluated");
 }

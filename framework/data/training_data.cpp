@@ -120,15 +120,16 @@ void check(const DataConfig& data, config::Problems& problems) {
   if (given != 1) {
     problems.add(
         "data.dataset",
-        cat("must be given, or data.mixture, data.synthetic or data.source instead: exactly one of the four, not ",
-            given));
+        cat("must be set, or one of data.mixture, data.synthetic and data.source instead: expected exactly one of "
+            "the four, but ",
+            given, " are set"));
   }
   if (data.registered() && data.mlm_probability > 0) {
     problems.add("data.mlm_probability", cat("must be 0 with ", data.synthetic ? "data.synthetic" : "data.source",
                                              ", which has no mask token"));
   }
   if (data.source.empty() && !data.source_options.empty()) {
-    problems.add("data.source_options.0.name", "is for a registered source, but data.source names none");
+    problems.add("data.source_options.0.name", "is an option of a registered source, but data.source is not set");
   }
 }
 

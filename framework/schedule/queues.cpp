@@ -122,7 +122,7 @@ class Run {
     }
   }
 
-  // Advances the time until the next job has done its work. Jobs whose end differs by rounding only end together.
+  // Advances the time until the next job ends. Jobs whose ends differ only by rounding end together.
   void pass_time() {
     const auto old = [&](const Event& e) { return e.version != states_[e.job].version; };
     while (!events_.empty() && old(events_.top())) events_.pop();

@@ -33,8 +33,8 @@ struct JobTimes {
   std::vector<int> stuck;      // the first job of each queue that never ends; empty: all jobs end
 };
 
-/// Runs the jobs of each queue in the order of `jobs`, one at a time. A job that waits for others of its collective
-/// holds its queue but slows no other. Events are sorted by time, so n jobs take about n log n steps.
+/// Runs the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its collective
+/// occupies its queue but slows no other queue. Events are sorted by time, so n jobs take about n log n steps.
 JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues);
 
 }  // namespace hexad::schedule

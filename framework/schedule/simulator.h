@@ -35,9 +35,10 @@ using RankGroups = std::map<std::string, std::vector<int>>;
 /// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but not in communication
 /// tasks. The k-th communication task of a group on each of its members is one collective. A member starts when it is
 /// ready and moves its own bytes, whether or not other members are ready. No member is done before all members have
-/// moved their bytes. This is a lower bound, because in truth bytes wait for a receiver that is not ready. A member
-/// that waits for others holds its lane but slows no other lane. Throws std::logic_error if members do not issue the
-/// same kinds of collectives in one order, if a group is not in `groups`, or if ranks wait for each other forever.
+/// moved their bytes. This is a lower bound, because in reality bytes wait for a receiver that is not ready. A member
+/// that waits for other members occupies its lane but slows no other lane. Throws std::logic_error if members do not
+/// issue the same kinds of collectives in one order, if a group is not in `groups`, or if ranks wait for each other
+/// forever.
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive = Drive::threads);
 

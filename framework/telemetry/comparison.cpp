@@ -94,7 +94,7 @@ std::string results_table(const Sweep& sweep) {
 
 std::string speed_table(const Sweep& sweep) {
   const std::vector<std::string> classes = traffic_classes(sweep);
-  std::vector<std::string> columns{"Run",      "Ranks",        "Timed steps", "Step time",  "Spread of steps",
+  std::vector<std::string> columns{"Run",      "Ranks",        "Timed steps", "Step time",  "10% – 90% of steps",
                                    "Tokens/s", "Model FLOP/s", "MFU",         "Efficiency", "Exposed"};
   columns.insert(columns.end(), classes.begin(), classes.end());
   std::string body;
@@ -136,12 +136,12 @@ std::string notes(const Sweep& sweep) {
   if (std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; }))
     text +=
         " An MFU above 100% means that the peak of that run (train.peak_flops, or the rate measured at its start) is "
-        "below what its machine reaches.";
+        "below the rate that its machine reaches.";
   for (size_t i = 0; i < sweep.runs.size(); ++i)
     if (efficiency(sweep, i) > 1.05)
       return text + fmt::format(
                         " An efficiency above 100% means that a rank of that run does more FLOP/s than a rank of {}: "
-                        "other settings, another machine, or less load beside it.",
+                        "the settings or machines differ, or other programs ran at the same time.",
                         sweep.runs.front().name);
   return text;
 }

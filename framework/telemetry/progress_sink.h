@@ -30,7 +30,7 @@ class ProgressSink : public MetricsSink {
   StepMetrics last_;
   double trained_seconds_ = 0;
   int64_t printed_ = 0;       // the last step with a plain line, if not on a terminal
-  bool line_stands_ = false;  // on a terminal: the progress line must be overwritten
+  bool line_stands_ = false;  // on a terminal: true if the next output must overwrite the progress line
 };
 
 /// Returns "held-out loss 2.5000 nats per token, 1.2500 bits per byte (64 of 512 sequences, 5.00 k tokens)". If the

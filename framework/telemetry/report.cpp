@@ -63,7 +63,7 @@ std::string loss_tile(const std::vector<StepMetrics>& steps) {
               fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
 }
 
-/// Returns the summary of the steps since the newest program start, computed as in comparisons.
+/// Returns the summary of the steps since the newest program start. It is computed as for comparisons.
 RunSummary newest_summary(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   const int64_t last = history.steps.back().step;
   const auto newest = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& part) { return part.after < last; });
@@ -165,8 +165,8 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
 std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
   if (parts.size() < 2) return "";
   std::string out =
-      "<section class=\"card wide\"><h2>How the steps ran</h2>\n<p class=\"muted\">The run was started several times; "
-      "each start's recipe is kept as recipe-STEP.yaml in the run directory.</p>\n<table class=\"facts "
+      "<section class=\"card wide\"><h2>How the steps ran</h2>\n<p class=\"muted\">The run was started several times. "
+      "The recipe of each start is recipe-STEP.yaml in the run directory.</p>\n<table class=\"facts "
       "parts\"><thead><tr><th>Steps</th><th>Started</th><th>Layout</th><th>Changed since the previous "
       "part</th></tr></thead>"
       "<tbody>\n";

@@ -38,7 +38,7 @@ struct ReportInputs {
     std::string prompt, text;
   };
   std::vector<Sample> samples;  // may be empty
-  /// SVG elements from timeline_svg(), inserted unchanged next to the numbers of the recorded step; may be empty.
+  /// SVG elements from timeline_svg(), inserted unchanged next to the figures of the recorded step; may be empty.
   std::vector<std::string> timelines{};
 
   std::string_view charts = chart_library();

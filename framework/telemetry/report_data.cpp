@@ -107,7 +107,7 @@ std::vector<size_t> moe_layers(const std::vector<StepMetrics>& steps) {
   return layers;
 }
 
-/// Returns the load of the busiest expert over the mean; null if it was not recorded.
+/// Returns the load of the busiest expert as a multiple of the mean load; null if it was not recorded.
 Json max_over_mean(const StepMetrics& s, size_t layer) {
   if (layer >= s.expert_load.size() || s.expert_load[layer].empty()) return nullptr;
   const auto& load = s.expert_load[layer];

@@ -16,7 +16,7 @@ using schedule::Lane;
 using schedule::TaskKind;
 using schedule::Timeline;
 
-// Pixels.
+// Lengths in pixels.
 constexpr int width = 1120, margin = 20, lane_label = 116, source_label = 66;
 constexpr int plot_left = margin + lane_label + source_label, plot_width = width - plot_left - margin;
 constexpr int heading = 56, legend_height = 26, bar_height = 22, bar_gap = 3, lane_gap = 12, axis_height = 40;

@@ -118,8 +118,8 @@ class Tensor {
   template <class T>
   std::vector<T> to_vector() const;
 
-  /// Copy all bytes of a contiguous tensor from and to host memory, in the order of the compute stream. The source may
-  /// be reused on return. The caller waits for a copy to the host.
+  /// Copies all bytes of a contiguous tensor from or to host memory, in the order of the compute stream. The source may
+  /// be reused on return. A copy to the host is valid after the caller has waited for the stream.
   void upload(const void* from) const;
   void download(void* to) const;
   /// Copies all bytes from a contiguous tensor of the same number of bytes. Either tensor may be on the host or on the

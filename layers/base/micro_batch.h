@@ -10,7 +10,7 @@ namespace hexad::layers {
 
 using tensor::Tensor;
 
-/// Keys and values of the tokens generated so far: one entry a layer, [context, G, C] each.
+/// Keys and values of the tokens generated so far: [context, G, C] each, with one entry per layer.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
@@ -36,7 +36,7 @@ struct MicroBatch {
   std::vector<int64_t> row_tokens{};
 
   int64_t predicted = 0;  // number of rows with a target
-  int64_t documents = 0;  // AttentionShape::documents of all ranks that share it
+  int64_t documents = 0;  // AttentionShape::documents, over all ranks that share the micro-batch
 
   /// Number of tokens on all ranks that share the micro-batch.
   int64_t tokens() const { return sequences * length; }
@@ -55,7 +55,7 @@ struct ForwardContext {
   const MicroBatch& batch;
   uint64_t seed = 0;
   uint64_t step = 0;
-  /// Statistics by MoE layer; empty in evaluation. Written once a micro-batch, never by a recomputation.
+  /// Statistics by MoE layer; empty in evaluation. Written once per micro-batch, never by a recomputation.
   std::vector<RouterStatistics>* statistics = nullptr;
   KeyValueCache* cache = nullptr;            // used by generation, which appends to it
   RoutingLog* routing_to = nullptr;          // receives the experts that tokens visit

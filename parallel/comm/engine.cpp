@@ -27,7 +27,7 @@ int tag_of(const Channel& channel) {
   return 2 * channel.communicator + (channel.kind == Channel::Kind::collective ? 0 : 1);
 }
 
-// Returns the error of the work before `event`; null if that work succeeded. `event` is done.
+// Returns the error of the work before `event`, which is done; null if that work succeeded.
 std::exception_ptr error_of(const Event& event) {
   try {
     event.wait();
@@ -76,8 +76,9 @@ void CommEngine::await_connection() {
   for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
     if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
     // Nothing can interrupt MPI_Init, so the process exits here.
-    std::fprintf(stderr,
-                 "asked to stop, but other ranks have not reached MPI_Init: they are lost, or still starting\n");
+    std::fprintf(
+        stderr,
+        "this rank was asked to end, but other ranks have not reached MPI_Init: they are lost or still starting\n");
     std::fflush(nullptr);
     std::_Exit(static_cast<int>(ExitCode::peer_lost));
   }
@@ -95,8 +96,8 @@ CommEngine::~CommEngine() {
 
 void CommEngine::take_communicator(int number) {
   if (number > largest_communicator_)
-    base::fail(ExitCode::communication, "rank ", topology_.rank, " needs communicator ", number, ", the largest is ",
-               largest_communicator_);
+    base::fail(ExitCode::communication, "rank ", topology_.rank, " needs communicator ", number,
+               ", but the largest possible one is ", largest_communicator_);
   next_communicator_ = number + 1;
 }
 
@@ -280,8 +281,8 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
   const auto world = [&](int peer) { return (*request->members)[peer]; };
   try {
     for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
-    // If there are no receives, only a `taken` send shows that the peer takes part and the link is not merely filled
-    // up.
+    // Without receives, sends must be `taken`: a `copied` send shows only that the link has accepted the data, not that
+    // the peer takes part.
     const auto done = messages.receives.empty() ? Transport::SendDone::taken : Transport::SendDone::copied;
     for (const Transfer& t : messages.sends) {
       transport_->send(world(t.peer), tag, t.data, t.bytes, token, done);
@@ -322,7 +323,7 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
     request->operation.in = request->operation.out = Tensor();
     last_done_ = request;
     last_done_at_ = Clock::now();
-    quiet_listens_ = vain_listens_ = 0;
+    listens_without_progress_ = listens_with_missing_peers_ = 0;
   }
   request->flight->complete(request->sent_bytes, std::move(error));
 }

@@ -37,7 +37,7 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   int64_t begin = 0;
   for (const int64_t rows : receive) {
     require(rows == send[me], "[imagined group] a rank would send ", rows, " rows; expected ", send[me],
-            ", as many as this rank");
+            ", the number of this rank");
     op.out.slice(0, begin, begin + rows).copy_from(own, stream);
     begin += rows;
   }
@@ -49,8 +49,8 @@ void forget(const Tensor& out, Stream& stream) {
 }
 
 // Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds
-// its tensors for the longest possible time. Not used for messages to one rank. These leave immediately, because no
-// thread waits for one of them before all have left.
+// its tensors for the longest possible time. Not used for messages to one rank: these leave immediately, because no
+// thread waits for such a message before all have left.
 Event over_when_awaited(const Operation& op) {
   const auto state = Event::make_state();
   const Event event(state);

@@ -33,8 +33,8 @@ struct Round {
 };
 
 /// Messages of an operation, in rounds that start in order. The messages between two ranks start in order, too, so they
-/// need no names to be matched. Only the operation's sizes determine the number and sizes of the messages, so both
-/// sides cut alike.
+/// need no names to be matched. Their number and sizes depend only on the operation's sizes, so both sides cut in the
+/// same way.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one, which may be empty
   std::vector<Tensor> scratch;  // buffers owned by the plan

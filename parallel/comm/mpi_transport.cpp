@@ -246,7 +246,8 @@ class MpiTransport final : public Transport {
   };
 
   static int int_of(int64_t bytes) {
-    base::require(bytes <= INT_MAX, "[mpi] a message of ", bytes, " bytes; rounds cut them smaller");
+    base::require(bytes <= INT_MAX, "[mpi] a message of ", bytes, " bytes; expected at most ", INT_MAX,
+                  ", the limit of MPI");
     return static_cast<int>(bytes);
   }
 
@@ -256,7 +257,7 @@ class MpiTransport final : public Transport {
     if (!message.receive) return {};
     int arrived = 0;
     MPI_Get_count(&status, MPI_BYTE, &arrived);
-    return arrived == message.bytes ? "" : cat(who(), ": ", arrived, " bytes arrived, ", message.bytes, " expected");
+    return arrived == message.bytes ? "" : cat(who(), ": ", arrived, " bytes arrived, expected ", message.bytes);
   }
 
   // Drops completed requests from both lists. Testsome has set these to null.

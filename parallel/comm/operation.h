@@ -43,7 +43,7 @@ struct Operation {
 };
 
 std::string_view name_of(Operation::Kind kind);
-/// Returns the bytes of one row, also if the tensor has no rows.
+/// Returns the bytes of one row, even if the tensor has no rows.
 int64_t row_bytes(const Tensor& t);
 
 }  // namespace hexad::comm

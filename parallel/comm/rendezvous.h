@@ -42,8 +42,8 @@ class Rendezvous {
   /// Marks rank `rank` as gone: operations that need it fail.
   void leave(int rank);
 
-  /// An operation that only some ranks have reached: the world ranks that are here and that are missing, and the number
-  /// of look() calls in which it has waited.
+  /// An operation that only some ranks have reached: the world ranks that have arrived, the world ranks that are
+  /// missing, and the number of look() calls in which it has waited.
   struct Wait {
     std::vector<int> here, missing;
     std::string text;

@@ -1,12 +1,12 @@
-// Signatures of operations. The ranks of a group compare them before an operation, to check that all ranks call the
-// same one.
+// Signatures of operations. Before an operation, the ranks of a group compare them to check that all ranks call the
+// same operation.
 #pragma once
 
 #include "parallel/comm/message_plan.h"
 
 namespace hexad::comm {
 
-/// An operation as rank `peer` must see it, too. Plain data, because it is sent as bytes.
+/// An operation in the form that rank `peer` must see too. Plain data, because it is sent as bytes.
 struct Signature {
   int64_t number = 0;  // of the operation on its channel
   int64_t elements = 0;

@@ -15,8 +15,8 @@ namespace hexad::comm {
 
 using device::Event;
 
-/// Priority of a communicator inside its class. Operations of one communicator keep their order. So operations that are
-/// needed sooner than the rest of their class use a communicator of their own (ProcessGroup::urgent).
+/// Priority of a communicator inside its class. Operations of one communicator keep their order. Operations that are
+/// needed sooner than the rest of their class therefore use a separate communicator (ProcessGroup::urgent).
 enum class Urgency : uint8_t { urgent, ordinary };
 
 /// Order of the operations that may start. Lower classes give way while higher classes move. All ranks must have the
@@ -27,7 +27,7 @@ struct Priorities {
   /// True if operations that a thread waits for precede all classes, and urgent operations the rest of their class.
   bool by_need = true;
 
-  /// Returns the order first come, first served, which is compared with MoNTA's.
+  /// Returns the order first come, first served, for comparison with MoNTA's.
   static Priorities by_arrival() { return {.of_class = {}, .by_need = false}; }
 };
 
@@ -55,7 +55,7 @@ class TrafficMeter {
   TrafficLog& log() { return log_; }
 
  private:
-  // Time counts once, for any number of operations that share it.
+  // Operations that overlap count the same time only once.
   struct Span {
     int open = 0;
     double since = 0, seconds = 0;

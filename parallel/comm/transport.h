@@ -21,7 +21,7 @@ struct Topology {
   bool takes_cards = false;  // messages of all ranks may be in memory of NVIDIA cards allocated by cudaMalloc
 };
 
-/// Returns "rank 2 (host a, pid 3142)", as far as the parts are known.
+/// Returns "rank 2 (host a, pid 3142)"; leaves out unknown parts.
 std::string name_of(const Topology& topology, int rank);
 
 class Transport {
@@ -48,7 +48,7 @@ class Transport {
   /// Registers `wake`, to be called from any thread whenever poll() has new work or completions. Returns false if this
   /// transport cannot tell, and must be polled.
   virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
-  /// Advances the messages. Appends the messages completed since the last call.
+  /// Advances the messages. Appends the messages completed since the last call to its argument.
   virtual void poll(std::vector<Done>& done) = 0;
   struct Pending {
     int peer;

@@ -12,7 +12,8 @@ namespace {
 
 using base::cat;
 
-// Returns the divisors of `n` nearest to `value` on either side, such as "2, 4"; only one if one side has none.
+// Returns the nearest divisors of `n` below and above `value`, such as "2, 4"; only one if there is none on the other
+// side.
 std::string nearest_divisors(int n, int value) {
   int below = 0, above = 0;
   for (int d = 1; d <= n; ++d) {

@@ -67,8 +67,8 @@ struct PipelineConfig {
   void fields(V& v) {
     v("kind", kind, "order of forward and backward over the stages of parallel.pp");
     v("chunks", chunks,
-      "virtual stages of a rank for kind interleaved (fixed for the others: 1f1b, gpipe, zb_h1: 1; zb_v, dualpipe_v: "
-      "2)",
+      "virtual stages of a rank for kind interleaved (fixed for all other kinds: 1f1b, gpipe, zb_h1: 1; zb_v, "
+      "dualpipe_v: 2)",
       config::at_least(1));
     v("split", split,
       "layers of each virtual stage, in the model's order; empty: balanced, with embedding and head counted",

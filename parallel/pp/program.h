@@ -9,7 +9,7 @@
 
 namespace hexad::pp {
 
-/// Appends actions. Micro-batches of a chunk come in order, so the chunk identifies the micro-batch.
+/// Appends actions. The micro-batches of a chunk are in order, so the chunk identifies the micro-batch.
 class Program {
  public:
   void forward(int chunk = 0) { actions_.push_back({Kind::forward, chunk, forwards_[chunk]++}); }

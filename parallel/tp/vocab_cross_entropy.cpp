@@ -114,7 +114,8 @@ Tensor total_of(const Tensor& losses, Stream& stream) {
 void check(const Value& x, const Parameter& w, const Tensor& targets, const CrossEntropyOptions& options) {
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == x.data.dim(0), "[vocab_cross_entropy] x is ", x.shape(),
           ", ", w.name(), " ", w.shape(), ", targets ", targets.shape());
-  require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows);
+  require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows,
+          ", expected at least 1");
   if (!targets.device().on_host()) return;  // framework/data has checked the targets of a batch
   const int64_t vocabulary = w.global_shape()[0];
   const int32_t* target = targets.data<int32_t>();

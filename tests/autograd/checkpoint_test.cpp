@@ -145,7 +145,7 @@ TEST_F(Checkpoint, WeightTasksStayDelayed) {
 }
 
 // A4: a layer must not count again in record mode.
-TEST_F(Checkpoint, RunsTheSegmentForgettingFirstAndRecomputingThen) {
+TEST_F(Checkpoint, RunsTheSegmentFirstInForgetModeThenInRecomputeMode) {
   std::vector<Tape::Mode> modes;
   const Segment segment = [&](Tape& t, std::span<const Value> x) {
     modes.push_back(t.mode());
@@ -189,7 +189,7 @@ TEST_F(Checkpoint, PassesEachOfSeveralValuesItsGradient) {
   });
 }
 
-TEST_F(Checkpoint, AnOutputOfConstantsAloneTakesNoGradient) {
+TEST_F(Checkpoint, AnOutputOfOnlyConstantsHasNoGradient) {
   Tape tape(lab.stream(), *keep);
   const Value inputs[] = {tape.leaf(copy_of(input)), {lab.randn({rows, width}), -1}};
   const auto outs = checkpoint(tape, "pair", inputs, [](Tape& t, std::span<const Value> in) {

@@ -177,7 +177,7 @@ TEST_F(SavedTest, OneTensorSavedByTwoOpsIsOffloadedOnce) {
   EXPECT_EQ(offloaded(), rows * width * 8);
 }
 
-TEST_F(SavedTest, AnAddressUsedAgainIsOffloadedAgain) {
+TEST_F(SavedTest, AReusedAddressIsOffloadedAgain) {
   const auto offload = offload_policy(0);
   Tape tape(lab.stream(), *offload);
   Value first = tape.leaf(copy_of(input));

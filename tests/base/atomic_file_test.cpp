@@ -1,4 +1,4 @@
-// Files that are replaced as a whole. tests/io/files_test.cpp covers a process that is killed meanwhile.
+// Files that are replaced as a whole. tests/io/files_test.cpp tests a process that is killed during the replacement.
 #include "framework/base/atomic_file.h"
 
 #include <gtest/gtest.h>

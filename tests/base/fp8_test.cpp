@@ -24,8 +24,7 @@ double value_of(int code) {
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-// Returns the nearest of all finite codes, found by comparing each of them. Of two equally near codes, returns the even
-// one.
+// Returns the nearest finite code, found by comparing all of them. If two codes are equally near, returns the even one.
 int nearest(double v) {
   int best = 0;
   for (int code = 1; code < finite_codes; ++code) {

@@ -38,7 +38,7 @@ TEST(Units, BytesUseBinaryPrefixes) {
   EXPECT_EQ(human_bytes(80.0 * (1 << 30)), "80.0 GiB");
 }
 
-TEST(Units, DurationsReadAsPeopleSayThem) {
+TEST(Units, DurationsAreReadable) {
   EXPECT_EQ(human_duration(0.0123), "12 ms");
   EXPECT_EQ(human_duration(12.34), "12.3 s");
   EXPECT_EQ(human_duration(59.99), "1 min 00 s");

@@ -97,7 +97,7 @@ test_another_dataset_is_not_replaced_without_force() {
   expect_text err "data: holds another dataset, made 20" "from texts (20 files): " "--heldout 0.1 -> 0.2" "--force"
   echo "one more line" >>texts/1.txt
   expect 2 prepare 0.1 bytes
-  expect_text err "What differs now: the text."
+  expect_text err "Differences now: the text."
   (cd data && sha256sum --check --quiet ../sums) || failed "data has changed"
   expect 0 train
   sed -i '$d' texts/1.txt
@@ -140,7 +140,7 @@ test_another_dataset_is_named_and_a_missing_one_too() {
   expect 0 "$HEXAD" prepare --input texts --output other --heldout 0.2 --tokenizer bytes
   expect 3 train data.dataset=other
   expect_text err "data.dataset: data -> other: has changed since run/checkpoints/step-00000002 was saved" \
-    "use another run.dir, or train.init_from to start from these weights"
+    "use another run.dir, or set train.init_from to start from these weights"
   mkdir elsewhere
   cd elsewhere || failed "no folder"
   expect 3 "$HEXAD" eval ../run
@@ -199,7 +199,7 @@ test_a_vocabulary_that_the_text_does_not_reach_is_told() {
   local reached
   reached=$(sed -nE 's/.*vocabulary ([0-9]+),.*/\1/p' out)
   expect_text out \
-    "the vocabulary has $reached ids, fewer than --vocab 100000: no pair in the text occurs twice any more"
+    "the vocabulary has $reached ids, fewer than --vocab 100000: no further pair occurs twice in the text"
   expect 0 prepare 0.1 bpe --vocab 300 --force
   expect_no_text out "fewer than --vocab"
 }
@@ -225,7 +225,7 @@ test_options_that_would_do_nothing_are_refused() {
   expect 2 prepare 0.1 bytes --split-bytes 1
   expect_text err "--split-bytes" "'1' given, expected 0, or at least 16"
   expect 2 prepare 0.1 bytes --input texts/1.txt
-  expect_text err "texts/1.txt: is among the --input twice; its text would count twice"
+  expect_text err "texts/1.txt: is given twice by --input; its text would count twice"
   expect_nothing_at data
   expect 0 prepare 0.1 bytes --split separator --separator %
 }

@@ -60,7 +60,7 @@ test_a_stopped_rank_is_named() {
 
 test_a_rank_that_never_enters_a_collective_is_named() {
   HEXAD_FAULT=hang@1,4 expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
-  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "(2 ranks)" "nothing comes from rank 1" \
+  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "(2 ranks)" "no message arrives from rank 1" \
     "to blame: rank 1 "
   expect 0 ranks 2 "${job[@]}"
   expect_text err "resumed from run/checkpoints/step-00000002"
@@ -68,7 +68,7 @@ test_a_rank_that_never_enters_a_collective_is_named() {
 
 test_a_rank_that_hangs_while_saving_is_named() {
   HEXAD_FAULT="hang@1,4,shard: file written" expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
-  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "nothing comes from rank 1" \
+  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "no message arrives from rank 1" \
     "to blame: rank 1 " "its file work has not moved"
 }
 

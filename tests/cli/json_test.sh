@@ -27,7 +27,7 @@ test_validate_says_where_a_run_goes_on() {
   expect 0 "$HEXAD" validate tiny.yaml train.steps=9
   expect_text out "continues from run/checkpoints/step-00000006, after step 6: 3 of 9 steps are left"
   expect 0 "$HEXAD" validate tiny.yaml
-  expect_text out "after step 6: no step is left, as train.steps is 6"
+  expect_text out "after step 6: no step is left, because train.steps is 6"
   expect 0 "$HEXAD" validate tiny.yaml checkpoint.resume=none
   expect_no_text out "continues from"
 }

@@ -130,7 +130,7 @@ test_a_killed_run_has_a_report_that_says_so() {
   wait "$pid" 2>/dev/null
   expect_nothing_at run/report.html
   expect 0 "$HEXAD" report run
-  expect_text run/report.html "No end is recorded: the run was killed, or was still training when this was written."
+  expect_text run/report.html "No end is recorded: the run was killed, or was still training when this report was written."
 }
 
 test_several_runs_are_laid_over_each_other() {
@@ -142,7 +142,7 @@ test_several_runs_are_laid_over_each_other() {
   expect 0 "$HEXAD" report slow fast  # what it wrote it may write again
   expect_no_text comparison.html "run.dir:"
   expect 2 "$HEXAD" report slow fast --out tiny.yaml
-  expect_text err "tiny.yaml: exists and is not a report"
+  expect_text err "tiny.yaml: exists but is not a report"
   expect 2 "$HEXAD" report slow fast slow/
   expect_text err "'slow/' is the same run as 'slow', expected different runs to compare"
 }
@@ -187,7 +187,7 @@ test_the_table_of_a_sweep_is_written_as_csv() {
   expect_text table.csv "run,folder,optim.lr,ranks,layout,state,last_step,tokens,loss," ",mfu,efficiency," "lr-0.02,sweep/lr-0.02,0.02,1,"
   expect 0 "$HEXAD" report sweep --csv table.csv  # what it wrote it may write again
   expect 2 "$HEXAD" report sweep --csv tiny.yaml
-  expect_text err "tiny.yaml: exists and is not a table of runs"
+  expect_text err "tiny.yaml: exists but is not a table of runs"
 }
 
 test_lines_that_are_no_steps_do_not_disturb_a_comparison() {

@@ -38,7 +38,7 @@ test_help_is_a_command_too() {
   cp out option
   expect 0 "$HEXAD" help
   cmp -s out option || failed "hexad help is not hexad --help"
-  expect_text out "help " "Show what a command does and takes"
+  expect_text out "help " "Show the help of a command"
   expect 2 "$HEXAD" help trian
   expect_text err "unknown command 'hexad trian'; did you mean 'train'?"
   expect 2 "$HEXAD" help bench gem
@@ -88,7 +88,7 @@ test_an_unknown_instruction_set_is_refused() {
 test_what_the_program_was_built_without_is_a_mistake_of_the_recipe() {
   "$HEXAD" env | grep -q "^cuda  *none: .*built without CUDA" || return 0
   expect 2 "$HEXAD" train tiny.yaml device=cuda
-  expect_text err "device: cuda was asked for, but this program was built without CUDA" "use device: cpu"
+  expect_text err "device: cuda was requested, but this program was built without CUDA" "use device: cpu"
   HEXAD_DEVICE=cuda expect 2 "$HEXAD" train tiny.yaml
   expect 0 "$HEXAD" train tiny.yaml train.steps=2
   HEXAD_DEVICE=cuda expect 2 "$HEXAD" eval run
@@ -192,7 +192,7 @@ test_what_is_not_there_is_named() {
   expect 3 "$HEXAD" train tiny.yaml train.init_from=runs/sixten
   expect_text err "train.init_from (runs/sixten) is not a checkpoint: no such folder; did you mean 'runs/sixteen'?"
   expect 2 "$HEXAD" train tiny.yaml model.mlp=swiglo
-  expect_text err "model.mlp (swiglo) is no registered layer" "swiglu"
+  expect_text err "model.mlp (swiglo) is not a registered layer" "swiglu"
 }
 
 test_env_and_bench() {

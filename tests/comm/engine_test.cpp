@@ -1,5 +1,5 @@
-// Tests of the engine over a transport inside this process, which the thread sanitizer supports and which may be as
-// slow as a test needs.
+// The engine over a transport inside this process. The thread sanitizer supports this transport, and tests may delay
+// it.
 #include "parallel/comm/engine.h"
 
 #include <gtest/gtest.h>
@@ -118,7 +118,7 @@ TEST(CommEngine, AnExchangeWithoutRowsDelaysNoSum) {
   with_engines(3, body, options);
 }
 
-TEST(CommEngine, GroupsKnowWhetherTheyCrossNodes) {
+TEST(CommEngine, GroupsReportIfTheyCrossNodes) {
   with_engines(4, [](const ProcessGroup& world) {
     EXPECT_EQ(world.node_of_rank(), (std::vector{0, 0, 1, 1}));
     EXPECT_TRUE(world.crosses_nodes());
@@ -130,7 +130,7 @@ TEST(CommEngine, GroupsKnowWhetherTheyCrossNodes) {
 }
 
 // Covers fault 22.
-TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsWhenAsked) {
+TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsOnRequest) {
   const Guards checks{.watchdog_seconds = 10, .check_collectives = true};
   const auto disagreement = [&](const std::function<Event(const ProcessGroup&, Device, Stream&)>& call) {
     return failure_on_rank_0(2, checks, [&](const ProcessGroup& world) {
@@ -200,7 +200,8 @@ TEST(CommEngine, TheEndWaitsForOperationsThatWaitForTheirStream) {
     world.all_reduce(x, Reduce::sum, lane);
     if (world.rank() == 0)
       later = std::thread([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the engines end, or wait as specified
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds(50));  // time for the engines to end, or to wait as specified
         gate.pass();
       });
   });

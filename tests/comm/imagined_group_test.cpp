@@ -1,4 +1,4 @@
-// A rank whose peers are imagined, compared with a rank of a real group.
+// A rank with imagined peers, compared with a rank of a real group.
 #include "parallel/comm/imagined_group.h"
 
 #include <gtest/gtest.h>

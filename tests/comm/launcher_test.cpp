@@ -1,4 +1,4 @@
-// Facts that a process reads from the environment set by its launcher.
+// Facts about the launcher that a process finds in its environment.
 #include "parallel/comm/launcher.h"
 
 #include <gtest/gtest.h>

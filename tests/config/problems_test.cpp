@@ -109,7 +109,7 @@ TEST(Fault30, MissingKeysThatMustBeSetAreNamed) {
   EXPECT_EQ(second_line("sources: [{weight: 2}]"), "r.yaml:2: sources.0.path is not set; it must not be empty");
 }
 
-TEST(Fault30, EveryProblemIsReportedAtOnceInTheOrderOfTheFile) {
+TEST(Fault30, AllProblemsAreReportedTogetherInTheOrderOfTheFile) {
   EXPECT_EQ(
       refusal_of("nam: a\nmodel:\n  tied: yes\n  hidden: 63\n  moe: {score: x, experts: -1}\n", {"betas=[2]", "a.b=1"}),
       "command line: a.b=1: a is not a key; keys at the top level: name, model, etp, note, resume, betas, steps, "

@@ -1,4 +1,4 @@
-// Tests that attention over ranks that share sequences equals attention over whole sequences.
+// Attention over ranks that share sequences equals attention over whole sequences.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -178,7 +178,7 @@ TEST(ContextAttention, ReadsStridedHeads) {  // q, k and v are parts of one prod
   }
 }
 
-TEST(ContextAttention, SendsTheBytesThatTheFormulaSays) {
+TEST(ContextAttention, SendsTheBytesOfTheFormula) {
   for (ContextKind kind : context_kinds)
     for (int64_t groups : {4, 2})
       for (Dtype dtype : {Dtype::f64, Dtype::bf16})
@@ -224,7 +224,7 @@ TEST(RingAttention, HoldsTwoBlocksOfKeysAndValuesInForwardAndThreeOfGradientsMor
         allocator->reset_peaks();
         const Value out = context_attention(tape, q, k, v, a);
         EXPECT_EQ(allocator->stats().peak_in(Category::communication), 2 * block);
-        world.barrier(lab.stream()).wait();  // a peer's thread may hold this rank's last message a moment longer
+        world.barrier(lab.stream()).wait();  // a peer's thread may hold this rank's last message slightly longer
         allocator->reset_peaks();
         return out;
       });

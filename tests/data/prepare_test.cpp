@@ -139,7 +139,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   const std::string text = refusal();
   expect_contains(text, cat(f.options.output, ": holds another dataset, made 20"));
   expect_contains(text, cat(" from ", f.options.inputs.front(), " (2 files): ", first.train.tokens, " training and ",
-                            first.heldout.tokens, " held-out tokens, vocabulary 400. What differs now: "));
+                            first.heldout.tokens, " held-out tokens, vocabulary 400. Differences now: "));
   expect_contains(text, "--split-bytes 2000 -> 3000, --vocab 400 -> 300.");
   expect_contains(text, "Choose another --output; --force replaces the dataset, but runs");
 
@@ -147,7 +147,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   f.options.split.longest_bytes = 2000;
   EXPECT_TRUE(prepare(f.options).skipped);
   f.folder.write("text/b.txt", book(100, 201));
-  expect_contains(refusal(), "What differs now: the text.");
+  expect_contains(refusal(), "Differences now: the text.");
 }
 
 TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
@@ -159,7 +159,7 @@ TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
   EXPECT_TRUE(prepare(f.options).skipped);
   f.options.tokenizer = "bpe";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "What differs now: --tokenizer \"bytes\" -> \"bpe\".");
+                  "Differences now: --tokenizer \"bytes\" -> \"bpe\".");
 }
 
 TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
@@ -256,7 +256,7 @@ TEST(Prepare, AnyBytesSurvive) {
   EXPECT_EQ(load_tokenizer(f.folder / "out/tokenizer.json")->decode(ids), bytes);
 }
 
-TEST(Prepare, RefusesBytesThatAreNoTextAnywhereInAFile) {
+TEST(Prepare, RefusesBytesThatAreNotTextAnywhereInAFile) {
   Corpus f;
   const std::string text = book(0, 5000);
   ASSERT_GT(text.size(), size_t{2} << 20);
@@ -280,7 +280,7 @@ TEST(Prepare, RefusesBytesThatAreNoTextAnywhereInAFile) {
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }), "a.txt: is UTF-16LE text");
 }
 
-TEST(Prepare, NamesAllBadFilesAtOnce) {
+TEST(Prepare, NamesAllBadFilesTogether) {
   Corpus f;
   for (int i = 0; i < 40; ++i) f.folder.write(cat("text/bad-", i, ".txt"), "caf\xe9");
   f.folder.write("text/lines.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n[]\n");
@@ -295,7 +295,7 @@ TEST(Prepare, NamesAllBadFilesAtOnce) {
   }
 }
 
-TEST(Prepare, AByteOrderMarkIsNoText) {
+TEST(Prepare, AByteOrderMarkIsNotPartOfTheText) {
   Corpus plain, marked;
   marked.folder.write("text/a.txt", "\xef\xbb\xbf" + book(0, 100));
   EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
@@ -385,7 +385,7 @@ TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
   }
 }
 
-TEST(Prepare, WarnsWhereLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
+TEST(Prepare, WarnsIfLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
   Corpus f;
   std::string text;
   for (int i = 0; i < 2000; ++i) text += cat("short document ", i, "\n\n");
@@ -467,7 +467,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
                   "--split separator needs --separator, the line between documents, which is empty");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front() + "/./a.txt"); }),
-                  "text/./a.txt: is among the --input twice, also as ");
+                  "text/./a.txt: is given twice by --input, also as ");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }),
                   "; its text would count twice");
   expect_contains(message(usage,

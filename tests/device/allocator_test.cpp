@@ -62,7 +62,7 @@ TEST(CachingAllocator, PeaksRestartFromPresentUse) {
   a.deallocate(kept, 10, Category::temporary);
 }
 
-TEST(CachingAllocator, RecategorisingMovesTheAccountAndNotTheTotal) {
+TEST(CachingAllocator, RecategorisingChangesTheCategoriesAndNotTheTotal) {
   CachingAllocator a;
   void* block = a.allocate(100, Category::temporary);
   a.recategorise(100, Category::temporary, Category::activation);

@@ -197,7 +197,7 @@ TEST(GradientBuckets, C2_R3_AnUnusedParameterGetsZeroNotGarbage) {
       for (const auto contribution : {Contribution::more, Contribution::last})
         if (world.rank() == 0) m.contribute(1, 7), m.ready(1, contribution);
       m.buckets->finish(m.stream());
-      m.expect(1, 14);  // the other rank adds nothing
+      m.expect(1, 14);  // the other rank contributes nothing
       for (size_t i : {0u, 2u, 3u, 4u}) m.expect(i, 0);
     });
 }

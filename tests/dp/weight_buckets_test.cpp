@@ -162,7 +162,7 @@ TEST(WeightBuckets, WeightsThatAreNotInMemoryAreNotRead) {
   });
 }
 
-TEST(WeightBuckets, HeldWeightsStayWhileOthersAreUsedAndAreFreedAtTheNextUseAfterwards) {
+TEST(WeightBuckets, HeldWeightsStayDuringOtherUsesAndAreFreedAtTheNextUse) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
     {

@@ -44,7 +44,7 @@ TEST(LocalPlan, DroppedSlotsComeLastAndBelongToNoExpert) {
   expect_equal(plans_for(lab, {2, 0, -1, 1, 0, -1, -1, -1}, 2, 3), 8);
 }
 
-TEST(LocalPlan, HandlesOneTokenOneExpertOrNone) {
+TEST(LocalPlan, HandlesOneTokenOneExpertAndNoTokens) {
   Lab lab;
   expect_equal(plans_for(lab, {0}, 1, 1), 1);
   expect_equal(plans_for(lab, {-1}, 1, 2), 1);

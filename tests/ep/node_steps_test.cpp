@@ -93,7 +93,7 @@ double dot(const Tensor& a, const Tensor& b) {
   return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
 }
 
-class InTwoSteps : public testing::TestWithParam<Topology> {
+class TwoStepExchange : public testing::TestWithParam<Topology> {
  protected:
   template <class F>
   void on_ranks(const F& body) {
@@ -101,7 +101,7 @@ class InTwoSteps : public testing::TestWithParam<Topology> {
   }
 };
 
-TEST_P(InTwoSteps, TheSameRowsArriveAndReturnInTheSameOrder) {
+TEST_P(TwoStepExchange, DeliversAndReturnsTheSameRowsInTheSameOrder) {
   const Chunking chunkings[] = {{}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 3}, {Chunking::By::experts, 2}};
   on_ranks([&](const comm::ProcessGroup& world) {
     Lab lab;
@@ -134,7 +134,7 @@ TEST_P(InTwoSteps, TheSameRowsArriveAndReturnInTheSameOrder) {
 }
 
 // Checks <there(x), y> = <x, back(y)> with integers.
-TEST_P(InTwoSteps, TheWayBackIsTheAdjoint) {
+TEST_P(TwoStepExchange, ReturnIsTheAdjointOfSending) {
   on_ranks([](const comm::ProcessGroup& world) {
     Lab lab;
     const comm::SelfGroup self;
@@ -154,7 +154,7 @@ TEST_P(InTwoSteps, TheWayBackIsTheAdjoint) {
 }
 
 // Rows are sent to each of the etp ranks that share an expert, over all ranks.
-TEST_P(InTwoSteps, RowsThatAreSentDirectlyArriveAsInOneStep) {
+TEST_P(TwoStepExchange, DirectEspRowsArriveAsInOneStep) {
   on_ranks([](const comm::ProcessGroup& world) {
     Lab lab;
     const auto ep_group = world.split(world.rank() % 2, 0, comm::TrafficClass::ep, "ep");
@@ -179,7 +179,7 @@ TEST_P(InTwoSteps, RowsThatAreSentDirectlyArriveAsInOneStep) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(, InTwoSteps, testing::ValuesIn(topologies), [](const auto& i) { return i.param.name; });
+INSTANTIATE_TEST_SUITE_P(, TwoStepExchange, testing::ValuesIn(topologies), [](const auto& i) { return i.param.name; });
 
 TEST(NodeSteps, SendOneMessageToEachOtherNode) {
   const std::vector<int> node_of_rank{0, 0, 0, 1, 1, 1};
@@ -196,7 +196,7 @@ TEST(NodeSteps, SendOneMessageToEachOtherNode) {
   EXPECT_EQ(ep::destinations_by_place(grid), (std::vector<int>{0, 3, 1, 4, 2, 5}));
 }
 
-TEST(NodeSteps, AreNoneOnOneNodeOrWithOneRankOnEach) {
+TEST(NodeSteps, AreAbsentOnOneNodeOrWithOneRankPerNode) {
   for (const auto& node_of_rank : {std::vector{0, 0}, std::vector{0, 1}})
     comm::with_ranks(2,
                      [](const comm::ProcessGroup& world) {

@@ -1,4 +1,4 @@
-// Plan of the rows that each rank sends to every other rank, and delivery of the rows in both directions.
+// Routing plan, and delivery of its rows in both directions.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -88,14 +88,14 @@ TEST(RoutingPlan, R8_RefusesExpertsOutOfRange) {
   EXPECT_EQ(refused({0, -2}), "[ep] slot 1 names expert -2 of 3");
 }
 
-TEST(RoutingPlan, RefusesExpertsThatDoNotSpreadEvenly) {
+TEST(RoutingPlan, RefusesExpertsThatRanksCannotDivide) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
     EXPECT_THROW(plan_over(world, ids_of(lab, {0}, 1), 3), std::logic_error);
   });
 }
 
-TEST(RoutingPlan, SplitsOfAllRanksFitTogether) {
+TEST(RoutingPlan, ReceiveSplitsEqualTheSendSplitsOfOtherRanks) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
     const RoutingPlan plan = plan_over(world, random_ids(lab, world.rank(), 9, 2, 8), 8);
@@ -228,7 +228,7 @@ TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
 // Eight ranks on two nodes have one expert each. If rows were chunked by peers, rank 0 would have all of its rows for
 // the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. So each rank would wait
 // for the other one twice.
-TEST(SlotOrder, PhasesHaveAsMuchForTheOtherNodeOnEveryRank) {
+TEST(SlotOrder, PhasesSendEquallyManyRowsToTheOtherNodeFromEveryRank) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
   for (int rank = 0; rank < 8; ++rank) {
@@ -281,7 +281,7 @@ TEST(SlotOrder, RefusesTokenRowsThatNameAnExpertTwice) {
   EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), {4, 2, {}, RowOf::token}, 0, lab.stream()), std::logic_error);
 }
 
-TEST(SlotOrder, RefusesMoreChunksThanThereIsToCut) {
+TEST(SlotOrder, RefusesMoreChunksThanParts) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0}, 1);
   EXPECT_THROW(ep::order_slots(ids, {4, 2, {Chunking::By::peers, 3}}, 0, lab.stream()), std::logic_error);
@@ -290,7 +290,7 @@ TEST(SlotOrder, RefusesMoreChunksThanThereIsToCut) {
 }
 
 // Parm's EP&ESP-AlltoAll sends the row to every etp rank of an expert. The grouped rows equal those of a gathering.
-TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
+TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
     const auto ep_group = world.split(world.rank() % 2, 0, comm::TrafficClass::ep, "ep");

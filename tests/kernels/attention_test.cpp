@@ -204,7 +204,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
-TEST_P(AttentionBits, OutputDoesNotDependOnLaterTokensOrHowManyThereAre) {
+TEST_P(AttentionBits, OutputDoesNotDependOnLaterTokensOrTheirNumber) {
   const Dtype dtype = std::get<1>(GetParam());
   const int64_t all = 333, some = 301, heads = 2, size = 24;
   const Tensor q = random({all, heads, size}, dtype), k = random({all, 1, size}, dtype),

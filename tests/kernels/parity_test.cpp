@@ -73,21 +73,21 @@ TEST(Judge, NamesTheCoordinateOfAWrongElement) {
       << difference(expected, actual);
 }
 
-TEST(Judge, SeesAnUnwrittenElement) {
+TEST(Judge, DetectsAnUnwrittenElement) {
   Trial expected(seed, {3, 5}, Dtype::f32), actual(seed, {3, 5}, Dtype::f32);
   filled(expected, 2);
   actual.output({3, 5});
   EXPECT_NE(difference(expected, actual).find("nan (tolerance"), std::string::npos) << difference(expected, actual);
 }
 
-TEST(Judge, SeesAWriteIntoTheGuardBand) {
+TEST(Judge, DetectsAWriteIntoTheGuardBand) {
   Trial expected(seed, {3, 5}, Dtype::f32), actual(seed, {3, 5}, Dtype::f32);
   filled(expected, 2);
   filled(actual, 2).data<float>()[15] = 0;
   EXPECT_NE(difference(expected, actual).find("wrote outside"), std::string::npos) << difference(expected, actual);
 }
 
-TEST(Judge, MistrustsAResultOfZeros) {
+TEST(Judge, RejectsAResultOfZeros) {
   Trial expected(seed, {3, 5}, Dtype::f32), actual(seed, {3, 5}, Dtype::f32);
   filled(expected, 0);
   filled(actual, 0);

@@ -56,8 +56,8 @@ double root_mean_square(std::span<const double> values) {
   return count > 0 ? std::sqrt(squares / count) : 0;
 }
 
-// Returns, for every row, the magnitude by which the errors of its cancelled elements are measured. It is at least one,
-// because a few elements do not determine it and inputs are standard normal.
+// Returns, for every row, the unit of errors for its cancelled elements. It is at least one, because a few elements do
+// not determine it and inputs are standard normal.
 std::vector<double> magnitudes(const Array& a, Yardstick yardstick) {
   constexpr int64_t handful = 16;
   const double typical = root_mean_square(a.values);

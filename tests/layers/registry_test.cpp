@@ -69,17 +69,18 @@ TEST(Registry, OptionsComeFromTheRecipe) {
   EXPECT_THROW(spec.option("third", 1), std::logic_error);
 }
 
-// Only the recipe is read: no layer is made.
+// Checks read only the recipe and make no layer.
 TEST(Registry, RefusesAnOptionThatTheLayerDoesNotDeclare) {
   const auto refusal = [](const std::string& layer, const std::string& options) {
     return message_of(ExitCode::usage, [&] { scaled_recipe({"model.mlp=" + layer, "model.mlp_options=" + options}); });
   };
   EXPECT_EQ(refusal("scaled", "[{name: factor, value: 2}, {name: factr, value: 3}]"),
             "command line: model.mlp_options=[{name: factor, value: 2}, {name: factr, v...: "
-            "model.mlp_options.1.name (factr) is no option of the layer scaled; it has: factor");
-  EXPECT_EQ(refusal("gelu", "[{name: exact, value: 1}]"),
-            "command line: model.mlp_options=[{name: exact, value: 1}]: model.mlp_options.0.name (exact) is no option "
-            "of the layer gelu; it has none");
+            "model.mlp_options.1.name (factr) is not an option of the layer scaled; it has: factor");
+  EXPECT_EQ(
+      refusal("gelu", "[{name: exact, value: 1}]"),
+      "command line: model.mlp_options=[{name: exact, value: 1}]: model.mlp_options.0.name (exact) is not an option "
+      "of the layer gelu; it has none");
 }
 
 TEST(Registry, NamesItsLayers) {

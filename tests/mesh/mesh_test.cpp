@@ -38,7 +38,7 @@ TEST(Mesh, GroupsMatchTheLayout) {
     });
 }
 
-TEST(Mesh, GroupsOfExpertsHaveTwoLevelsWhereTheirRanksLieOnSeveralNodes) {
+TEST(Mesh, GroupsOfExpertsHaveTwoLevelsIfTheirRanksAreOnSeveralNodes) {
   comm::with_ranks(8,
                    [](const ProcessGroup& world) {
                      const int r = world.rank();
@@ -77,7 +77,7 @@ TEST(Mesh, OneRankHasGroupsOfOneEverywhere) {
   }
 }
 
-TEST(Mesh, PiecesHeldByAFewRanksHaveGroupsOfTheirOwn) {
+TEST(Mesh, PiecesHeldByAFewRanksHaveSeparateGroups) {
   comm::with_ranks(8, [](const ProcessGroup& world) {
     const Mesh mesh(world, {.pp = 2, .tp = 4}, {.tensor_pieces = 2, .first_and_last = true});
     const Placement heads{

@@ -36,7 +36,7 @@ void expect_near_under_fp8(const Words& overrides) {
 }
 
 TEST(Fp8Wire, RoundsRowsWithinItsBound) { expect_near_under_fp8({"parallel.ep=4"}); }
-TEST(Fp8Wire, StaysWithinItsBoundWhereRanksShareExperts) { expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2"}); }
+TEST(Fp8Wire, StaysWithinItsBoundIfRanksShareExperts) { expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2"}); }
 TEST(Fp8Wire, StaysWithinItsBoundInRestoredChunks) {
   expect_near_under_fp8(
       {"parallel.ep=4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"});

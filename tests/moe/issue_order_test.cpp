@@ -19,7 +19,7 @@ TEST(IssueOrder, AlternatingSendsOneChunkAheadAndReturnsInTurn) {
   EXPECT_EQ(text(alternating_order(), 4), "S0 S1 C0 R0 W0 S2 C1 R1 W1 S3 C2 R2 W2 C3 R3 W3");
 }
 
-TEST(IssueOrder, BuiltInOnesAreAsDocumented) {
+TEST(IssueOrder, BuiltInOrdersMatchTheirDocumentation) {
   const auto all = built_in_orders();
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].name, "alternating");
@@ -40,7 +40,7 @@ TEST(IssueOrder, BuiltInOrdersAreLegalForAnyNumberOfChunks) {
     }
 }
 
-TEST(IssueOrder, AnIllegalOrderIsExplainedByItsStep) {
+TEST(IssueOrder, ProblemNamesTheIllegalStep) {
   using Steps = std::vector<IssueStep>;
   const auto why = [](const Steps& steps, size_t chunks = 1) { return issue_order_problem(steps, chunks, false); };
   const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weights, 0}};

@@ -1,4 +1,4 @@
-// The papers' closed forms compared with the simulator on this program's graphs. On an ideal machine they agree if both
+// Compares the papers' closed forms with the simulator on this program's graphs. On an ideal machine they agree if both
 // describe about the same schedule. Otherwise a test states the difference and its reason.
 #include <gtest/gtest.h>
 

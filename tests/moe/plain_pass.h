@@ -1,4 +1,4 @@
-// A pass of rows to experts and back whose experts are a function.
+// Pass of rows to experts and back, with a function in place of the experts.
 #pragma once
 
 #include <memory>

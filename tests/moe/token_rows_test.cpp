@@ -246,7 +246,7 @@ TEST(TokenRowsGraph, AnyLegalExecutionOrderGivesTheSameResult) {
 
 // Section 4.2: P is the activations of the tokens of all D devices. Each token visits g devices, all equally likely. A
 // device sends g P (D - 1) / D^2. Without LocalReduce, k replaces g.
-TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
+TEST(TokenRowsGraph, SendsTheVolumeOfEpsMoesFormula) {
   constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
   comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {
     for (RowOf row_of : {RowOf::token, RowOf::slot}) {

@@ -38,7 +38,7 @@ TEST(LeastSquares, FindsTheCoefficientsOfASum) {
 }
 
 // Normal equations fail here: their matrix has the square of the condition number, here 1e16.
-TEST(LeastSquares, TellsNearlyEqualTermsApart) {
+TEST(LeastSquares, DistinguishesNearlyEqualTerms) {
   const double step = 1e-8;
   const FitTerm terms[] = {{"a", {1, 1, 1}}, {"b", {1, 1 + step, 1 + 2 * step}}};
   const double y[] = {5, 5 + 3 * step, 5 + 6 * step};  // 2 a + 3 b
@@ -66,20 +66,22 @@ TEST(LeastSquares, ResidualsArePerpendicularToEveryTerm) {
   }
 }
 
-TEST(LeastSquares, NamesATermThatTheSamplesCannotTellApart) {
+TEST(LeastSquares, NamesATermThatTheSamplesDoNotDetermine) {
   const FitTerm bytes{"bytes", {1, 2, 3, 4}}, messages{"messages", {1, 0, 2, 5}}, both{"both", {2, 2, 5, 9}},
       none{"none", {0, 0, 0, 0}};
   const double y[] = {1, 2, 3, 4};
   const FitTerm sum[] = {bytes, messages, both};
   EXPECT_EQ(error_of([&] { least_squares(sum, y); }),
-            "[least_squares] 4 samples do not tell 'both' from 'bytes', 'messages'");
+            "[least_squares] 4 samples do not determine 'both' from 'bytes', 'messages'");
   const FitTerm zero[] = {bytes, none};
-  EXPECT_EQ(error_of([&] { least_squares(zero, y); }), "[least_squares] 4 samples do not tell 'none' from 'bytes'");
+  EXPECT_EQ(error_of([&] { least_squares(zero, y); }),
+            "[least_squares] 4 samples do not determine 'none' from 'bytes'");
   const FitTerm nothing[] = {none};
-  EXPECT_EQ(error_of([&] { least_squares(nothing, y); }), "[least_squares] 4 samples do not tell 'none' from zero");
+  EXPECT_EQ(error_of([&] { least_squares(nothing, y); }),
+            "[least_squares] 4 samples do not determine 'none' from zero");
   const FitTerm more[] = {{"a", {1}}, {"b", {2}}};
   EXPECT_EQ(error_of([&] { least_squares(more, std::span(y, 1)); }),
-            "[least_squares] 1 samples do not tell 'b' from 'a'");
+            "[least_squares] 1 samples do not determine 'b' from 'a'");
 }
 
 TEST(LeastSquares, RefusesMismatchedAndNonFiniteSamples) {
@@ -121,7 +123,7 @@ TEST(FitAlphaBeta, NoOtherLineIsNearer) {
   }
 }
 
-TEST(FitAlphaBeta, TellsTheWorstSample) {
+TEST(FitAlphaBeta, NamesTheWorstSample) {
   const Points samples{{0, 1}, {1, 1}, {2, 4}};  // the fit is 0.5 + 1.5 x
   const Fit fit = fit_alpha_beta(samples);
   const double rounding = 4 * base::tolerance(base::Dtype::f64, 3);
@@ -157,7 +159,7 @@ TEST(FitAlphaBeta, NeedsTwoSizes) {
   EXPECT_EQ(error_of([] {
               fit_alpha_beta(Points{{3, 1}, {3, 2}});
             }),
-            "[least_squares] 2 samples do not tell 'seconds a unit' from 'seconds to start'");
+            "[least_squares] 2 samples do not determine 'seconds a unit' from 'seconds to start'");
   EXPECT_THROW(fit_alpha_beta(Points{}), std::logic_error);
 }
 

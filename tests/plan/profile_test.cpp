@@ -61,7 +61,7 @@ TEST(MachineOf, NodesMustHaveEquallyManyRanks) {
   }
 }
 
-TEST(Exchange, SendsTheBytesItNames) {
+TEST(Exchange, SendsTheReportedBytes) {
   for (int ranks : {2, 3})
     comm::with_ranks(ranks, [](const ProcessGroup& world) {
       device::DeviceContext context;

@@ -83,7 +83,7 @@ TEST(LegalSchedules, ContainOnlyTheRecipesOwnWhenNothingIsOpen) {
   EXPECT_EQ(legal(recipe)[0], recipe.schedule.moe.settled());
 }
 
-TEST(LegalSchedules, AreTheCutsWhereNoTokenIsHeldTwice) {
+TEST(LegalSchedules, AreTheCutsIfNoTokenIsHeldTwice) {
   const auto all = legal(open_recipe({"parallel.ep=2"}));
   EXPECT_EQ(distinct(all, [](const MoeSchedule& s) { return s.duplicates; }),
             std::set<Duplicates>{Duplicates::pause_before_gate});
@@ -114,7 +114,7 @@ TEST(LegalSchedules, KeepTheSettingsOfTheRecipe) {
   for (const MoeSchedule& s : legal(recipe)) EXPECT_EQ(s.chunk_by, ChunkBy::tokens);
 }
 
-TEST(LegalSchedules, VaryRowsOnlyWhereTheyTravel) {
+TEST(LegalSchedules, VaryRowsOnlyIfRowsAreSent) {
   const auto rows = [](const Recipe& r) { return distinct(legal(r), [](const MoeSchedule& s) { return s.rows; }); };
   EXPECT_EQ(rows(small_recipe({"parallel.ep=2", "schedule.moe.rows=auto"})).size(), 2u);
   EXPECT_EQ(rows(small_recipe({"schedule.moe.rows=auto"})).size(), 1u);
@@ -135,7 +135,7 @@ TEST(LegalSchedules, VaryTheEspExchangeOnlyWithOtherChoices) {
   EXPECT_EQ(direct(open_recipe({"parallel.tp=2", "schedule.moe.esp_exchange=gather"})), 0);
 }
 
-TEST(LegalSchedules, VaryTheOrderOfCutPassesAlone) {
+TEST(LegalSchedules, VaryTheOrderOnlyOfCutPasses) {
   const auto all = legal(open_recipe({"parallel.ep=2", "schedule.moe.order=auto"}));
   for (const MoeSchedule& s : all) {
     if (!s.is_chunked()) {
@@ -174,7 +174,7 @@ TEST(LegalSchedules, AreRefusedWithTheReasonWhenNoneExists) {
   EXPECT_NE(message.find("schedule.moe.chunk_by must be none or tokens"), std::string::npos) << message;
 }
 
-TEST(ScheduleChoice, ASlowAllToAllLetsEveryTokenTravelOnce) {
+TEST(ScheduleChoice, ASlowAllToAllSendsEveryTokenOnce) {
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2"}, {"schedule.moe.trial_share=0"});
   schedule::Rates rates = machine(1e-6, 1e9, 1e12);
   for (const auto& [group, size] : {std::pair{"ep", 2}, {"experts", 4}})
@@ -187,7 +187,7 @@ TEST(ScheduleChoice, ASlowAllToAllLetsEveryTokenTravelOnce) {
 
 TEST(ScheduleChoice, AnotherWireChangesIt) {
   const Recipe recipe = open_recipe({"parallel.ep=4"}, {"schedule.moe.trial_share=0"});
-  // The wire is as slow as the experts, so chunks hide each behind the other.
+  // The wire takes as long as the experts, so with chunks each hides the other.
   const double flops = 1e9;
   const auto balanced = predicted_on(machine(1e-9, 2e8, flops), recipe);
   EXPECT_TRUE(balanced.front().is_chunked()) << to_string(balanced.front());
@@ -241,7 +241,7 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
   });
 }
 
-// Each layer takes its own share of tokens before the gate or after it. Under sequence parallelism both give the same
+// Each layer takes its own share of tokens before or after the gate. Under sequence parallelism both ways give the same
 // graphs.
 TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
   const Recipe recipe = small_recipe({"parallel.tp=2", "parallel.sp=true", "schedule.moe.duplicates=auto"});
@@ -259,7 +259,7 @@ TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
 
 // Both gather the same number of tokens after the experts in forward. In backward, S2 also gathers the routing weights'
 // gradients. With one chunk, S2 equals `drop`.
-TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeWhereTheySendTheSameBytes) {
+TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeIfTheySendTheSameBytes) {
   const Recipe recipe = small_recipe(
       {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=auto", "schedule.moe.esp_exchange=direct"});
   on_ranks(4, [&](const comm::ProcessGroup& world) {
@@ -326,7 +326,7 @@ TEST(ScheduleChoice, FindsTheChunksOfTheFastestFamily) {
   });
 }
 
-TEST(ScheduleChoice, GoesOnAfterAnInterruption) {
+TEST(ScheduleChoice, ContinuesAfterAnInterruption) {
   for (const Recipe& recipe :
        {cut_recipe(), open_recipe({"parallel.ep=2"}, {"train.steps=100", "schedule.moe.trial_share=0.2"})})
     on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -457,7 +457,7 @@ TEST(Trainer, ResumedAfterItsChoiceGivesTheSameBits) {
   EXPECT_TRUE(shard(whole) == shard(resumed));
 }
 
-TEST(Trainer, ResumedBeforeItsChoiceGoesOnWithItsTrials) {
+TEST(Trainer, ResumedBeforeItsChoiceContinuesItsTrials) {
   const Scratch whole, resumed;
   ASSERT_EQ(train_14_steps(whole), ExitCode::done);
   copy_checkpoint("step-00000004", whole, resumed);  // 3 of 7 trials

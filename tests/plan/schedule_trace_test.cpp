@@ -1,4 +1,4 @@
-// Trace of a training step that schedule.trace records.
+// Trace of the training step that schedule.trace selects.
 #include "tools/plan/schedule_trace.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(ScheduleTrace, TheFileHasMeasuredAndPredictedRowsOfEveryRank) {
   const Scratch folder;
   telemetry::write_trace(folder / "trace.json.gz", {trace_of_two(traced_recipe()).events, {}});
   std::map<int, std::set<std::string>> rows;
-  std::map<int, std::map<std::string, int>> tasks;  // by kind of row
+  std::map<int, std::map<std::string, int>> tasks;  // tasks by kind of row
   const nlohmann::json trace = read_trace(folder / "trace.json.gz");
   for (const auto& e : trace.at("traceEvents")) {
     const int rank = e.at("pid");
@@ -143,7 +143,7 @@ TEST(ScheduleTrace, DrawsTheFirstLayerForwardAndBackward) {
   EXPECT_NE(trace.pictures[1].find("layers.0.moe backward, rank 0"), std::string::npos);
 }
 
-TEST(ScheduleTrace, RanksOfSeveralNodesComeTogether) {
+TEST(ScheduleTrace, RanksOfSeveralNodesShareOneClock) {
   const ScheduleTrace trace = trace_of_two(traced_recipe(), {.node_of_rank = {0, 1}});
   std::set<int> ranks;
   for (const auto& e : trace.events) ranks.insert(e.rank);

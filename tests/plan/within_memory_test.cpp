@@ -57,7 +57,7 @@ TEST(AllowedSchedules, ReuseMemoryOnlyWhenKeepingExceedsTheLimit) {
 }
 
 // The limit fits evenly spread tokens, but not tokens that all choose the experts of one rank.
-TEST(AllowedSchedules, KeepWithinTheLimitWhereverTokensGo) {
+TEST(AllowedSchedules, StayWithinTheLimitForAnyRouting) {
   const Scratch scratch;
   const auto recipe = [&](const Overrides& more) {
     Overrides all{"parallel.ep=2",

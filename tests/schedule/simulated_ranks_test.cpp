@@ -1,4 +1,4 @@
-// Several ranks with common collectives.
+// Simulation of several ranks with common collectives.
 #include <gtest/gtest.h>
 
 #include "tests/schedule/sample_graphs.h"
@@ -21,7 +21,7 @@ void expect_span(const Timeline& timeline, TaskId task, double begin, double end
 
 const RankGroups pair{{"ep", {0, 0}}};
 
-TEST(SimulatedRanks, BehaveAsOneWhenAlike) {
+TEST(SimulatedRanks, EqualRanksBehaveLikeOne) {
   Rates rates = unit_rates();
   rates.slowdowns = {{Lane::inter, {Lane::compute}, 0.7}, {Lane::compute, {Lane::inter}, 0.9}};
   for (int chunks : {1, 2, 4}) {
@@ -50,7 +50,7 @@ TEST(SimulatedRanks, TheMemberWithMostBytesDecidesWhenACollectiveIsOver) {
   }
 }
 
-TEST(SimulatedRanks, ALateMemberHoldsTheOthersUp) {
+TEST(SimulatedRanks, ALateMemberDelaysItsPeers) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];
@@ -87,7 +87,7 @@ TEST(SimulatedRanks, WaitingForOthersSlowsNothing) {
   Rates rates = unit_rates();
   rates.slowdowns = {{Lane::inter, {Lane::compute}, 0.5}, {Lane::compute, {Lane::inter}, 0.5}};
   const auto ranks = simulate_all(graphs, pair, rates);
-  // Both run at half speed until the byte is sent at 2. Then E runs 3 more at full speed.
+  // Both tasks run at half speed until the byte is sent at 2. Then E runs at full speed for 3 more.
   expect_span(ranks[0], 1, 0, 5);
   expect_span(ranks[0], 0, 0, 10);
 }

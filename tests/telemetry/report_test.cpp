@@ -127,7 +127,7 @@ void expect_error(const ReportInputs& inputs, base::ExitCode code, const std::st
   }
 }
 
-TEST(Report, SaysWhyItCannotBeWritten) {
+TEST(Report, NamesTheReasonWhyItCannotBeWritten) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   inputs.charts = "";
@@ -204,8 +204,8 @@ TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
   };
   MetricsHistory history;
   history.steps = steps_with_losses(std::vector<double>(40, 3));
-  // First an evaluation of an older program, which did not record its sequences; then 4 of 9; then the whole set; later
-  // with more held-out data.
+  // Four evaluations: one of an older program, which did not record its sequences; one of 4 of 9 sequences; one of the
+  // whole set; and a later one with more held-out data.
   history.evals = {eval(5, 0, 0, 2'000), eval(10, 4, 9, 60), eval(20, 4, 9, 60), eval(20, 9, 9, 130),
                    eval(30, 4, 1'200, 60)};
   const auto data = nlohmann::json::parse(report_data(history));
@@ -300,7 +300,7 @@ TEST(Report, CountsOnlyTheStepsThatARankTookPartIn) {
   expect_rows("fewer than eight listed ranks are all of them");
 }
 
-TEST(Report, SaysWhyARunEndedEarlyAndWhatItsCheckpointsTook) {
+TEST(Report, HasTheReasonOfAnEarlyEndAndTheTimeOfCheckpoints) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   EXPECT_EQ(report_of(inputs).find("<dt>Checkpoint</dt>"), std::string::npos);
@@ -333,7 +333,7 @@ Sweep small_sweep(const TemporaryFolder& folder) {
   return sweep;
 }
 
-TEST(Comparison, HoldsEveryRunUnderItsName) {
+TEST(Comparison, ContainsEveryRunUnderItsName) {
   const TemporaryFolder folder;
   const auto output = folder / "comparison.html";
   write_comparison(small_sweep(folder), output, charts);

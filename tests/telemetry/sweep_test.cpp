@@ -48,7 +48,7 @@ TEST(RunSummary, CoversTheStepsAfterTheNewestStart) {
   EXPECT_EQ(s.exposed_share.at("ep"), 0);
 }
 
-TEST(RunSummary, OneStepIsBetterThanNone) { EXPECT_EQ(summary_of(history_of(1), 0).step_seconds.median, 9); }
+TEST(RunSummary, CountsASingleStep) { EXPECT_EQ(summary_of(history_of(1), 0).step_seconds.median, 9); }
 
 Sweep sweep_of(const std::vector<std::string>& rates) {
   Sweep sweep{.runs = {}, .keys = {"optim.lr"}};
@@ -90,7 +90,7 @@ TEST(Sweep, EfficiencyComparesFlopsPerRankWithTheFirstRun) {
   EXPECT_TRUE(std::isnan(efficiency(sweep, 2))) << "of a run that does not say its ranks";
 }
 
-TEST(Sweep, CsvHasALineARunAndLeavesTheUnknownEmpty) {
+TEST(Sweep, CsvHasALinePerRunAndEmptyUnknownValues) {
   Sweep sweep = sweep_of({"0.01", "[[0, 1], [2, \"x\"]]"});
   sweep.runs[1].name = "a, \"b\"";
   const std::string csv = csv_of(sweep);

@@ -1,5 +1,5 @@
-// Regions in which ranks hold the same values or parts, and the effect on gradients. Values are whole numbers, so sums
-// are exact.
+// Regions in which ranks hold equal values or parts of them, and their gradients. Values are whole numbers, so sums are
+// exact.
 #include "parallel/tp/regions.h"
 
 #include "tests/tp/tp_lab.h"
@@ -128,7 +128,7 @@ TEST_P(Regions, ActivationsOfSeveralDimensionsAreCutInRows) {
   });
 }
 
-TEST_P(Regions, NoRowsAreFine) {
+TEST_P(Regions, AcceptNoRows) {
   on_ranks([](TpLab& lab, int) {
     const Tensor none = Tensor::empty({0, width}, Dtype::f64, lab.context);
     for (Region op : {tp::enter, tp::leave, tp::gather_rows, tp::scatter_rows, tp::collect_rows}) {

@@ -38,7 +38,7 @@ TEST_P(VocabEmbedding, RowsAndGradientsEqualOneRankBitwise) {
     const Value y = embedding(alone.tape, whole, ids);
     backward(alone.tape, y, dy);
     expect_bitwise(held(y.data), look_up(piece, Replay::Weights::at_once));
-    // No token chooses most rows of the table.
+    // No id names most rows of the table.
     expect_bitwise(TpLab::part_of(whole.gradient(), piece), piece.gradient(), Zeros::expected);
     look_up(later, Replay::Weights::delayed);
     expect_bitwise(piece.gradient(), later.gradient(), Zeros::expected);

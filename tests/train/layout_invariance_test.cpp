@@ -171,7 +171,7 @@ TEST(Layouts, F25_R3_ARankWhoseExpertsGetNoTokenJoinsAndHasZeroGradients) {
     if (name.find(".experts.") != std::string::npos) expect_zeros(gradient.slice(0, 2, 4));
 }
 
-TEST(Layouts, F26_EveryTokenToOneExpertIsRightWithAndWithoutDrops) {
+TEST(Layouts, F26_EveryTokenToOneExpertMatchesOneRankWithAndWithoutDrops) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "3\n";
   for (const char* capacity : {"none", "1.5"}) {
@@ -195,7 +195,7 @@ TEST(Layouts, L1_RanksWithoutTargetsJoin) {
   expect_same_under_every_layout(recipe, FixedSource(batch));
 }
 
-TEST(Layouts, F29_AStepWithoutTargetsChangesNothingOnEveryOne) {
+TEST(Layouts, F29_AStepWithoutTargetsChangesNothingUnderAnyLayout) {
   const Recipe recipe = small_recipe({"optim.weight_decay=0.5", "model.moe.bias_rate=0.1"});
   const FixedSource source = documents_of(recipe);
   data::Batch batch = source.batch(0, recipe.batch.global);

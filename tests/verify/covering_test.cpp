@@ -47,7 +47,7 @@ TEST(Meshes, AreAcceptedByTheLayout) {
 
 // On the nodes that threads simulate, every group in which rows are sent is even. All-to-alls in two steps are tested
 // if there are two levels.
-TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
+TEST(Meshes, AreTestedInTwoStepsIfThereAreTwo) {
   const auto option =
       std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "all_to_all"; });
   ASSERT_NE(option, options().end());
@@ -127,7 +127,7 @@ TEST_P(Covers, EveryMeshAndEveryPairAtLeastOnce) {
 
 INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
 
-TEST(Covering, NeedsFewRunsBesideTheMeshes) {
+TEST(Covering, NeedsFewRunsInAdditionToTheMeshes) {
   // 10 of the 46 meshes have stages. Only these can cover the 64 pairs of pipeline and moe, and many other pairs. Only
   // the 6 whose ep group has two levels can cover the 16 pairs of all_to_all and moe.
   EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 88u + 12u);

@@ -7,8 +7,8 @@
 // Runs on 2 or 4 ranks. Of four ranks, each one exchanges the measured operation with rank ^ 1, data-parallel gradients
 // with rank ^ 2, and pipeline messages with rank ^ 3. In the conflict with pipeline messages, rank ^ 3 gets keys and
 // values instead. So the operations share only a rank's link. Two ranks exchange everything with each other. --bytes:
-// bytes that a rank sends in the measured operation. --others: bytes of each other operation; these begin earlier by
-// --head-start (seconds). No thread waits for an operation, so that the classes alone decide.
+// bytes that a rank sends in the measured operation. --others: bytes of each other operation; these begin --head-start
+// seconds earlier. No thread waits for an operation, so that only the classes decide.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
 // seconds of the operation, seconds until all operations are done. Both are those of the slowest rank.
@@ -161,9 +161,9 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times operations while others of lower classes run");
-  app.add_option("--bytes", o.bytes, "bytes of the operation that a rank sends")->check(CLI::PositiveNumber);
-  app.add_option("--others", o.others, "bytes of each other operation that a rank sends")->check(CLI::PositiveNumber);
+  CLI::App app("Times operations while operations of lower classes run");
+  app.add_option("--bytes", o.bytes, "bytes that a rank sends in the measured operation")->check(CLI::PositiveNumber);
+  app.add_option("--others", o.others, "bytes that a rank sends in each other operation")->check(CLI::PositiveNumber);
   app.add_option("--head-start", o.head_start, "seconds that the other operations start earlier")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);

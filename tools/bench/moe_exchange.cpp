@@ -44,7 +44,8 @@ struct Options {
 
 // Process groups of a rank.
 struct Groups {
-  std::unique_ptr<comm::ProcessGroup> nodes, node, none;  // one rank of each node; this node's ranks; only this rank
+  std::unique_ptr<comm::ProcessGroup> nodes, node,
+      none;  // groups of one rank of each node, of this node's ranks, and of this rank only
 
   Groups(const comm::ProcessGroup& world, int ranks)
       : nodes(world.split(world.rank() % ranks, world.rank(), comm::TrafficClass::ep, "ep")),
@@ -85,7 +86,7 @@ class Bench {
   }
 
  private:
-  // Measures one way. `collector` is the group that gathers the results; null: none does.
+  // Measures one schedule. `collector` is the group that gathers the results; null: results are not gathered.
   void measure(int number, std::string_view part, int64_t bytes, const Way& way, const comm::ProcessGroup& etp,
                const comm::ProcessGroup* collector) {
     const int64_t all = bytes / (width * 4), tokens = way.baseline ? all : all / options_.ranks;
@@ -168,8 +169,8 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times the dispatch and combine of an MoE layer by schedule");
-  app.add_option("--ranks", o.ranks, "tensor-parallel ranks a node")->check(CLI::PositiveNumber);
+  CLI::App app("Times dispatch and combine of an MoE layer for each schedule");
+  app.add_option("--ranks", o.ranks, "tensor-parallel ranks per node")->check(CLI::PositiveNumber);
   app.add_option("--bytes", o.bytes, "bytes of the rows that a rank sends in the baseline")->delimiter(',');
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
   app.add_option("--chunks", o.chunks, "chunks of the overlapped schedules")->delimiter(',');

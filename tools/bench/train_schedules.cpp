@@ -310,7 +310,7 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times training steps by schedule");
+  CLI::App app("Times training steps under each schedule");
   app.add_option("recipe", o.recipe, "YAML recipe")->required();
   app.add_option("overrides", o.overrides, "key.path=value, applied to the recipe");
   app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")
@@ -318,7 +318,7 @@ int run(int argc, char** argv) {
       ->expected(1)
       ->take_all();
   app.add_option("--rounds", o.rounds, "counted steps of each schedule")->check(CLI::PositiveNumber);
-  app.add_option("--trials", o.trials, "steps in which keys that are auto are chosen; 0: the prediction decides");
+  app.add_option("--trials", o.trials, "trial steps that choose the values of auto keys; 0: the prediction decides");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);

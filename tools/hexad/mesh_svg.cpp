@@ -32,8 +32,8 @@ constexpr std::string_view style = R"(<style>
 </style>
 )";
 
-// One of the two tables. It has a row for each coordinate of `row`. A row has a frame for each of `middle`. A frame has
-// a cell for each of `inner`.
+// One of the two tables. It has a row for each coordinate of `row`. A row has a frame for each coordinate of `middle`,
+// and a frame has a cell for each coordinate of `inner`.
 struct View {
   std::string_view name, title;
   Axis row, middle, inner;

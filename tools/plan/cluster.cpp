@@ -74,9 +74,9 @@ schedule::TimeCurve steady(schedule::TimeCurve curve) {
 
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Returns seconds over FLOPs of one expert's product with a weight of `wanted` elements. The same number of rows takes
-// the same time per element of the weight as measured. This holds because products of few rows take as long as reading
-// the weight.
+// Returns seconds over FLOPs of one expert's product with a weight of `wanted` elements. For the same number of rows,
+// the time per element of the weight is taken as measured, because products of few rows take as long as reading the
+// weight.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
   schedule::TimeCurve curve;
@@ -121,7 +121,7 @@ schedule::TaskKind kind_of(Collective c) {
   base::fail_invariant("[cluster] a collective without a kind");
 }
 
-// Samples a curve at sizes from 4 KiB to 16 MiB, a factor of four apart.
+// Samples a curve at sizes from 4 KiB to 16 MiB, in steps of a factor of four.
 Curve sampled(const schedule::TimeCurve& curve) {
   std::vector<Curve::Point> points;
   for (double size = 4096; size <= 16 << 20; size *= 4) points.push_back({size, curve.seconds(size)});

@@ -84,10 +84,10 @@ struct MeasuredLink {
 
   template <class V>
   void fields(V& v) {
-    v("operation", operation, "f32; send: every rank to the next, all at the same time");
-    v("group", group, "intra: ranks of one node; inter: one rank a node; all: every rank");
+    v("operation", operation, "operation on f32; send: all ranks send to the next rank at the same time");
+    v("group", group, "intra: ranks of one node; inter: one rank per node; all: every rank");
     v("ranks", ranks, "ranks of a group", config::at_least(2));
-    v("nodes", nodes, "nodes that a group is spread over", config::at_least(1));
+    v("nodes", nodes, "nodes of a group", config::at_least(1));
     v("points", points, "[bytes that a rank sends to others, seconds], ascending", config::positive());
   }
 };
@@ -133,7 +133,7 @@ struct MeasuredSlowdown {
   void fields(V& v) {
     v("of", of, "y: inter and intra are communication between nodes and inside them");
     v("beside", beside, "x: work that runs at the same time", config::non_empty());
-    v("speed", speed, "speed of y while x runs, over its speed alone; about 1 if they do not slow each other down",
+    v("speed", speed, "speed of y while x runs, relative to its speed alone; about 1 if x does not slow it down",
       config::positive());
   }
 };
@@ -164,13 +164,13 @@ std::string to_yaml(const Cluster& cluster);
 /// of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers report its use.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
-/// A process group, as named by Cost::group of a schedule.
+/// A process group, by the name that Cost::group of a schedule uses.
 struct GroupShape {
   std::string name;
   int64_t ranks, nodes;
 };
 
-/// Groups, element type and sizes whose rates are wanted.
+/// Request for rates: groups, element type and sizes.
 struct RatesQuery {
   std::vector<GroupShape> groups;
   Element element = Element::f32;

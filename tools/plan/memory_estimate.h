@@ -10,7 +10,7 @@ namespace hexad::plan {
 struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0;
   double activations = 0;  // largest amount kept for backward
-  double passing = 0;      // rest of the peak: results in flight, scratch, pieces of other ranks
+  double temporary = 0;    // rest of the peak: results in flight, scratch, pieces of other ranks
   double offloaded = 0;    // in offload memory: a file, or a GPU's host memory; not part of the total
   double total = 0;
   double blocks = 0;  // total with every block rounded up (device::block_size), as for memory.limit_bytes

@@ -20,8 +20,9 @@ struct MemorySaving {
 std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t world);
 
 /// Names the savings that reduce `needed` to `limit` (bytes), each with its memory. If none is sufficient, names the
-/// most helpful one; empty if none helps. `need` is the memory without savings. A saving is not estimated if that might
-/// end after `patience` seconds, assuming four times the slowest estimate before. For the largest models each estimate
+/// most effective one; empty if none helps. `need` is the memory without savings. A saving is not estimated if its
+/// estimate might end after `patience` seconds, assuming four times the slowest estimate so far. For the largest models
+/// each estimate takes some seconds.
 /// takes some seconds.
 std::string savings_text(const train::Recipe& recipe, int64_t world, double limit, double need,
                          const std::function<double(const train::Recipe&)>& needed,

@@ -166,12 +166,13 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     const std::string text = document(recipe, candidates, world.size());
     base::write_file(bench.out, text);
     digest = data::digest_of(text).to_string();
-    // Text for people goes to standard error if standard output gets a JSON object.
+    // Readable text goes to standard error if standard output gets a JSON object.
     std::FILE* const out = bench.json ? stderr : stdout;
     fmt::print(out, "{} in {}, XXH3 {}, before any measurement\n", base::counted(std::ssize(candidates), "prediction"),
                bench.out, digest);
     if (recipe.schedule.profile.empty())
-      fmt::print(out, "they assume a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
+      fmt::print(
+          out, "they assume a plain machine, because schedule.profile is not set; `hexad profile` writes a profile\n");
     std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);

@@ -21,7 +21,7 @@ using moe::MoeSchedule;
 // values of late choices.
 constexpr size_t most_priced = 200, most_varied = 8;
 
-// Appends a rank's graph without names as bytes. These are equal for schedules that do the same in this layout.
+// Appends a rank's graph without names as bytes. Schedules that do the same work in this layout have equal bytes.
 void append(std::string& bytes, const schedule::TaskGraph& graph) {
   const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const schedule::Task& task : graph.tasks()) {
@@ -47,7 +47,7 @@ ScheduleCandidate predicted(const Recipe& recipe, ModelInstance& instance, const
     layers.front().layer->show_passes(rows_of_layer(recipe), train::dtype_of(recipe.train.precision), device,
                                       collector);
   constexpr size_t graphs_of_layer = 3;  // forward, backward, and the gradients that Parm's S1 gathers after the gate
-  base::require(collector.graphs.size() <= graphs_of_layer, "[schedule] a layer shows ", collector.graphs.size(),
+  base::require(collector.graphs.size() <= graphs_of_layer, "[schedule] a layer has ", collector.graphs.size(),
                 " graphs");
   collector.graphs.resize(graphs_of_layer);  // a stage with only dense layers has none
   std::vector<double> seconds(world.size());

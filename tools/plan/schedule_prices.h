@@ -23,9 +23,9 @@ struct ScheduleCandidate {
   moe::MoeSchedule schedule;
   /// Seconds of one MoE layer's forward and backward on the slowest rank.
   double predicted = 0;
-  /// Digest of all ranks' graphs. Schedules with the same digest do the same in this layout.
+  /// Digest of all ranks' graphs. Schedules with the same digest do the same work in this layout.
   std::string graphs{};
-  std::vector<double> measured{};  // measured seconds of the same, by trial
+  std::vector<double> measured{};  // measured seconds, by trial
 
   /// Returns the median of `measured`; 0 before the first trial.
   double measured_seconds() const;

@@ -124,7 +124,7 @@ bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& m
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
 }
 
-// Extrapolates from `less` and `more` to a step that is `times` as far from `less`.
+// Extrapolates from two steps, `less` and `more`, to a step that is `times` as far from `less`.
 void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
   extend_all(more.memory.peak, less.memory.peak, times);
   extend(more.memory.peak_total, less.memory.peak_total, times);
@@ -154,7 +154,7 @@ constexpr int64_t most_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
 
-// The recipe with about `tokens` tokens in a micro-batch, and the same number of micro-batches.
+// Returns the recipe with about `tokens` tokens in a micro-batch, and the same number of micro-batches.
 Recipe with_tokens(Recipe r, int64_t tokens) {
   const int64_t micro_batches = r.batch.global / r.batch.micro;
   r.batch.micro = std::clamp<int64_t>(tokens / r.model.context, 1, r.batch.micro);

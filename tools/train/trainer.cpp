@@ -23,7 +23,7 @@ namespace {
 
 bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-// Returns the events that may end the process before it has saved.
+// Returns a text with the events that may end the process before it has saved.
 std::string end_without_save() {
   if (!end_requested()) return {};
   const std::optional<double> patience = mpirun_patience();
@@ -105,7 +105,7 @@ ExitCode Trainer::train() {
     }
     if (preempted) directory_.info(fmt::format("asked to stop: saving after step {}{}", step, end_without_save()));
     // A save at the end must succeed, because no later one follows. After a skipped step the weights may be broken, and
-    // a save would refuse them.
+    // a save would reject them.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
     if (ends || (!result.skipped && is_due(step, recipe_.checkpoint.every)))
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
@@ -114,7 +114,7 @@ ExitCode Trainer::train() {
   return preempted ? end_preempted() : end_done();
 }
 
-// Runs only now: if a start fails while it loads, or has no step to train, all files must stay unchanged.
+// Runs only now: if a start fails during loading, or has no step to train, all files must stay unchanged.
 void Trainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();

@@ -24,7 +24,7 @@ std::optional<size_t> number_in(const std::string& text) {
   return n;
 }
 
-// Joins "a=1 with c=3" and "b=2 with c=3" to one line: "a=1, b=2 with c=3".
+// Joins "a=1 with c=3" and "b=2 with c=3" into one line: "a=1, b=2 with c=3".
 std::vector<std::string> by_second(const std::vector<std::string>& pairs) {
   std::vector<std::pair<std::string, std::string>> lines;  // " with c=3", "a=1, b=2"
   for (const std::string& pair : pairs) {
@@ -86,7 +86,7 @@ Selection listed(const std::string& layouts, int world, const Illegal& illegal) 
 Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed) {
   const std::optional<size_t> count = number_in(layouts);
   if (layouts != "all" && !count) return listed(layouts, world, illegal);
-  if (count == 0) fail(ExitCode::usage, "--layouts: 0 layouts show nothing; expected at least 1, all, or a list");
+  if (count == 0) fail(ExitCode::usage, "--layouts is 0, expected at least 1, all, or a list");
   const std::vector<MeshSizes> meshes = meshes_of(world);
   Covering c = cover(meshes, illegal, seed);
   Selection s{{}, describe(c, meshes.size(), world)};

@@ -39,8 +39,8 @@ class CardAllocator final : public Allocator {
   const Driver driver_;
   const std::shared_ptr<Blocks> blocks_;
   std::shared_ptr<Queue> cleaner_;  // writes the NaNs
-  Segment small_, lasting_, passing_;
-  const std::array<Segment*, 3> segments_{&small_, &lasting_, &passing_};
+  Segment small_, long_lived_, short_lived_;
+  const std::array<Segment*, 3> segments_{&small_, &long_lived_, &short_lived_};
   WholeBlocks whole_;
 };
 

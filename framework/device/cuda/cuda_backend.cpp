@@ -32,7 +32,7 @@ constexpr int64_t most_staged = int64_t{64} << 20;
 
 bool is_pageable(const void* memory) {
   cudaPointerAttributes attributes{};
-  cuda::check(cudaPointerGetAttributes(&attributes, memory), "asking for a pointer's kind");
+  cuda::check(cudaPointerGetAttributes(&attributes, memory), "querying a pointer's kind");
   return attributes.type == cudaMemoryTypeUnregistered;
 }
 

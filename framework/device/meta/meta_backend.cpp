@@ -53,7 +53,7 @@ class MetaBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options) {
-  base::require(options.meta != nullptr, "[meta device] the options do not say which device it stands for");
+  base::require(options.meta != nullptr, "[meta device] BackendOptions::meta is null, expected the device to imitate");
   return std::make_unique<MetaBackend>(options.meta);
 }
 

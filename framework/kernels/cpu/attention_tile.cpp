@@ -9,7 +9,8 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Distance between rows of a strip: a key block, plus room because the last panel may extend beyond its end.
+/// Distance between rows of a strip: a key block and one more panel, because the last panel may extend beyond the
+/// block.
 constexpr int64_t span = attention_keys + 32;
 static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
 
@@ -21,7 +22,7 @@ struct Range {
   int64_t begin, end;
 };
 
-/// Sixty-four bytes of running sums or maxima on every instruction set, so that the order of a reduction is the same.
+/// Running sums or maxima of 64 bytes on every instruction set, so that the order of a reduction is the same.
 template <class T>
 struct Lanes {
   static constexpr int parts = 64 / vector_bytes, count = parts * lanes<T>;
@@ -112,7 +113,7 @@ struct Attention {
 
   const AttentionProblem& p;
   const AttentionTask& task;
-  int64_t size = p.size, padded = round_up(size, width);  // of a head; padded: in whole panels
+  int64_t size = p.size, padded = round_up(size, width);  // `size`: of a head; `padded`: the same in whole panels
   int64_t depths = (size + attention_keys - 1) / attention_keys;
 
   In* row(const HeadRows& h, int64_t token, int64_t head) const {

@@ -100,7 +100,7 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
     require(rows.count == ids.numel() && rows.width == target.width, "[embedding] dout has shape ", dout.shape(),
             " for ", ids.numel(), " ids of a table ", dtable.shape());
     require_flat("embedding", "ids", ids, ids.numel());
-    require(rows.count < (1 << 30), "[embedding] ", rows.count, " tokens at once");
+    require(rows.count < (1 << 30), "[embedding] ", rows.count, " tokens; expected fewer than 2^30");
     if (rows.count == 0 || rows.width == 0) return;
     const SortedIds sorted = sort_ids("embedding", stream, ids, target.count);
     const auto start = [&]<int N>(std::integral_constant<int, N>) {

@@ -41,8 +41,8 @@ inline bool multiples_of(int elements, size_t size, const void* address, std::in
          std::ranges::all_of(distances, [elements](int64_t d) { return d % elements == 0; });
 }
 
-/// Groups of threads for rows. Each row has a group of `lanes` threads, which take its vectors in turn: a part of a
-/// warp, one warp, or the block.
+/// Groups of threads for rows. Each row has a group of `lanes` threads, which take its vectors in turn. A group is a
+/// part of a warp, one warp, or the block.
 struct RowGroups {
   int lanes;
   int threads;  // of a block

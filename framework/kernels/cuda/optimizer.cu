@@ -133,8 +133,8 @@ bool on_vectors(int elements, const P*... pointers) {
   return (multiples_of(elements, sizeof(P), pointers, {}) && ...);
 }
 
-/// Calls f<A, G, W>(weights), for main, gradient and the copy of main. The copy's address is null if the copy is main
-/// itself.
+/// Calls f<A, G, W>(weights), where A, G and W are the types of main, gradient and copy. `weights` is null if the copy
+/// is main itself.
 template <class F>
 void with_types(std::string_view op, const Tensor& main, const Tensor& gradient, const Tensor& weights, const F& f) {
   require_flat(op, "main", main, main.numel());

@@ -78,7 +78,7 @@ struct Candidate {
   }
 };
 
-/// Elements lane, lane + 32, ... of a row: N of them in registers, or any number of them in memory for N = 0.
+/// Elements lane, lane + 32, ... of a row: N elements in registers or, if N is 0, any number of them in memory.
 template <class X, int N>
 struct LaneRow {
   X at[N];
@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Calls f with the number of a row's elements that a lane holds in registers; 0: none.
+/// Calls f with the number of elements of a row that a lane holds in registers. 0 means that they are in memory.
 template <class A, class F>
 void with_held(int64_t experts, const F& f) {
   if constexpr (std::is_same_v<A, float>) {

@@ -48,7 +48,7 @@ struct NothingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   static void launch(Stream&, Operand<Args>... operands) { (forget_output<Args>(operands), ...); }
 };
 
-/// Entry that answers the host's question about a kernel, as on the CPU.
+/// An entry that answers a question of the host about a kernel, as on the CPU.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }

@@ -9,7 +9,7 @@ namespace hexad::kernels::meta {
 using namespace tensor;
 namespace {
 
-// Returns `t` with its elements at `first_element`, for the CPU's kernels. If that is null, `t` has no elements.
+// Returns a view of `t` for the CPU's kernels, with its elements at `first_element`; null if `t` has no elements.
 Tensor at(const Tensor& t, std::byte* first_element) {
   if (!first_element) return t.borrowed_at(nullptr, t.device().host());
   const int64_t offset = static_cast<std::byte*>(device_raw(t)) - DeviceAccess::begin(*t.storage());

@@ -18,7 +18,7 @@
     const depth = (i) => layers.length === 1 ? colour('depth-last')
       : few ? series(i) : Heatmap.mix(colour('depth-first'), colour('depth-last'), i / (layers.length - 1));
     element('card-balance').querySelector('p').textContent =
-      `Largest load over the mean; 1 is perfect balance.${few ? '' : ' Colour follows depth.'}`;
+      `Largest load as a multiple of the mean load; 1 is perfect balance.${few ? '' : ' Colour follows depth.'}`;
     draw('balance', layers.map((layer, i) => line(`layer ${layer}`, smooth(values[i]), depth(i),
                                                   {borderWidth: few ? 2 : 1.25, spanGaps: true})),
          {legend: few, format: (v) => `${plain(Number(v.toPrecision(3)))}×`, y: {suggestedMin: 1}});
@@ -83,7 +83,7 @@
   function timeLimit() {
     const sorted = finite(data.step_seconds).sort((a, b) => a - b);
     const usual = sorted[Math.floor(sorted.length * 0.98)] * 1.25, cut = sorted.at(-1) > 1.5 * usual;
-    element('card-time').querySelector('p').textContent = 'Communication that computation waited for, by class; all else counts as computation.' +
+    element('card-time').querySelector('p').textContent = 'Time for which computation waited for communication, by class; all other time counts as computation.' +
       (cut ? ` Single steps took up to ${milliseconds(sorted.at(-1) * 1e3)}.` : '');
     const round = 10 ** Math.floor(Math.log10(usual * 1e3));
     return cut ? Math.ceil(usual * 1e3 / round) * round : undefined;

@@ -88,7 +88,7 @@ void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, c
   const auto [memory, write] = weight->next_product(groups.computations);
   const Tensor dw = joined(memory, 3);
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
-  for (int64_t e = 0; e < dw.dim(0); ++e) {  // also of those without rows, which may have to become zero
+  for (int64_t e = 0; e < dw.dim(0); ++e) {  // includes experts without rows, whose gradient may have to become zero
     const auto begin = groups.rows.host[e], end = groups.rows.host[e + 1];
     table(x).matmul.weight_gradient(s, kernels::expert_matrix(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end),
                                     write);
@@ -113,8 +113,8 @@ void Experts::result_bias_gradients(Stream& s, const ExpertWeights& held, const 
 void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const {
   weight_gradient_of_product(s, dy, x, groups);
   if (!bias) return;
-  // The bias gets a zero gradient on ranks that do not add it, at the same time: ranks that share a parameter gather
-  // and reduce it in one order.
+  // Ranks that do not add the bias give it a zero gradient at the same point, because ranks that share a parameter must
+  // gather and reduce it in the same order.
   const Tensor db = joined(bias->gradient_to_add(s), 2);
   if (adds_bias) table(x).bias.grouped_backward(s, db, dy, groups.rows);
 }
@@ -139,12 +139,12 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
   weigh(m.product);
   down_.weight_gradient_of_product(s, doutput, m.product, groups);
   held.activate(s, m.product, m);
-  // The gradient of a row's weight is the row's result times doutput, which is the product times its own gradient.
-  // Block by block the weighted gradient takes the product's place.
+  // The gradient of a row's weight is the row's result times doutput, which equals the product times the product's
+  // gradient. Block by block, the weighted gradient replaces the product.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
   const std::span<const int64_t> offsets = groups.rows.host;
   const int64_t block_rows = base::block_sizes().expert_rows;
-  std::vector<int64_t> block(offsets.size(), 0);  // changed after each call, which has read it (GroupOffsets::host)
+  std::vector<int64_t> block(offsets.size(), 0);  // may change after each call has read it (GroupOffsets::host)
   for (size_t e = 0; e + 1 < offsets.size(); ++e) {
     for (int64_t begin = offsets[e], end; begin < offsets[e + 1]; begin = end) {
       end = std::min(begin + block_rows, offsets[e + 1]);
@@ -166,9 +166,9 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
 }
 
 int64_t ExpertShape::backward_bytes(int64_t rows, Dtype dtype) const {
-  // Rows, their gradient, that of the results; the activations, their product, a block of that's.
+  // Rows, the gradients of rows and results, the activations, their product, and a block of the product's gradient.
   const int64_t elements = rows * (3 * hidden + (gated ? 3 : 2) * width);
-  constexpr int64_t of_a_row = 3 * 8;  // its number, its weight and that one's gradient
+  constexpr int64_t of_a_row = 3 * 8;  // number, weight and weight gradient of a row
   return (elements + std::min(rows, base::block_sizes().expert_rows) * width) * size_of(dtype) + rows * of_a_row;
 }
 

@@ -12,7 +12,8 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
-// Returns the lane of dispatch.place: MoNTA's O2 shares one with the gather before it, O3 has two.
+// Returns the lane of dispatch.place. In MoNTA's O2 the task shares a lane with the preceding gather; in O3 it has its
+// own lane.
 Lane placing_lane(Overlap overlap) {
   switch (overlap) {
     case Overlap::sequential:
@@ -60,8 +61,8 @@ void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)>
 }
 
 void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows) {
-  // A bounded pass packs a chunk when the one before the last has returned: by then the chunk before is being computed,
-  // and on the compute lane packing would wait for its end.
+  // A bounded pass packs a chunk after the second chunk before it has returned. By then the previous chunk is being
+  // computed, and on the compute lane packing would wait for its end.
   const Lane lane = g_.bounded ? Lane::copy : Lane::compute;
   append(chunk, lane, TaskKind::copy, "pack",
          PassGraph::copied(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),
@@ -89,7 +90,8 @@ void Dispatch::add_all_to_all(size_t chunk) {
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_inside_node(at, rows, *nodes, s);
             });
-  // Rows brought here inside the node are sorted by node (NodeSteps::between) before they are sent on: one more copy.
+  // Rows that arrived inside the node are sorted by node (NodeSteps::between) before they are sent on, which is one
+  // more copy.
   Cost across = g_.exchange(*g_.nodes->across, "_across", counts.steps->across, format_);
   across.copy_bytes = g_.passing_bytes(chunk, format_);
   add_level(Lane::inter, "a2a", std::move(across),

@@ -8,9 +8,9 @@ namespace hexad::moe {
 
 namespace {
 
-// Runs the pass of tensor ranks that each send a share of the tokens and all need the results of all tokens. Adds the
-// tasks that combine and gather the shares, unless rows are gathered chunk by chunk (Combine::collected). `combine_own`
-// makes the results of this rank's `tokens`, unless a bounded pass has already put them into `own`, chunk by chunk.
+// Runs the pass of tensor ranks that each send a share of the tokens and need the results of all tokens. Adds the tasks
+// that combine and gather the shares, unless rows are gathered chunk by chunk (Combine::collected). `combine_own`
+// computes the results of this rank's `tokens`, unless a bounded pass has written them to `own` chunk by chunk.
 ForwardResult run_for_sharers(PassGraph& g, const Combine& combine, const Tensor& x, const Tensor& tokens,
                               const Tensor& weights_on_return, const Handoff<Tensor>& own,
                               const std::function<void(Stream&, const Tensor&)>& combine_own, Stream& stream) {
@@ -44,15 +44,15 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto& k = kernels::kernels(x.device()).permute;
   const ExpertWeights held = hold_weights(routes, experts, kernels::Direction::forward, stream);
   Tensor tokens = routes.own_of_result(x);
-  // Rows of slots return as they are computed, to be weighed here. Rows of tokens take the weights along, and return as
-  // weighed sums.
+  // Rows of slots return without weights and are weighted here. Rows of tokens are sent with their weights and return
+  // as weighted sums.
   const Tensor row_weights =
       of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
   const Tensor weights_on_return = of_tokens ? Tensor{} : weights;
 
   PassGraph g(routes, x, bounded);
   add_token_gather(g, tokens);
-  Handoff<Tensor> own;  // a bounded pass: the results of this rank's tokens
+  Handoff<Tensor> own;  // results of this rank's tokens in a bounded pass
   if (bounded) own.put(Tensor::like(tokens));
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
@@ -87,7 +87,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      if (keeps.offloaded) keeps.offloaded->add_offload(g, c, compute.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }});
-  // The weighted sum of each token's slot rows: T_O.
+  // Computes T_O, the weighted sum of each token's slot rows.
   const auto combine_own = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights, {});

@@ -1,5 +1,5 @@
-// memory_reuse: none. T_DI and T_M are kept for backward by the tape's policy, and for the gradient of the routing
-// weights either the slot rows that returned or, where rows are of tokens, T_DO.
+// Pass for memory_reuse: none. The tape's policy keeps T_DI and T_M for backward. For the gradient of the routing
+// weights, it also keeps the returned slot rows or, if rows are of tokens, T_DO.
 #include "layers/moe/pass/pass_call.h"
 
 #include <utility>
@@ -14,10 +14,10 @@ namespace {
 
 // All tensors that the tape keeps.
 struct KeptTensors {
-  Tensor slot_results, weights;           // [S, D], undefined where rows are of tokens; [T, K]
-  std::vector<ChunkActivations> experts;  // by chunk; one when they are computed together
+  Tensor slot_results, weights;           // [S, D], undefined if rows are of tokens; [T, K]
+  std::vector<ChunkActivations> experts;  // by chunk, or one entry if chunks are computed together
 
-  /// f(tensor) of each, always in the same order.
+  /// Calls f(tensor) for each tensor, always in the same order.
   template <class F>
   void each(const F& f) {
     f(slot_results), f(weights);
@@ -72,7 +72,7 @@ void add_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const W
                                  call.routes->groups(chunk));
 }
 
-// Returns dout of this rank's tokens, divided by how often they are computed.
+// Returns dout of this rank's tokens, divided by the number of times each token is computed.
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
   const Tensor own = routes.own_of_result(dout);
   if (routes.copies == 1) return own;
@@ -83,21 +83,21 @@ Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& strea
   return share;
 }
 
-// Rows in which a pass sends gradients to the experts. Functions that are empty have nothing to do.
+// Rows with which a pass sends gradients to the experts. Functions may be empty.
 struct GradientRows {
-  int64_t row_weights = 0;  // that travel beside each slot of a row, there and back
+  int64_t row_weights = 0;  // number sent with each slot of a row, in both directions
   std::function<RowSource(Stream&, size_t chunk)> to_send;
-  // Turns the rows that arrived into the gradients of the experts' results `results`, in place. Returns what goes back
-  // beside the rows.
+  // Converts the arrived rows to the gradients of the experts' results `results`, in place. Returns the row weights to
+  // send back.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
-  // Takes the gradients of the routing weights from the slot rows, once all have returned.
+  // Takes the gradients of the routing weights from the slot rows, after all rows have returned.
   std::function<void(Stream&, const Rows& slot_rows)> take_dweights{};
 };
 
-// Rows of slots: a row is the gradient of its slot's result, its token's times the slot's weight. Those of all slots
-// are made when the first chunk is packed, because dispatch.tokens may have to gather `dtokens` before. The same kernel
-// takes the gradients of the weights, from the results that the slots returned in forward, and writes them to
-// `dweights`.
+// Returns rows of slots. The row of a slot is the gradient of its result: its token's gradient times the slot's weight.
+// The rows of all slots are computed when the first chunk is packed, because dispatch.tokens may have to gather
+// `dtokens` before. The same kernel computes the gradients of the weights from the results that the slots returned in
+// forward, and writes them to `dweights`.
 GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept, const Tensor& weights,
                            const Tensor& dweights) {
   return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) -> RowSource {
@@ -113,8 +113,8 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
   }};
 }
 
-// Rows of tokens: the tokens' gradients are sent as they are, with the slots' weights beside them. Each expert's rank
-// multiplies the two, and takes the gradients of the weights, which return beside the rows.
+// Returns rows of tokens. The tokens' gradients are sent unchanged, together with the slots' weights. The rank of each
+// expert multiplies gradients by weights and computes the gradients of the weights, which return with the rows.
 GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& dtokens, const Tensor& weights,
                             const Tensor& dweights) {
   return {.row_weights = 1,
@@ -136,9 +136,9 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
               }};
 }
 
-// Gradients of the op's inputs where nobody gathers them, from `dslots`, those of slot rows, and `dweights`, those of
-// the plan's weights. The gradient of a token is the sum over its slots. The gate's pullback, to which
-// the weights' gradients go on, adds its own part to that of x.
+// Accumulates the gradients of the op's inputs if they are not gathered. `dslots` are the gradients of the slot rows,
+// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. The gate's pullback
+// receives the weights' gradients and adds its own part to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
   const Tensor own_dweights = routes.own_of_plan(dweights);
@@ -158,8 +158,8 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
   b.accumulate(1, own_dweights);
 }
 
-// Runs the pass of tensor ranks that hold the same inputs, and hands the inputs' gradients to the tape. Adds the tasks
-// that gather these gradients. The gradients of x are gathered chunk by chunk (Combine::collected) or at the end.
+// Runs the pass of tensor ranks that hold the same inputs, and accumulates the inputs' gradients on the tape. Adds the
+// tasks that gather these gradients. The gradients of x are gathered chunk by chunk (Combine::collected) or at the end.
 void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
                      const Tensor& dout, const Tensor& dweights, const Tensor& weights, Backward& b) {
   const Routes& routes = g.routes;
@@ -168,7 +168,7 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
   std::vector<TaskId> after = g.return_tasks();
   if (at_end || gradients.take_dweights)
-    // Not behind weight gradients.
+    // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
     after = {add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
       if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
       if (!at_end) return;
@@ -181,7 +181,7 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   g.run("backward");
 
   if (!routes.computes()) return b.accumulate(0, dout), b.accumulate(1, weights);
-  // Rounded alike whatever the number of chunks: the sum is added to what has come from elsewhere.
+  // The sum is rounded before it is added to other gradients, so its rounding does not depend on the number of chunks.
   if (!at_end) {
     dx.put(Tensor::empty(dout.shape(), dout.dtype(), dout.device()));
     k.combine(b.stream, dx.read(), combine.collected(), routes.collection->rows, {}, {});
@@ -190,7 +190,7 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   b.accumulate(1, all_dweights.take());
 }
 
-// The backward pass where activations are kept. Delayed weight gradients find their inputs in `work`.
+// Runs the backward pass with kept activations. `work` receives the inputs of delayed weight gradients.
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;
@@ -239,7 +239,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   accumulate(routes, dout, combine.slot_rows().values, dweights, b);
 }
 
-// The op's pullback.
+// Pullback of the op.
 void pull_back(const PassCall& call, Backward& b, const Tensor& dout, const Saved& saved) {
   KeptTensors kept = kept_from(saved, call.routes->computations());
   std::vector<WeightWork> work;

@@ -1,9 +1,9 @@
-// MPMoE's S1 to S4: T_DI and T_M are not kept for backward. T_DI is offloaded (S1, S3) or communicated again (S2, S4),
-// T_M offloaded (S1, S2) or computed again (S3, S4). Chunks of tokens share two sets of buffers.
+// Pass for MPMoE's S1 to S4, which do not keep T_DI and T_M for backward. T_DI is offloaded (S1, S3) or sent again (S2,
+// S4). T_M is offloaded (S1, S2) or computed again (S3, S4). Chunks of tokens share two sets of buffers.
 //
-// The tape keeps x, the weights, and what is offloaded. Results of slots are not kept either: the gradient of a slot's
-// weight, the product of its result with dout, is computed by its expert as the product of T_M with its own gradient,
-// and returns beside the row.
+// The tape keeps x, the weights, and the offloaded tensors. The results of slots are not kept either. The gradient of a
+// slot's weight is the product of its result and dout. The slot's expert computes this gradient as the product of T_M
+// and the gradient of T_M, and returns it with the row.
 #include "layers/moe/pass/pass_call.h"
 
 #include <utility>
@@ -22,7 +22,7 @@ struct RestoringCall {
   OffloadedActivations offloaded;
 };
 
-// The backward pass under memory reuse.
+// Runs the backward pass under memory reuse.
 void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor& all_dout, const Tensor& x,
                             const Tensor& weights) {
   const PassCall& call = restoring.call;
@@ -85,7 +85,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
 Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
   const Routes& routes = *call.routes;
   require(!routes.gatherers && !routes.inputs_alike && routes.copies == 1,
-          "[moe] activations cannot be restored of tokens that several ranks hold");
+          "[moe] cannot restore activations of tokens that several ranks hold");
   std::vector<ChunkTokens> tokens = routes.chunk_tokens(tape.stream);
   const size_t chunks = tokens.size();
   const auto restoring = std::make_shared<RestoringCall>(RestoringCall{
@@ -93,7 +93,7 @@ Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const Pas
   const ForwardResult result =
       forward(routes, *call.experts, x.data, weights.data,
               {.offloaded = &restoring->offloaded, .tokens = &restoring->tokens}, std::move(shared), tape.stream);
-  // Offloaded inputs make x itself dispensable.
+  // If inputs are offloaded, backward does not need x.
   return tape.record("moe_pass", result.out, {x, weights},
                      autograd::save(restoring->offloaded.inputs() ? Tensor{} : x.data, weights.data),
                      [restoring](Backward& b, const Tensor& dout, const Saved& saved) {

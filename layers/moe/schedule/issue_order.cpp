@@ -19,7 +19,7 @@ std::string name_of(IssueStep step) {
   return cat(names[base::ordinal(step.stage)], "[", step.chunk, "]");
 }
 
-// Stages of every chunk that are done so far.
+// Steps that are done so far.
 class Done {
  public:
   explicit Done(size_t chunks) : chunks_(chunks) {}
@@ -37,7 +37,7 @@ class Done {
   size_t under_way_ = 0;
 };
 
-// Steps that have to come before this one.
+// Returns the steps that must precede step s.
 std::vector<IssueStep> needed_by(IssueStep s) {
   std::vector<IssueStep> needed;
   if (s.stage != dispatch) needed.push_back({s.stage == compute ? dispatch : compute, s.chunk});

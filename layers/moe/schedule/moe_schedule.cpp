@@ -23,7 +23,8 @@ std::string text_of(const T& value) {
   }
 }
 
-// "tokens that ...: baseline (DeepSpeed-MoE), ...; auto: chosen in the first steps"
+// Returns a choice's text in the reference: "tokens that ...: baseline (DeepSpeed-MoE), ...; auto: chosen in the first
+// steps".
 template <class T>
 std::string meaning_of(const ChoiceFacts& facts) {
   std::string text(facts.meaning);
@@ -39,7 +40,8 @@ std::string meaning_of(const ChoiceFacts& facts) {
   return text;
 }
 
-// Overloads for a recipe's value of a choice: one that it may leave open (unset), and one that it may not.
+// Overloads for a recipe's value of a choice: an optional value, which is open if unset, and a value that is always
+// set.
 template <class T>
 bool is_open(const T&, const std::optional<T>& said) {
   return !said;

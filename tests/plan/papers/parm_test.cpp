@@ -19,7 +19,7 @@ Layer table_3_layer() {
   return {.B = 4, .L = 1024, .M = 2048, .E = 8, .k = 2, .f = 1.2, .N_MP = 4, .N_EP = 8, .N_ESP = 4};
 }
 
-TEST(Parm, AnExpertsTokensHaveNoEmbeddingSizeInThem) {
+TEST(Parm, TokensOfAnExpertDoNotIncludeTheEmbeddingSize) {
   // Algorithm 1 prints T = k f B L M/E and then y = E T M N_ESP, which would contain M twice.
   const Layer l = table_3_layer();
   EXPECT_DOUBLE_EQ(l.T(), 2 * 1.2 * 4 * 1024 / 8);
@@ -55,8 +55,8 @@ TEST(Parm, WithoutModelParallelismBothSchedulesAreEquation2) {
 }
 
 TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
-  // Section IV-B: t_D2 approaches zero with T, and t_D1 approaches AG_MP(BLM). AG_MP(BLM) does not grow with T, but
-  // AG_MP(ETM) does.
+  // Section IV-B: as T approaches zero, so does t_D2, while t_D1 approaches AG_MP(BLM). AG_MP(BLM) does not grow with
+  // T, but AG_MP(ETM) does.
   for (const AlphaBeta& gather : {all_gather_a, all_gather_b}) {
     const Costs costs{.AG_MP = gather, .A2A = all_to_all, .overlap = {}};
     Layer l = table_3_layer();
@@ -69,7 +69,7 @@ TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
   }
 }
 
-TEST(Parm, AllToAllAndAllGatherInPhasesHideTheShorterButForOneSlice) {
+TEST(Parm, AllToAllAndAllGatherInPhasesHideTheShorterExceptForOneSlice) {
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(4, 8, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // one phase hides nothing

@@ -398,8 +398,8 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   return ncclSuccess;
 }
 
-// Registers a buffer. NCCL accepts any memory, of which it uses the contiguous part, and overlapping registrations; the
-// double refuses both.
+// Registers a buffer. NCCL accepts any memory, of which it uses the contiguous part, and overlapping registrations. The
+// double rejects both.
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* begin, size_t bytes, void** handle) {
   *handle = nullptr;
   const auto size = static_cast<int64_t>(bytes);

@@ -113,7 +113,7 @@ TEST(CheckpointLayouts, F17_AnotherModelIsRefusedWithTheDifference) {
   EXPECT_EQ(message_of(ExitCode::usage, [&] { run.load(folder); }),
             "cannot continue from " + folder +
                 ", the recipe has changed:\n  model.hidden: 16 -> 32\n  model.vocab: 31 -> 37\n"
-                "use another run.dir, or train.init_from to start a new run from these weights");
+                "use another run.dir, or set train.init_from to start a new run from these weights");
 }
 
 TEST(CheckpointLayouts, F17_AnotherSeedIsRefused) {
@@ -143,7 +143,7 @@ TEST(CheckpointLayouts, F19_ANanWeightIsNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000001"));
 }
 
-// Such a file may come from another program.
+// Another program may write such a file.
 TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
   const Scratch scratch;
   save_under({}, scratch);

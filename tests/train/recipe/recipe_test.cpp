@@ -60,7 +60,7 @@ TEST(Recipe, F28_ExpertsMustSpreadEvenly) {
             "56, 64");
 }
 
-TEST(Recipe, F28_IsToldWithItsLine) {
+TEST(Recipe, F28_IsReportedWithItsLine) {
   std::string text = yaml;
   text.replace(text.find("ep: 1"), 5, "ep: 3");
   EXPECT_EQ(message_of(ExitCode::usage, [&] { recipe_of(text); }),
@@ -165,7 +165,7 @@ TEST(Recipe, RoutingMustBePossible) {
 
 TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
   EXPECT_EQ(problem({"model.mlp=swigly"}),
-            "command line: model.mlp=swigly: model.mlp (swigly) is no registered layer; there are: swiglu, gelu");
+            "command line: model.mlp=swigly: model.mlp (swigly) is not a registered layer; registered: swiglu, gelu");
   EXPECT_NE(problem({"model.moe.expert=8"}).find("model.moe.expert"), std::string::npos);
   EXPECT_NE(problem({"model.hiden=8"}).find("hidden"), std::string::npos);
 }
@@ -209,7 +209,7 @@ TEST(Recipe, SuggestsTheNearestValueOfTheGivenKey) {
   EXPECT_EQ(nearest(refused({"model.vocab=0"})), "");
 }
 
-TEST(Recipe, AGpuIsNoCpuWithOneLetterWrong) {
+TEST(Recipe, GpuIsNotTakenForAMisspeltCpu) {
   EXPECT_TRUE(problem({"device=gpu"}).ends_with("; did you mean cuda?")) << problem({"device=gpu"});
 }
 
@@ -222,7 +222,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(r.schedule.moe.chunks, 3);
   EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
   EXPECT_EQ(r.schedule.moe.gemms, moe::Gemms::dense);
-  EXPECT_EQ(said.size(), 6u);  // five keys and a word
+  EXPECT_EQ(said.size(), 6u);  // five renamed keys and a renamed word
   EXPECT_EQ(
       rename_schedules(
           "duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1, products dense"),
@@ -232,10 +232,9 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
 }
 
 TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
-  EXPECT_EQ(
-      problem({"schedule.moe.order=return_last"}),
-      "command line: schedule.moe.order=return_last: schedule.moe.order (return_last) is no registered order; there "
-      "are: returns_last, weights_last, alternating");
+  EXPECT_EQ(problem({"schedule.moe.order=return_last"}),
+            "command line: schedule.moe.order=return_last: schedule.moe.order (return_last) is not a registered order; "
+            "are: returns_last, weights_last, alternating");
   EXPECT_EQ(
       problem({"schedule.moe.order=returns_last"}),
       "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) has no chunks to order: set "
@@ -270,7 +269,7 @@ TEST(Recipe, AMemoryLimitNeedsTheDirectAllToAll) {
       << message;
 }
 
-TEST(Recipe, SharedExpertsBesideTheAllToAllMustBeThere) {
+TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_EQ(problem({"schedule.moe.shared=beside"}),
             "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts, but "
             "model.moe.shared_experts is 0; legal here: after");
@@ -291,7 +290,7 @@ TEST(Recipe, CheckpointResumeMustBeKnown) {
   EXPECT_NE(problem({"checkpoint.resume=latest"}).find("must be auto, none or a step"), std::string::npos);
 }
 
-TEST(Recipe, NcclNeedsCardsAndNetworkClassesTheirTraffic) {
+TEST(Recipe, NcclNeedsCardsAndNetworkClassesNeedTheirTraffic) {
   EXPECT_NE(problem({"distributed.device_collectives=nccl"}, 2)
                 .find("distributed.device_collectives (nccl) needs device: cuda, but device is cpu"),
             std::string::npos);
@@ -306,7 +305,7 @@ TEST(Recipe, BuffersAreRegisteredWithNccl) {
             std::string::npos);
 }
 
-TEST(Recipe, EveryProblemIsReportedAtOnce) {
+TEST(Recipe, AllProblemsAreReportedTogether) {
   const std::string text = problem({"model.moe.top_k=9", "model.kv_heads=3", "batch.micro=3", "train.steps=0"});
   for (const char* part : {"top_k (9)", "kv_heads (3)", "batch.micro (3)", "train.steps"})
     EXPECT_NE(text.find(part), std::string::npos) << text;

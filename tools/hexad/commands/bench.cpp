@@ -68,10 +68,10 @@ base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& e
 }
 
 void add_predict(const Command& bench, const Program& program) {
-  const Command command = bench.add_command(
-      "predict", "Predict every legal MoE schedule of a recipe, then measure them; alone or under mpirun");
+  const Command command =
+      bench.add_command("predict", "Predict and measure every legal MoE schedule of a recipe; alone or under mpirun");
   auto options = std::make_shared<PredictOptions>();
-  command.add_option("recipe", &options->recipe, "YAML recipe; keys of schedule.moe that are auto are varied")
+  command.add_option("recipe", &options->recipe, "YAML recipe; all values of its auto keys in schedule.moe are tried")
       .required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
@@ -88,11 +88,12 @@ void add_predict(const Command& bench, const Program& program) {
 void add_bench(const Program& program) {
   const Command command = program.root.add_command("bench", "Measure this machine");
   command.require_command();
-  const Command gemm = command.add_command("gemm", "Rate of large matrix products: Hexad's kernels, oneDNN, Eigen");
+  const Command gemm =
+      command.add_command("gemm", "Measure the rate of large matrix products: Hexad's kernels, oneDNN, Eigen");
   auto options = std::make_shared<Options>();
   gemm.add_option("--dtype", &options->dtype, "f32, bf16 or f64").legal(one_of({"f32", "bf16", "f64"}));
   gemm.add_option("--threads", &options->threads, "threads of the kernels").legal(whole_number(1, 4096));
-  gemm.add_option("--seconds", &options->seconds, "how long to measure each library").legal(number_above(0));
+  gemm.add_option("--seconds", &options->seconds, "duration of the measurement of each library").legal(number_above(0));
   gemm.add_flag("--json", options->json, "print one JSON object");
   gemm.run(on_one_rank(gemm, [options] { return bench_gemm(*options); }));
   add_predict(command, program);

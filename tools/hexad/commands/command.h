@@ -6,7 +6,7 @@
 
 namespace hexad::app {
 
-/// Root command and extensions. Every command needs both to add itself.
+/// Root command and extensions, which every command needs to add itself.
 struct Program {
   Command root;
   const train::Extensions& extensions;

@@ -130,14 +130,14 @@ base::ExitCode inspect(const Options& options) {
 
 void add_inspect(const Program& program) {
   const Command command =
-      program.root.add_command("inspect", "Show how a run stands, and what a checkpoint or a dataset holds");
+      program.root.add_command("inspect", "Show the state of a run, and the contents of a checkpoint or a dataset");
   auto options = std::make_shared<Options>();
   command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder or .hxd file")
       .required();
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_flag(
       "--verify", options->verify,
-      "check every byte first (of a run directory: of all its checkpoints); exits with 3 if one is damaged");
+      "first check every byte (in a run directory: of all its checkpoints); exit code 3 if any is damaged");
   command.run(on_one_rank(command, [options] { return inspect(*options); }));
 }
 

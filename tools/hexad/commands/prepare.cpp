@@ -20,15 +20,15 @@
 namespace hexad::app {
 namespace {
 
-// Files of the same kind: "19 .txt files (12.3 KiB), text: texts/1.txt, texts/10.txt, ...".
+// Files of the same kind, printed as "19 .txt files (12.3 KiB), text: texts/1.txt, texts/10.txt, ...".
 struct Kind {
   std::string name;
   double bytes = 0;
   std::vector<std::string> files = {};
 };
 
-// Returns the kind of a file: its extension in lower case. An extension has at most ten letters and digits. So the ends
-// of "notes.2024-05-01" and "Chapter 1. The end" are no extensions.
+// Returns the kind of a file: its extension in lower case. An extension has at most ten letters and digits. Therefore
+// the ends of "notes.2024-05-01" and "Chapter 1. The end" are not extensions.
 std::string extension_of(const std::string& path) {
   std::string text = std::filesystem::path(path).extension().string();
   const bool alphanumeric = std::ranges::all_of(text.substr(std::min<size_t>(text.size(), 1)),
@@ -99,7 +99,7 @@ void run_prepare(const data::PrepareOptions& options) {
   const auto list = std::filesystem::path(options.output) / data::summary_file_name;
   print_inputs(summary.inputs, summary.skipped ? "" : list.string());
   if (options.tokenizer == "bpe" && summary.vocab_size < options.vocab_size)
-    fmt::print("  the vocabulary has {} ids, fewer than --vocab {}: no pair in the text occurs twice any more\n",
+    fmt::print("  the vocabulary has {} ids, fewer than --vocab {}: no further pair occurs twice in the text\n",
                summary.vocab_size, options.vocab_size);
 }
 
@@ -121,19 +121,21 @@ void add_prepare(const Program& program) {
       "--include", &o->include,
       "take only files that match a pattern: a name such as '*.txt', or a path below the input such as 'books/*'");
   command.add_option("--exclude", &o->exclude, "leave out files and folders that match such a pattern");
-  command.add_flag("--follow-links", o->follow_links, "follow links in folders; each file is taken once");
+  command.add_flag("--follow-links", o->follow_links, "follow links in folders; each file is still taken only once");
   command.add_option("--tokenizer", &o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json").path();
   const Option vocab =
       command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents held out").legal(number(0, 0.9));
-  command.add_option("--split", rule.get(), "how text is split into documents: file, blank_lines, separator")
+  command.add_option("--split", rule.get(), "rule that splits text into documents: file, blank_lines, separator")
       .legal(one_of({"file", "blank_lines", "separator"}));
   const Option separator =
       command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
-  command.add_option("--split-bytes", &o->split.longest_bytes, "cut documents longer than this into pieces; 0: never")
+  command
+      .add_option("--split-bytes", &o->split.longest_bytes,
+                  "largest bytes of a document; longer ones are cut into pieces; 0: no limit")
       .legal(zero_or_at_least(data::least_split_bytes));
   command.add_option("--jsonl-key", &o->jsonl_key, "key that holds the text in files of JSON objects");
-  command.add_flag("--binary", o->binary, "also take files that are not UTF-8 text, byte by byte");
+  command.add_flag("--binary", o->binary, "also take files that are not UTF-8 text, as bytes");
   command.add_flag("--force", o->force,
                    "replace another dataset in the output folder; runs trained on it can then not be continued "
                    "or evaluated");

@@ -112,17 +112,19 @@ ExitCode profile(const Options& o, const comm::World& world) {
 
 void add_profile(const Program& program) {
   const Command command = program.root.add_command(
-      "profile", "Measure links, kernels and how they slow each other down; under mpirun, on its ranks");
+      "profile", "Measure links, kernels and their mutual slowdown; under mpirun, on its ranks");
   auto options = std::make_shared<Options>();
   command.add_option("--out", &options->out, "YAML file to write").path();
-  command.add_flag("--quick", options->quick, "few sizes, about four seconds");
-  command.add_option("--seconds", &options->seconds, "about how long to measure; two minutes without --quick")
+  command.add_flag("--quick", options->quick, "measure few sizes, for about four seconds");
+  command
+      .add_option("--seconds", &options->seconds,
+                  "approximate seconds of the measurement; default: 120, or 4 with --quick")
       .legal(number_above(0));
   command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
       .legal(whole_number(0, 4096));
   command.add_option("--product", &options->products,
                      "EXPERTSxINPUTSxOUTPUTS of grouped products, measured instead of the usual ones; may be repeated");
-  command.add_option("--offload-folder", &options->offload_folder, "folder that offloaded tensors are written to");
+  command.add_option("--offload-folder", &options->offload_folder, "folder to which offloaded tensors are written");
   command.run(
       [program, options] { return on_all_ranks([&](comm::World& world) { return profile(*options, world); }); });
 }

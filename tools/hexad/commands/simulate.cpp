@@ -32,9 +32,9 @@ std::string keys_of_all_papers() {
 
 }  // namespace
 
-// Only the papers' closed forms are evaluated. `bench predict` simulates the schedules of a recipe.
+// Evaluates only the papers' closed forms. `bench predict` simulates the schedules of a recipe.
 void add_simulate(const Program& program) {
-  const Command command = program.root.add_command("simulate", "Evaluate a paper's closed forms; prints JSON");
+  const Command command = program.root.add_command("simulate", "Evaluate a paper's closed forms; print JSON");
   auto options = std::make_shared<Options>();
   std::vector<std::string_view> names;
   for (const plan::Paper& paper : plan::papers()) names.push_back(paper.name);

@@ -70,7 +70,7 @@ std::string start_line(const Options& options, int64_t ranks, double save_second
   return text + recipe_words(options);
 }
 
-// Returns a warning if the model does not fit on this machine. This is no error, because a recipe may be meant for
+// Returns a warning if the model does not fit on this machine. It is not an error, because a recipe may be meant for
 // another machine.
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
@@ -109,7 +109,7 @@ std::string resume_text(const Checked& c) {
   const std::string steps =
       left > 0
           ? fmt::format("{} of {} {} left", left, base::counted(c.recipe.train.steps, "step"), left == 1 ? "is" : "are")
-          : fmt::format("no step is left, as train.steps is {}", c.recipe.train.steps);
+          : fmt::format("no step is left, because train.steps is {}", c.recipe.train.steps);
   return fmt::format("continues from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
 }
 
@@ -118,7 +118,7 @@ void print_text(const Options& options, const Checked& c, const train::Extension
   const int ranks = c.layout.world();
   const std::string table = memory.table();  // makes the model, because its layers may refuse it
   fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(ranks, "rank"),
-             options.world > 0 ? "" : ", the fewest possible; --world N checks it for N");
+             options.world > 0 ? "" : ", the smallest possible number; --world N checks it for N ranks");
   if (options.world > 1)
     fmt::print("start it here with: {}\n{}\n\n", start_line(options, ranks, c.save.ample), explain_launcher());
   if (!c.start.checkpoint.empty()) fmt::print("{}\n\n", resume_text(c));
@@ -193,10 +193,11 @@ void add_validate(const Program& program) {
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   command
-      .add_option("--world", &options->world, "number of ranks to check against; 0: the fewest that the layout needs")
+      .add_option("--world", &options->world,
+                  "number of ranks for which to check the recipe; 0: the smallest number that the layout needs")
       .legal(whole_number(0, 1 << 24));
-  const Option mesh = command.add_flag("--mesh", options->mesh, "print which ranks are in which group");
-  command.add_option("--svg", &options->svg, "also draw the mesh into this file").needs(mesh).path();
+  const Option mesh = command.add_flag("--mesh", options->mesh, "print the ranks of each group");
+  command.add_option("--svg", &options->svg, "SVG file to write, with a picture of the mesh").needs(mesh).path();
   command.add_flag("--json", options->json,
                    "print one JSON object; for an invalid recipe, its problems with file, line, key and message");
   command.run(on_one_rank(command, [program, options] {

@@ -16,9 +16,10 @@ using config::RecipeProblem;
 using Json = nlohmann::ordered_json;
 
 Json memory_of(const plan::MemoryEstimate& m) {
-  return {
-      {"weights", m.weights},   {"gradients", m.gradients}, {"optimizer", m.optimizer}, {"activations", m.activations},
-      {"temporary", m.passing}, {"offloaded", m.offloaded}, {"total", m.total}};
+  return {{"weights", m.weights},     {"gradients", m.gradients},
+          {"optimizer", m.optimizer}, {"activations", m.activations},
+          {"temporary", m.temporary}, {"offloaded", m.offloaded},
+          {"total", m.total}};
 }
 
 // Returns the layers of each stage's chunks: [first, last + 1).
@@ -88,7 +89,7 @@ void place(std::vector<RecipeProblem>& problems, const std::string& recipe, cons
       const config::Node* node = p.line > 0 || p.key.empty() ? nullptr : node_of(document, p.key);
       if (node && node->at.source) p.source = *node->at.source, p.line = node->at.line;
     }
-  } catch (const base::Error&) {  // it is no YAML, which is the problem itself
+  } catch (const base::Error&) {  // the text is not YAML, which is itself the problem
   }
 }
 

@@ -71,15 +71,15 @@ struct Choice {
 };
 Choice choose(double o1, std::optional<Pipelined> o2, std::optional<Pipelined> o3);
 
-/// Limits of T over T_base with ever more chunks for O2 and O3, if all efficiencies are equal (equation 13 is o3:
-/// 7/32).
+/// Limits of T over T_base as the number of chunks of O2 and O3 grows, if all efficiencies are equal (equation 13 is
+/// o3: 7/32).
 struct Limits {
   double o1, o2, o3;
 };
 Limits limits(const Network& network);
 
-/// Returns the bandwidth of a network card if `cards` GPUs, `per_node` on each node, exchange `volume` bytes each
-/// (Figure 13).
+/// Returns the effective bandwidth of a network card if `cards` GPUs, `per_node` on each node, exchange `volume` bytes
+/// each (Figure 13).
 double effective_bandwidth(double volume, double cards, double per_node, double seconds);
 
 /// A training step in which the time of its `count` all-to-alls changes.

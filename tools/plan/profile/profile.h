@@ -14,7 +14,7 @@ namespace hexad::plan {
 struct ProductShape {
   int64_t experts, inputs, outputs;
 };
-/// Experts of the quickstart's size, and two larger shapes that exceed the caches.
+/// Default shapes: experts of the quickstart's size, and two larger shapes that exceed the caches.
 inline const std::vector<ProductShape> usual_products{{8, 512, 1024}, {8, 256, 512}, {4, 1024, 4096}};
 
 struct ProfileOptions {
@@ -37,7 +37,7 @@ using Progress = std::function<void(const std::string&)>;
 /// Origin, but no other field of it.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
-/// Returns a table for people.
+/// Returns a readable table.
 std::string profile_table(const Cluster& cluster);
 
 }  // namespace hexad::plan

@@ -25,7 +25,7 @@ Machine machine_of(const comm::ProcessGroup& world) {
   const auto [fewest, most] = std::minmax_element(ranks.begin(), ranks.end());
   if (*fewest != *most)
     base::fail(base::ExitCode::usage, "nodes have ", *fewest, " to ", *most,
-               " ranks; a profile needs the same number on each");
+               " ranks; a profile needs the same number on each node");
   return {static_cast<int64_t>(ranks.size()), *most};
 }
 

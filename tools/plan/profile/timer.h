@@ -47,7 +47,7 @@ class Timer {
   device::Device device_;
 };
 
-/// Time shared by several measurements: a measurement may use the time left by earlier ones.
+/// Time shared by several measurements: a measurement may use the time that earlier ones have left.
 class Budget {
  public:
   Budget(const Timer& timer, double seconds) : timer_(timer), seconds_(seconds), begin_(now()) {}

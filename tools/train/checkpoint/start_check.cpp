@@ -71,12 +71,13 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   if (std::string jump = learning_rate_jump(before, recipe, checkpoint.step()); !jump.empty())
     all.push_back(std::move(jump));
   for (const std::string& change : changes_of_data(before, recipe))
-    all.push_back(
-        cat(change, " since ", checkpoint.folder(), ": the next steps read other data than that run would have read"));
+    all.push_back(cat(
+        change, " since ", checkpoint.folder(),
+        ": the next steps read other data than that run would have read; restore the value, or use another run.dir"));
   return all;
 }
 
-// Rejects other data, and the same folder with other contents.
+// Throws Error(data) for other data, also for the same folder with other contents.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now) {
   const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
@@ -91,7 +92,7 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
     for (const std::string& change : changes_of_recipe(saved_recipe(checkpoint), recipe))
       if (change.starts_with(key + ": ")) what = change;
     fail(ExitCode::data, what, ": has changed since ", checkpoint.folder(), " was saved: fingerprint ", now[i],
-         ", expected ", before[i], "; use another run.dir, or train.init_from to start from these weights");
+         ", expected ", before[i], "; use another run.dir, or set train.init_from to start from these weights");
   }
 }
 

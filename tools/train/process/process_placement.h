@@ -1,4 +1,4 @@
-// Placement of ranks on nodes, and the groups of a layout that it slows down.
+// Placement of ranks on nodes, and the groups of a layout that are slow because of it.
 #pragma once
 
 #include <span>

@@ -36,7 +36,7 @@ void check_tokens(const Recipe& r, Problems& problems) {
   if (!problems.good({"parallel.cp", "parallel.tp", "batch.micro", "model.context"})) return;
   if (cp > 1 && r.model.context % (2 * cp) != 0)
     return problems.add("model.context", cat("must be divisible by 2 x parallel.cp (2 x ", cp, " = ", 2 * cp,
-                                             "), the head-tail pieces of a sequence; nearest: ",
+                                             "), the number of pieces of a sequence; nearest: ",
                                              nearest_multiples(r.model.context, 2 * cp)));
   const bool split = r.parallel.sp || r.model.moe.experts > 0;  // MoE layers always give each tp rank its own tokens
   const int64_t rows = r.batch.micro * r.model.context / cp;

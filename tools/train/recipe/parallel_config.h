@@ -51,7 +51,7 @@ struct ParallelConfig {
     constexpr int64_t most = 1 << 20;  // largest number of ranks; products of two such numbers still fit
     v("pp", pp, "pipeline stages", at_least(1), at_most(most));
     v("tp", tp, "ranks that share the heads, the MLPs' width and the vocabulary", at_least(1), at_most(most));
-    v("sp", sp, "sequence parallelism: each tp rank holds a part of the tokens wherever features are not divided");
+    v("sp", sp, "sequence parallelism: each tp rank holds a part of the tokens where features are not divided");
     v("cp", cp, "ranks that share a sequence", at_least(1), at_most(most));
     v("cp_kind", cp_kind,
       "attention over ranks that share a sequence: ring (keys and values travel while attention is computed), "
@@ -67,7 +67,8 @@ struct ParallelConfig {
     v("ep", ep, "ranks over which the experts of a layer are spread", at_least(1), at_most(most));
     v("etp", etp, "ranks that share one expert's width; auto: equal to tp", automatic, at_least(1), at_most(most));
     v("zero", zero,
-      "state divided over the data-parallel ranks: 0 none, 1 optimizer state, 2 also gradients, 3 also weights",
+      "state that is divided over the data-parallel ranks: 0: none, 1: optimizer state, 2: also gradients, 3: also "
+      "weights",
       between(0, 3));
   }
 };
@@ -78,7 +79,7 @@ inline std::vector<std::string> one_rank_overrides() {
           "parallel.etp=auto", "parallel.zero=0", "parallel.cp_expansion=auto", "parallel.order=auto"};
 }
 
-/// Returns a readable text: "dp 2 x cp 2 x tp 2 ..." and other settings that differ from the defaults.
+/// Returns a readable text: "dp 2 x cp 2 x tp 2 ...", and the other settings that differ from their defaults.
 std::string describe(const ParallelConfig& c, int64_t world);
 
 }  // namespace hexad::train

@@ -19,18 +19,18 @@ std::string router_line(const layers::ModelConfig& model) {
   if (m.normalize && m.top_k == 1)
     why = fmt::format(
         "model.moe.normalize: true with model.moe.top_k: 1 makes the weight of a token's only expert {}, whatever the "
-        "router says",
+        "router's logits",
         m.scale);
   else if (softmax && m.experts == 1)
-    why = "model.moe.experts: 1 with model.moe.score: softmax makes every weight 1, whatever the router says";
+    why = "model.moe.experts: 1 with model.moe.score: softmax makes every weight 1, whatever the router's logits";
   else
     return {};
   const bool auxiliary = m.aux_loss.coefficient > 0 || m.z_loss > 0;
   const std::string remedy = m.experts == 1 ? "model.moe.score: sigmoid with normalize: false lets it learn"
                                             : "model.moe.normalize: false lets it learn";
   return fmt::format("{}: the router's weights get {}; {}", why,
-                     auxiliary ? "a gradient from the auxiliary losses only, none from the data"
-                               : "no gradient and move by rounding only",
+                     auxiliary ? "a gradient only from the auxiliary losses, none from the data"
+                               : "no gradient and change only by rounding",
                      remedy);
 }
 

@@ -107,7 +107,7 @@ RankClock::Phase RankClock::measure(device::DeviceContext& context, const std::f
   try {
     work();
   } catch (...) {
-    take();  // traffic of no step
+    take();  // discards the traffic between steps
     throw;
   }
   const Account account = account_since(began);
@@ -134,7 +134,7 @@ std::vector<std::string> RankClock::warnings(const std::vector<telemetry::RankTi
   const auto slow = slow_ranks_.add(times);
   for (size_t i = 0; i < std::min(slow.size(), named); ++i)
     texts.push_back(fmt::format(
-        "{} is slow: {:.1f} ms of own work a step, {:.2f} x the median of comparable ranks ({:.1f} ms), over the "
+        "{} is slow: {:.1f} ms of own work per step, {:.2f} x the median of comparable ranks ({:.1f} ms), over the "
         "last {} steps; the other ranks wait for this one",
         name(slow[i].rank), 1e3 * slow[i].own_seconds, slow[i].own_seconds / slow[i].median_seconds,
         1e3 * slow[i].median_seconds, telemetry::SlowRanks::window));

@@ -43,7 +43,7 @@ void add_runs_below(const fs::path& folder, std::vector<fs::path>& runs) {
   }
 }
 
-// Returns why a run cannot be compared; empty if it can.
+// Returns the reason why a run cannot be compared; empty if it can.
 std::string trouble_of(const fs::path& dir) {
   try {
     return trained_steps(dir).metrics.steps.empty() ? "the run has trained no step" : "";
@@ -72,7 +72,7 @@ std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
   return names;
 }
 
-// Returns the keys with several values, in the order of the recipe. Keys that only some recipes have come last.
+// Returns the keys with several values, in the order of the recipe. Keys that only some recipes have are last.
 std::vector<std::string> differing_keys(const std::vector<telemetry::SweepRun>& runs, const Recipe& first) {
   std::vector<std::string> order;
   for (const config::Setting& s : config::settings(first)) order.push_back(s.path);

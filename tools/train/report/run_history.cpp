@@ -114,7 +114,8 @@ RunEnding ending_of(const RunHistory& history) {
     return {trouble.starts_with(trouble_of_preemption) ? Outcome::preempted : Outcome::failed, trouble};
   }
   if (history.starts.empty()) return {};
-  return {Outcome::no_end, "No end is recorded: the run was killed, or was still training when this was written."};
+  return {Outcome::no_end,
+          "No end is recorded: the run was killed, or was still training when this report was written."};
 }
 
 RunHistory read_history(const fs::path& dir) try {
@@ -132,7 +133,7 @@ RunHistory read_history(const fs::path& dir) try {
 
 void record_start(const fs::path& dir, const RunStart& start, const std::string& recipe) {
   RunHistory history = read_history(dir);
-  // Removes starts whose steps all come after the new start, because these steps will run again.
+  // Removes starts whose steps are all later than the new start, because these steps will run again.
   std::erase_if(history.starts, [&](const RunStart& s) { return s.run.first_step >= start.run.first_step; });
   history.starts.push_back(start);
   history.end.reset();

@@ -1,5 +1,5 @@
-// history.json of a run directory: how the run was started, each time, and how it ended. report.html is made from it,
-// metrics.jsonl and recipe.yaml only.
+// history.json of a run directory: every start of the run, and its end. Only this file, metrics.jsonl and recipe.yaml
+// are needed to make report.html.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct RunStart {
 struct RunEnd {
   int64_t step = 0;
   std::string date;
-  std::string trouble;  // why the run ended before its last step; empty: it did not
+  std::string trouble;  // reason why the run ended before its last step; empty if it did not
   std::vector<telemetry::ReportInputs::Fact> facts;
   std::vector<telemetry::ReportInputs::Sample> samples;
   std::vector<std::string> timelines;
@@ -65,8 +65,8 @@ RunHistory read_history(const std::filesystem::path& dir);
 /// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). Removes the records of
 /// later steps, which will run again; metrics.jsonl is cut in the same way. Throws Error(resource).
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
-/// Records the end of a run. If the start trained no step since the last end, only its samples are added and the
-/// trouble is cleared: it has no record of how the steps ran. Throws Error(resource).
+/// Records the end of a run. If no step was trained since the last end, only adds the samples and clears the trouble,
+/// because there is no new record of how steps ran. Throws Error(resource).
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
 /// Returns the path of a start's recipe: "recipe-00000040.yaml" if the start is after step 40.

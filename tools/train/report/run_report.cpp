@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view peak_fact = "Peak for MFU";
 
-// Returns a text of the memory that the allocator holds, and of its unused share.
+// Returns a text with the memory that the allocator holds, and its unused share.
 std::string held_memory(const std::map<std::string, int64_t>& measured) {
   const int64_t held = measured.at("held"), used = measured.at("total");
   return fmt::format("{}, {:.1f}% unused", base::human_bytes(static_cast<double>(held)),
@@ -36,8 +36,8 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Adds the peak. A fact of the start says how it was determined, but the run may have measured a higher one later.
-// Older programs wrote both at the start.
+// Adds the peak. A fact of the start has its source, but the run may have measured a higher peak later. Older programs
+// wrote both at the start.
 void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
   const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
   for (auto& fact : facts)

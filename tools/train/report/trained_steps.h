@@ -18,10 +18,10 @@ struct TrainedSteps {
   int64_t newest_start() const { return history.starts.empty() ? 0 : history.starts.back().run.first_step; }
 };
 
-/// Reads the trained steps. Throws Error(usage) if `dir` is no run directory, Error(data) if it has no metrics.
+/// Reads the trained steps. Throws Error(usage) if `dir` is not a run directory, and Error(data) if it has no metrics.
 TrainedSteps trained_steps(const std::filesystem::path& dir);
 
-/// Returns the last part of the path, also for "runs/a/" and ".".
+/// Returns the last part of the path, even for "runs/a/" and ".".
 std::string folder_name(const std::filesystem::path& dir);
 
 }  // namespace hexad::train
