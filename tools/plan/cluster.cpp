@@ -45,6 +45,17 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
     problems.add(path + ".beside", cat("must not repeat a name or include ", enum_name(slowdown.of), " itself"));
 }
 
+// A file that has both must be of one cluster.
+void check_same_size(const Cluster& cluster, config::Problems& problems) {
+  if (cluster.links.empty() && cluster.products.empty() && cluster.copies.empty()) return;
+  const auto check = [&](const std::string& key, int64_t measured, int64_t described) {
+    if (!problems.good({"machine." + key, "measured." + key}) || measured == described) return;
+    problems.add("machine." + key, cat("must be measured.", key, " (", measured, "); nearest: ", measured));
+  };
+  check("nodes", cluster.measured.nodes, cluster.machine->nodes);
+  check("ranks_per_node", cluster.measured.ranks_per_node, cluster.machine->ranks_per_node);
+}
+
 // Returns the distance between two sizes, in octaves.
 double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
@@ -61,9 +72,7 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Returns the curve with the rate of its last point for all larger sizes, if the last size has a lower rate than the
-// size before. Extrapolating the last two points would make the rate fall with size, but links and kernels keep their
-// rate.
+// See steady_curve().
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
@@ -140,11 +149,21 @@ Cluster load_cluster(const std::string& path) {
     check_points(cluster.copies[i].points, cat("copies.", i, ".points"), problems);
   for (size_t i = 0; i < cluster.slowdowns.size(); ++i)
     check_slowdown(cluster.slowdowns[i], cat("slowdowns.", i), problems);
+  if (cluster.machine) {
+    check_machine(*cluster.machine, "machine", problems);
+    check_same_size(cluster, problems);
+  }
   problems.throw_if_any();
   return cluster;
 }
 
-std::string to_yaml(const Cluster& cluster) { return config::write(cluster); }
+std::string to_yaml(const Cluster& cluster) {
+  std::string text = config::write(cluster);
+  if (!cluster.machine) text.erase(text.rfind("machine: none\n"));  // a profile does not mention it
+  return text;
+}
+
+schedule::TimeCurve steady_curve(const Curve& points) { return steady(curve_of(points)); }
 
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node) {
   const schedule::Rates rates = schedule::Rates::defaults();
@@ -201,8 +220,8 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
         base::fail(base::ExitCode::usage, "the cluster has no measured ", name, " for group ", group.name, " of ",
                    base::counted(group.ranks, "rank"), " on ", base::counted(group.nodes, "node"),
                    "; hexad profile measures it on such ranks");
-      rates.links.push_back({kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1,
-                             steady(curve_of(link->points))});
+      rates.links.push_back(
+          {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, steady_curve(link->points)});
     }
   }
   for (const MeasuredSlowdown& s : cluster.slowdowns) {

@@ -1,9 +1,11 @@
 // Speeds of a job's machines: links, kernels, and the slowdown of work that runs together. `hexad profile` measures
-// them and writes them as YAML. The planner and the simulator read them (docs/profile.md).
+// them and writes them as YAML (docs/profile.md). A file may instead, or besides, describe machines that nobody
+// measured (docs/planning.md). The planner and the simulator read both.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "framework/config/constraints.h"
 #include "framework/config/curve.h"
 #include "framework/schedule/rates.h"
+#include "tools/plan/machine.h"
 
 namespace hexad::plan {
 
@@ -144,6 +147,7 @@ struct Cluster {
   std::vector<MeasuredProduct> products;
   std::vector<MeasuredCopy> copies;
   std::vector<MeasuredSlowdown> slowdowns;
+  std::optional<Machine> machine;
 
   template <class V>
   void fields(V& v) {
@@ -152,6 +156,7 @@ struct Cluster {
     v("products", products, "grouped matrix products alone");
     v("copies", copies, "copies alone");
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
+    v("machine", machine, "description of machines that were not measured");  // last, see to_yaml()
   }
 };
 
@@ -183,6 +188,11 @@ struct RatesQuery {
 /// ranks to inter links. Among equally preferred links, the nearest number of ranks (as a ratio) is chosen, and the
 /// larger of two equally near ones.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
+
+/// Returns the curve of `points` with the rate of its last point for all larger sizes, if the last size has a lower
+/// rate than the size before. Extrapolating the last two points would make the rate fall with size, but links and
+/// kernels keep their rate.
+schedule::TimeCurve steady_curve(const Curve& points);
 
 /// Returns the rates for the simulator. Each collective of every group comes from nearest_link(). Products come from
 /// the measured products of the element type with the nearest inputs x outputs (as a ratio), scaled by the size of the
