@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/gemm_pass.h"
 #include "framework/device/context.h"
 
 namespace hexad::schedule {
 
+using base::GemmPass;
 using device::Event;
 using device::Lane;
 using device::Stream;
@@ -28,13 +30,6 @@ std::string_view name_of(TaskKind kind);
 /// True for all kinds but compute and copy.
 bool is_communication(TaskKind kind);
 
-/// Pass of a matrix product: y = x W, the gradient of x, or the gradient of W.
-enum class GemmPass : uint8_t { forward, input_gradient, weight_gradient };
-constexpr auto enum_names(GemmPass) {
-  return std::to_array<std::pair<GemmPass, std::string_view>>({{GemmPass::forward, "forward"},
-                                                               {GemmPass::input_gradient, "input_gradient"},
-                                                               {GemmPass::weight_gradient, "weight_gradient"}});
-}
 template <class T>
 using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 

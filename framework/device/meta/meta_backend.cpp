@@ -5,6 +5,7 @@
 #include "framework/device/backend.h"
 #include "framework/device/meta/meta_allocator.h"
 #include "framework/device/meta/meta_run.h"
+#include "framework/device/meta/meta_stream.h"
 
 namespace hexad::device {
 namespace {
@@ -17,14 +18,17 @@ class MetaBackend final : public Backend {
   std::string description() const override { return base::cat("no memory, counted as ", name_of(run_->stands_for())); }
   std::shared_ptr<Allocator> make_allocator() override { return std::make_shared<MetaAllocator>(run_->memory()); }
   std::shared_ptr<Allocator> make_offload_allocator() override { return make_allocator(); }
-  std::unique_ptr<Stream> make_lane(Lane, bool by_itself) override {
+  std::unique_ptr<Stream> make_lane(Lane lane, bool by_itself) override {
     base::require(!by_itself, "[meta device] lanes run inline");
-    return std::make_unique<InlineStream>();
+    return std::make_unique<MetaStream>(lane, run_->issues());
   }
 
   // Reads unknown bytes as zero.
-  void copy(Stream&, void* to, const void* from, int64_t bytes) override {
+  void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
+    const bool host = !memory_.contains(from) || !memory_.contains(to);
+    if (IssueLog* log = run_->issues())
+      log->add("copy", host ? "host" : "device", lane_of(stream), CopyWork{bytes, host});
     const std::byte* values = memory_.contains(from) ? memory_.known(from, bytes) : static_cast<const std::byte*>(from);
     const size_t size = bytes;
     if (!memory_.contains(to)) {
@@ -38,8 +42,10 @@ class MetaBackend final : public Backend {
       memory_.forget(to, bytes);
     }
   }
-  void fill(Stream&, void* to, uint8_t, int64_t bytes) override {
-    if (bytes > 0) memory_.forget(to, bytes);
+  void fill(Stream& stream, void* to, uint8_t, int64_t bytes) override {
+    if (bytes == 0) return;
+    memory_.forget(to, bytes);
+    if (IssueLog* log = run_->issues()) log->add("fill", "", lane_of(stream), MemoryWork{bytes});
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override {
     return {new std::byte[bytes], std::default_delete<std::byte[]>()};

@@ -13,6 +13,8 @@ KernelTable table_of_cpu() {
   KernelTable table = wrapped_table<Nothing>();
   table.matmul = meta::matmul;
   table.grouped_matmul = meta::grouped_matmul;
+  table.embedding = meta::embedding;
+  table.permute.scatter = meta::scatter;
   table.attention.forward = meta::attention_forward;
   table.attention.backward = meta::attention_backward;
   table.router.forward = meta::router_forward;
