@@ -33,7 +33,7 @@ Tensor result(const Tensor& t) {
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor&, const RouterRule& rule) {
   for (const Tensor* out : {&scores, &ids, &weights}) forget(*out);
-  apply_routing_model(ids, rule, logits.dim(1), false);
+  choose_on_meta_device(ids, rule, logits.dim(1), false);
 }
 
 // Scores are not known, so all count as equal: the earliest tokens are kept.
@@ -67,7 +67,7 @@ const SlotKernels slots{
 
 namespace hexad::kernels {
 
-void apply_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
+void choose_on_meta_device(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
   const device::MetaRun* run = ids.device().context().meta();
   if (!run || !run->choose || ids.numel() == 0) return;
   const bool was_known =
