@@ -43,7 +43,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const bool bounded = keeps.offloaded != nullptr, of_tokens = routes.of_tokens();
   const auto& k = kernels::kernels(x.device()).permute;
   const ExpertWeights held = hold_weights(routes, experts, kernels::Direction::forward, stream);
-  Tensor tokens = routes.own_of_result(x);
+  Tensor tokens = routes.own_of_result(x);  // all of x if tp is 1
   // Rows of slots return without weights and are weighted here. Rows of tokens are sent with their weights and return
   // as weighted sums.
   const Tensor row_weights =
@@ -87,7 +87,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      if (keeps.offloaded) keeps.offloaded->add_offload(g, c, compute.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }});
-  // Computes T_O, the weighted sum of each token's slot rows.
+  // Computes T_O, the weighted sum of each token's slot rows. The own weights and slots are all of them if tp is 1.
   const auto combine_own = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights, {});

@@ -74,7 +74,7 @@ void add_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const W
 
 // Returns dout of this rank's tokens, divided by the number of times each token is computed.
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
-  const Tensor own = routes.own_of_result(dout);
+  const Tensor own = routes.own_of_result(dout);  // all of dout if tp is 1
   if (routes.copies == 1) return own;
   const auto& k = kernels::kernels(dout.device()).pointwise;
   const Tensor share = Tensor::like(own);
@@ -137,11 +137,11 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
 }
 
 // Accumulates the gradients of the op's inputs if they are not gathered. `dslots` are the gradients of the slot rows,
-// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. The gate's pullback
-// receives the weights' gradients and adds its own part to the gradient of x.
+// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots; if tp is 1, own
+// slots are all slots. The gate's pullback receives the weights' gradients and adds its own part to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
-  const Tensor own_dweights = routes.own_of_plan(dweights);
+  const Tensor own_dweights = routes.own_of_plan(dweights);  // all of dweights if tp is 1
   if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
   const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
   if (routes.copies == 1) {
@@ -196,7 +196,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   const Routes& routes = *call.routes;
   const ExpertWeights held = hold_weights(routes, *call.experts, kernels::Direction::backward, b.stream);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
-  const Tensor weights = routes.plan_weights(kept.weights, b.stream);
+  const Tensor weights = routes.plan_weights(kept.weights, b.stream);  // all of kept.weights if tp is 1
   const Tensor dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
   const GradientRows gradients = routes.of_tokens() ? rows_of_tokens(b.stream, routes, dtokens, weights, dweights)
                                                     : rows_of_slots(routes, dtokens, kept, weights, dweights);
