@@ -330,7 +330,7 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
         const ep::ChunkCounts& chunk = plan.counts.chunks[c];
         const ep::ChunkIndices& indices = plan.indices.chunks[c];
         std::vector<double> names;
-        for (const int64_t token : chunk.of(plan.indices.wire_tokens).to_vector<int64_t>())
+        for (const int64_t token : chunk.part_of(plan.indices.wire_tokens).to_vector<int64_t>())
           names.push_back(world.rank()), names.push_back(static_cast<double>(token));
         const Tensor rows = lab.values(names, {chunk.rows_to_send(), 2});
         auto there = ep::send_to_experts(chunk, rows, world, lab.stream());

@@ -21,12 +21,7 @@ struct EchoPass : PlainPass {
   std::function<void()> computing = [] {};  // called at every computation of experts
 
   EchoPass(moe::Routes r, const Tensor& of_slots) : PlainPass(std::move(r), of_slots) {
-    rows = [this](Stream&, size_t c) -> moe::RowSource {
-      const ep::ChunkCounts& chunk = routes.counts(c);
-      const ep::PlanIndices& indices = routes.plan.indices;
-      if (!indices.wire_slots.defined()) return {.values = chunk.of(like)};
-      return {.values = like, .index = chunk.of(indices.wire_slots)};
-    };
+    rows = [this](Stream&, size_t c) { return routes.sent_slots(c, like); };
     compute = [this](Stream&, size_t, moe::Rows grouped) {
       computing();
       return grouped;

@@ -100,16 +100,14 @@ struct GradientRows {
 // forward, and writes them to `dweights`.
 GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept, const Tensor& weights,
                            const Tensor& dweights) {
-  return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) -> RowSource {
-    const ep::PlanIndices& indices = routes.plan.indices;
+  return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) {
     if (!dslots.read().defined()) {
       dslots.put(Tensor::like(kept.slot_results));
       kernels::kernels(dtokens.device())
-          .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, indices.rows, weights);
+          .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
+                                    weights);
     }
-    const ep::ChunkCounts& counts = routes.counts(chunk);
-    if (indices.wire_slots.defined()) return {.values = dslots.read(), .index = counts.of(indices.wire_slots)};
-    return {.values = counts.of(dslots.read())};
+    return routes.sent_slots(chunk, dslots.read());
   }};
 }
 
@@ -137,8 +135,8 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
 }
 
 // Accumulates the gradients of the op's inputs if they are not gathered. `dslots` are the gradients of the slot rows,
-// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots; if tp is 1, own
-// slots are all slots. The gate's pullback receives the weights' gradients and adds its own part to the gradient of x.
+// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. If tp is 1, the own slots
+// are all slots. The gate's pullback receives the weights' gradients and adds its own part to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
   const Tensor own_dweights = routes.own_of_plan(dweights);  // all of dweights if tp is 1
