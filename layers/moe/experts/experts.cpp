@@ -85,7 +85,7 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
 
 void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x,
                                                   const RowGroups& groups) const {
-  const auto [memory, write] = weight->next_product(groups.computations);
+  const auto [memory, write] = weight->next_gradient_target(groups.computations);
   const Tensor dw = joined(memory, 3);
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
   for (int64_t e = 0; e < dw.dim(0); ++e) {  // includes experts without rows, whose gradient may have to become zero
