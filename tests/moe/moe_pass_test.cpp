@@ -8,6 +8,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/moe/moe_lab.h"
 #include "tests/moe/plain_pass.h"
 
@@ -48,10 +49,10 @@ struct EchoOnOneRank {
  private:
   moe::Routes routes(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap) {
     const ep::ExpertGroups groups{&self, etp ? etp : &self, etp ? etp : &self};
-    return {.settings = pass_settings(groups, 4, overlap),
-            .plan = ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options,
-                                          lab.stream()),
-            .end = 2};
+    return {
+        .settings = pass_settings(groups, 4, overlap),
+        .plan = plan_for_ids(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options, lab.stream()),
+        .end = 2};
   }
 };
 
@@ -210,11 +211,10 @@ struct EchoInTwoSteps {
  private:
   moe::Routes routes(const comm::ProcessGroup& world, const ep::Chunking& chunking) {
     const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
-    return {
-        .settings = pass_settings(groups, 4),
-        .plan = ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
-                                      {.chunking = chunking, .all_to_all = ep::AllToAll::hierarchical}, lab.stream()),
-        .end = 6};
+    return {.settings = pass_settings(groups, 4),
+            .plan = plan_for_ids(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
+                                 {.chunking = chunking, .all_to_all = ep::AllToAll::hierarchical}, lab.stream()),
+            .end = 6};
   }
 };
 
