@@ -176,7 +176,7 @@ const Tensor& Parameter::gradient_to_add(Stream& stream) {
   return g;
 }
 
-GradientTarget Parameter::next_product(int64_t contributions) {
+GradientTarget Parameter::next_gradient_target(int64_t contributions) {
   if (gradient_storage_ && contributions == 1) return gradient_storage_->only_contribution(*this);
   const Tensor& g = gradient();
   return {g, next_write()};

@@ -112,7 +112,7 @@ class Parameter {
   /// Returns the memory for one of a micro-batch's `contributions`, and whether the contribution replaces or adds. The
   /// caller must write the memory. A single contribution is written directly to the gradient's memory. It is rounded if
   /// that memory has the dtype of the weights.
-  GradientTarget next_product(int64_t contributions = 1);
+  GradientTarget next_gradient_target(int64_t contributions = 1);
 
   /// Returns this rank's shard of the local weights. Each rank that sums the gradient has one shard. A rank counts the
   /// gradient of its shard in the norm, and with ZeRO owns the shard. Before sharding, the shard is all of the local

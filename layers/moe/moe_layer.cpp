@@ -250,6 +250,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
                         : override_       ? override_->choose(pass, r.first, rows, x.device())
                                           : Tensor{};
   auto scope = std::make_optional<autograd::Scope>(t, x.device(), router_name_);
+  // The recipe's model.moe.router; top_k: TopKRouter in layers/moe/router/router.cpp.
   const auto [logits, choice] = (*router_)(t, {x, pass, r.first, r.own_begin, r.own_end, bias_, forced});
   check_choice(choice, rows, config_);
   require_for(config_.aux_loss.coefficient, "aux_loss.coefficient", choice.scores, "scores", config_);
@@ -260,7 +261,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   // in the plan, and so get no gradient.
   Tensor ids = Tensor::like(choice.ids);
   ids.copy_from(choice.ids, t.stream);
-  kernels::apply_routing_model(ids, config_.rule(), config_.experts, forced.defined());
+  kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined());
   mask_padding(ids, r, pass, t.stream);
   const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
   if (counting) (*pass.statistics)[index_].add_choices(r.own(ids), t.stream);

@@ -36,7 +36,7 @@ struct ChunkCounts {
   int64_t slots() const { return slots_end - slots_begin; }
   /// Returns the chunk's part of a tensor with one entry per row to send, or an undefined tensor if `wire` is
   /// undefined.
-  Tensor of(const Tensor& wire) const { return wire.defined() ? wire.slice(0, wire_begin, wire_end) : wire; }
+  Tensor part_of(const Tensor& wire) const { return wire.defined() ? wire.slice(0, wire_begin, wire_end) : wire; }
   int64_t rows_to_send() const { return wire_end - wire_begin; }
   int64_t rows_received() const;
   int64_t rows_computed() const { return offsets.back(); }

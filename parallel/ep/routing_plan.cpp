@@ -336,12 +336,6 @@ int64_t PlanCounts::rows_computed() const {
   return all;
 }
 
-RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
-                              const PlanOptions& options, Stream& stream, const comm::ProcessGroup* senders) {
-  const Ordering ordering{experts, groups.ep->size(), options.chunking, options.row_of, senders};
-  return make_routing_plan(order_slots(ids, ordering, groups.ep->rank(), stream), groups, options, stream);
-}
-
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
                               Stream& stream) {
   const int ranks = groups.ep->size();

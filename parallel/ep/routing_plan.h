@@ -23,9 +23,6 @@ struct RoutingPlan {
 /// expert once (the full matrix), and the experts of each row if rows are of tokens.
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
                               Stream& stream);
-/// Makes the plan of ids [T, K] i32, with entries in [0, experts) or -1 for a dropped slot. `senders`: see Ordering.
-RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
-                              const PlanOptions& options, Stream& stream, const comm::ProcessGroup* senders = nullptr);
 
 /// Makes the plan of a rank that has all experts, with one chunk of rows of slots, on the device of the ids. The host
 /// reads nothing. The plan has room for all T K slots. The rows of dropped slots come last and belong to no expert.

@@ -73,7 +73,7 @@ void add_weight_gradients(Backward& b, const Tensor& x, const Projections& proje
     const Tensor& dy = b.output_gradient(i);
     if (!dy.defined()) continue;
     Parameter *w = projections[i].weight, *bias = projections[i].bias;
-    const auto [dw, write] = w->next_product();
+    const auto [dw, write] = w->next_gradient_target();
     k.matmul.weight_gradient(b.stream, matrix_of(dw), dy, x, write);
     if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dy);
   }

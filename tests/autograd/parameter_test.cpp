@@ -355,8 +355,8 @@ TEST(Parameter, AStorageBindsGradientsAtFirstUse) {
   EXPECT_EQ(b->gradient().address(), memory.address() + 192 * sizeof(float));
   EXPECT_EQ(a->gradient().address(), memory.address());
   EXPECT_EQ(storage.allocations, 1);
-  EXPECT_EQ(a->next_product(2).memory.address(), memory.address());
-  EXPECT_EQ(a->next_product(1).memory.address(), single.address()) << "of a micro-batch's only contribution";
+  EXPECT_EQ(a->next_gradient_target(2).memory.address(), memory.address());
+  EXPECT_EQ(a->next_gradient_target(1).memory.address(), single.address()) << "of a micro-batch's only contribution";
   a->release_gradient();
   a->gradient();
   EXPECT_EQ(storage.allocations, 2);
@@ -371,10 +371,10 @@ TEST(Parameter, AStorageThatOverridesNothingLeavesMemoryToTheParameter) {
   const auto p = made(lab, "w");
   ParameterStorage plain;
   p->store_gradient_in(&plain);
-  const auto [memory, write] = p->next_product();
+  const auto [memory, write] = p->next_gradient_target();
   EXPECT_EQ(memory.address(), p->gradient().address());
   EXPECT_EQ(write, Write::replace);
-  EXPECT_EQ(p->next_product().write, Write::add);
+  EXPECT_EQ(p->next_gradient_target().write, Write::add);
 }
 
 TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesDuplicateNames) {

@@ -45,7 +45,7 @@ struct Model {
   }
   // Contributes like a product, which writes its result directly into the stored gradient.
   void contribute_product(size_t i, double value) {
-    const auto [memory, write] = all[i]->next_product();
+    const auto [memory, write] = all[i]->next_gradient_target();
     const auto& k = kernels::kernels(context).pointwise;
     const Tensor more = Tensor::like(memory);
     k.fill(stream(), more, value);

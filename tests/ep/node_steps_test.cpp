@@ -12,6 +12,7 @@
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
 #include "parallel/ep/routing_plan.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 
@@ -113,9 +114,9 @@ TEST_P(TwoStepExchange, DeliversAndReturnsTheSameRowsInTheSameOrder) {
         for (RowOf row_of : {RowOf::slot, RowOf::token}) {
           const Tensor ids = chosen(lab, world.rank(), load, 2 * world.size());
           ep::PlanOptions options{.chunking = chunking, .row_of = row_of};
-          const RoutingPlan one = ep::make_routing_plan(ids, 2 * world.size(), groups, options, lab.stream());
+          const RoutingPlan one = plan_for_ids(ids, 2 * world.size(), groups, options, lab.stream());
           options.all_to_all = AllToAll::hierarchical;
-          const RoutingPlan two = ep::make_routing_plan(ids, 2 * world.size(), groups, options, lab.stream());
+          const RoutingPlan two = plan_for_ids(ids, 2 * world.size(), groups, options, lab.stream());
           const Tensor rows = naming_rows(lab, one, world.rank());
           const Tensor wire = as_sent(lab, two, rows);
           ASSERT_EQ(one.counts.chunks.size(), two.counts.chunks.size());
@@ -142,7 +143,7 @@ TEST_P(TwoStepExchange, ReturnIsTheAdjointOfSending) {
     const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
     const Tensor ids = chosen(lab, world.rank(), Load::random, world.size());
     const RoutingPlan plan =
-        ep::make_routing_plan(ids, world.size(), groups, {.all_to_all = AllToAll::hierarchical}, lab.stream());
+        plan_for_ids(ids, world.size(), groups, {.all_to_all = AllToAll::hierarchical}, lab.stream());
     const ep::ChunkCounts& chunk = plan.counts.chunks.front();
     const Tensor x = naming_rows(lab, plan, world.rank());
     const Tensor y = lab.integers({chunk.rows_received(), 3}, -9, 9);
@@ -164,9 +165,9 @@ TEST_P(TwoStepExchange, DirectEspRowsArriveAsInOneStep) {
     const int64_t experts = 2 * ep_group->size();
     const Tensor ids = chosen(lab, world.rank(), Load::random, experts);
     ep::PlanOptions options{.chunking = {Chunking::By::tokens, 2}, .esp_exchange = EspExchange::direct};
-    const RoutingPlan one = ep::make_routing_plan(ids, experts, groups, options, lab.stream());
+    const RoutingPlan one = plan_for_ids(ids, experts, groups, options, lab.stream());
     options.all_to_all = AllToAll::hierarchical;
-    const RoutingPlan two = ep::make_routing_plan(ids, experts, groups, options, lab.stream());
+    const RoutingPlan two = plan_for_ids(ids, experts, groups, options, lab.stream());
     const Tensor rows = naming_rows(lab, one, world.rank());
     const Tensor wire_one = as_sent(lab, one, rows), wire_two = as_sent(lab, two, rows);
     for (size_t c = 0; c < one.counts.chunks.size(); ++c) {
@@ -203,10 +204,9 @@ TEST(NodeSteps, AreAbsentOnOneNodeOrWithOneRankPerNode) {
                        Lab lab;
                        const comm::SelfGroup self;
                        const auto nodes = comm::split_by_node(world);
-                       const RoutingPlan plan =
-                           ep::make_routing_plan(chosen(lab, world.rank(), Load::random, 2), 2,
-                                                 {&world, &self, &world, nodes.get(), nodes.get()},
-                                                 {.all_to_all = AllToAll::hierarchical}, lab.stream());
+                       const RoutingPlan plan = plan_for_ids(chosen(lab, world.rank(), Load::random, 2), 2,
+                                                             {&world, &self, &world, nodes.get(), nodes.get()},
+                                                             {.all_to_all = AllToAll::hierarchical}, lab.stream());
                        EXPECT_FALSE(plan.counts.chunks.front().steps);
                        EXPECT_FALSE(plan.indices.wire_slots.defined()) << "rows leave in their own order";
                      },

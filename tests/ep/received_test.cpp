@@ -6,6 +6,7 @@
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "parallel/ep/routing_plan.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
@@ -42,7 +43,7 @@ std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of
       const auto wrong = wrong_group(world, change);
       // Rank 0 has experts 0 and 1. The tokens of every rank choose 0 and 1, 2 and 3, 0 and 2.
       const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3, 0, 2}, {3, 2}, lab.context);
-      ep::make_routing_plan(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of}, lab.stream());
+      plan_for_ids(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of}, lab.stream());
     });
   });
 }

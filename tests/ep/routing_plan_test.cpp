@@ -10,6 +10,7 @@
 #include "parallel/comm/thread_group.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/routing_plan.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"
@@ -28,7 +29,7 @@ using ep::RowOf;
 RoutingPlan plan_over(const comm::ProcessGroup& world, const Tensor& ids, int64_t experts,
                       const ep::PlanOptions& options = {}) {
   static const comm::SelfGroup self;
-  return ep::make_routing_plan(ids, experts, {&world, &self, &world}, options, ids.device().context().compute());
+  return plan_for_ids(ids, experts, {&world, &self, &world}, options, ids.device().context().compute());
 }
 
 Tensor ids_of(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k) {
@@ -298,7 +299,7 @@ TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
     const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world};
     const Tensor ids = random_ids(lab, world.rank(), 9, 2, 4);
     const auto grouped = [&](EspExchange esp_exchange) {
-      const RoutingPlan plan = ep::make_routing_plan(ids, 4, groups, {.esp_exchange = esp_exchange}, lab.stream());
+      const RoutingPlan plan = plan_for_ids(ids, 4, groups, {.esp_exchange = esp_exchange}, lab.stream());
       const Tensor rows = naming_rows(lab, plan, ids, world.rank());
       Tensor wire = rows;
       if (plan.indices.wire_slots.defined()) {
@@ -330,7 +331,7 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
         const ep::ChunkCounts& chunk = plan.counts.chunks[c];
         const ep::ChunkIndices& indices = plan.indices.chunks[c];
         std::vector<double> names;
-        for (const int64_t token : chunk.of(plan.indices.wire_tokens).to_vector<int64_t>())
+        for (const int64_t token : chunk.part_of(plan.indices.wire_tokens).to_vector<int64_t>())
           names.push_back(world.rank()), names.push_back(static_cast<double>(token));
         const Tensor rows = lab.values(names, {chunk.rows_to_send(), 2});
         auto there = ep::send_to_experts(chunk, rows, world, lab.stream());

@@ -157,15 +157,15 @@ TEST(MetaKernels, UseTheRoutingModelInsteadOfTheRoutersChoice) {
   const Tensor given = Tensor::from<int32_t>(std::vector<int32_t>{6, 7}, {1, 2}, m.context),
                unknown = Tensor::like(given);
   const auto ids = [](const Tensor& t) { return t.to_vector<int32_t>(); };
-  apply_routing_model(unknown, rule, 8, false);
+  choose_on_meta_device(unknown, rule, 8, false);
   EXPECT_EQ(ids(unknown), (std::vector<int32_t>{4, 4}));
-  apply_routing_model(given, rule, 8, true);
+  choose_on_meta_device(given, rule, 8, true);
   EXPECT_EQ(ids(given), (std::vector<int32_t>{6, 7}));
-  apply_routing_model(given, rule, 8, false);
+  choose_on_meta_device(given, rule, 8, false);
   EXPECT_EQ(ids(given), (std::vector<int32_t>{4, 4}));
   device::DeviceContext host;
   const Tensor own = Tensor::from<int32_t>(std::vector<int32_t>{6, 7}, {1, 2}, host);
-  apply_routing_model(own, rule, 8, false);
+  choose_on_meta_device(own, rule, 8, false);
   EXPECT_EQ(ids(own), (std::vector<int32_t>{6, 7}));
 }
 

@@ -101,7 +101,7 @@ std::vector<moe::IssueStep> backwards(size_t chunks) {
   for (size_t c = chunks; c-- > 0;)
     for (moe::Stage stage : {moe::Stage::dispatch, moe::Stage::compute, moe::Stage::combine})
       steps.push_back({stage, c});
-  for (size_t c = 0; c < chunks; ++c) steps.push_back({moe::Stage::weights, c});
+  for (size_t c = 0; c < chunks; ++c) steps.push_back({moe::Stage::weight_gradients, c});
   return steps;
 }
 

@@ -43,18 +43,19 @@ TEST(IssueOrder, BuiltInOrdersAreLegalForAnyNumberOfChunks) {
 TEST(IssueOrder, ProblemNamesTheIllegalStep) {
   using Steps = std::vector<IssueStep>;
   const auto why = [](const Steps& steps, size_t chunks = 1) { return issue_order_problem(steps, chunks, false); };
-  const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weights, 0}};
+  const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weight_gradients, 0}};
   EXPECT_EQ(why(right), "");
   EXPECT_EQ(why({}), "step dispatch[0] is missing");
   EXPECT_EQ(why({{dispatch, 0}, {compute, 0}, {combine, 0}}), "step weight_gradients[0] is missing");
   EXPECT_EQ(why(right, 2), "step dispatch[1] is missing");
   EXPECT_EQ(why({{compute, 0}}), "step 1 is experts[0], but dispatch[0] must come before it");
   EXPECT_EQ(why({{dispatch, 0}, {combine, 0}}), "step 2 is combine[0], but experts[0] must come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is weight_gradients[0], but experts[0] must come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {weight_gradients, 0}}),
+            "step 2 is weight_gradients[0], but experts[0] must come before it");
   EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but an earlier step is the same");
   EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but there are 1 chunks, counted from 0");
   // The sums of weight gradients would be added in another order.
-  EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weights, 1}}, 2),
+  EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weight_gradients, 1}}, 2),
             "step 3 is weight_gradients[1], but weight_gradients[0] must come before it");
 }
 

@@ -8,6 +8,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/moe/moe_lab.h"
 #include "tests/moe/plain_pass.h"
 
@@ -21,12 +22,7 @@ struct EchoPass : PlainPass {
   std::function<void()> computing = [] {};  // called at every computation of experts
 
   EchoPass(moe::Routes r, const Tensor& of_slots) : PlainPass(std::move(r), of_slots) {
-    rows = [this](Stream&, size_t c) -> moe::RowSource {
-      const ep::ChunkCounts& chunk = routes.counts(c);
-      const ep::PlanIndices& indices = routes.plan.indices;
-      if (!indices.wire_slots.defined()) return {.values = chunk.of(like)};
-      return {.values = like, .index = chunk.of(indices.wire_slots)};
-    };
+    rows = [this](Stream&, size_t c) { return routes.sent_slots(c, like); };
     compute = [this](Stream&, size_t, moe::Rows grouped) {
       computing();
       return grouped;
@@ -53,10 +49,10 @@ struct EchoOnOneRank {
  private:
   moe::Routes routes(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap) {
     const ep::ExpertGroups groups{&self, etp ? etp : &self, etp ? etp : &self};
-    return {.settings = pass_settings(groups, 4, overlap),
-            .plan = ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options,
-                                          lab.stream()),
-            .end = 2};
+    return {
+        .settings = pass_settings(groups, 4, overlap),
+        .plan = plan_for_ids(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options, lab.stream()),
+        .end = 2};
   }
 };
 
@@ -215,11 +211,10 @@ struct EchoInTwoSteps {
  private:
   moe::Routes routes(const comm::ProcessGroup& world, const ep::Chunking& chunking) {
     const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
-    return {
-        .settings = pass_settings(groups, 4),
-        .plan = ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
-                                      {.chunking = chunking, .all_to_all = ep::AllToAll::hierarchical}, lab.stream()),
-        .end = 6};
+    return {.settings = pass_settings(groups, 4),
+            .plan = plan_for_ids(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
+                                 {.chunking = chunking, .all_to_all = ep::AllToAll::hierarchical}, lab.stream()),
+            .end = 6};
   }
 };
 

@@ -46,7 +46,7 @@ class PlainPass {
             },
         .combine = [&](size_t c) { combine_->add(c, experts_->computed(c), dispatch_->row_weights(c)); }};
     if (weight_gradients)
-      steps.weights = [&](size_t c) {
+      steps.weight_gradients = [&](size_t c) {
         experts_->add_weight_gradients(c, 1, [this, c](Stream&) { weight_gradients(c); });
       };
     g.add_steps(steps);

@@ -9,6 +9,7 @@
 #include "framework/schedule/executor.h"
 #include "layers/moe/pass/token_rows.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/moe/plain_pass.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
@@ -70,12 +71,12 @@ class FactorPass {
         x(lab.integers({ids.dim(0), width}, 1, 9)),
         weights(lab.integers(ids.shape(), 1, 5)),
         pass({.settings = pass_settings(groups, experts, way.overlap),
-              .plan = ep::make_routing_plan(ids, experts, groups,
-                                            {.chunking = way.chunking,
-                                             .esp_exchange = esp_exchange,
-                                             .row_of = row_of,
-                                             .merged = way.overlap != Overlap::sequential},
-                                            lab.stream()),
+              .plan = plan_for_ids(ids, experts, groups,
+                                   {.chunking = way.chunking,
+                                    .esp_exchange = esp_exchange,
+                                    .row_of = row_of,
+                                    .merged = way.overlap != Overlap::sequential},
+                                   lab.stream()),
               .end = ids.dim(0)},
              x),
         row_weights(moe::wire_weights(lab.stream(), plan(), weights)) {
@@ -257,7 +258,7 @@ TEST(TokenRowsGraph, SendsTheVolumeOfEpsMoesFormula) {
           ids[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
       });
       PlainPass echo({.settings = pass_settings(t.groups, experts),
-                      .plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of}, t.lab.stream()),
+                      .plan = plan_for_ids(t.ids, experts, t.groups, {.row_of = row_of}, t.lab.stream()),
                       .end = t.ids.dim(0)},
                      t.x);
       const bool of_tokens = row_of == RowOf::token;

@@ -94,6 +94,12 @@ class Bench {
     const Tensor ids = Tensor::empty({tokens, 1}, Dtype::i32, device_);
     for (int64_t i = 0; i < tokens; ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(i % experts);
     const ep::ExpertGroups groups{groups_.nodes.get(), &etp, etp.size() > 1 ? &world_ : groups_.nodes.get()};
+    const ep::PlanOptions plan_options{
+        .chunking = {ep::Chunking::By::tokens, way.chunks},
+        .esp_exchange = way.baseline ? ep::EspExchange::replicated : ep::EspExchange::gather,
+        .merged = way.overlap != Overlap::sequential};
+    const ep::SlotOrder order =
+        ep::order_slots(ids, {experts, groups.ep->size(), plan_options.chunking}, groups.ep->rank(), device_.compute());
     Routes routes{.settings = {.schedule = {},
                                .order = alternating_order(),
                                .experts = experts,
@@ -101,12 +107,7 @@ class Bench {
                                .tensor = collector,
                                .tensor_ep_ranks = {},
                                .name = "moe"},
-                  .plan = ep::make_routing_plan(
-                      ids, experts, groups,
-                      {.chunking = {ep::Chunking::By::tokens, way.chunks},
-                       .esp_exchange = way.baseline ? ep::EspExchange::replicated : ep::EspExchange::gather,
-                       .merged = way.overlap != Overlap::sequential},
-                      device_.compute()),
+                  .plan = ep::make_routing_plan(order, groups, plan_options, device_.compute()),
                   .end = tokens};
     routes.settings.schedule.overlap = way.overlap;
     if (collector) {

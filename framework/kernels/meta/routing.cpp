@@ -35,7 +35,7 @@ void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, con
   for (const Tensor* out : {&scores, &ids, &weights}) forget(*out);
   log_issue<&KernelTable::router, &RouterKernels::forward>(
       ids, stream, device::MemoryWork{bytes_of(scores) + bytes_of(ids) + bytes_of(weights) + bytes_of(logits)});
-  apply_routing_model(ids, rule, logits.dim(1), false);
+  choose_on_meta_device(ids, rule, logits.dim(1), false);
 }
 
 // Scores are not known, so all count as equal: the earliest tokens are kept.
@@ -80,7 +80,7 @@ const SlotKernels slots{
 
 namespace hexad::kernels {
 
-void apply_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
+void choose_on_meta_device(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
   const device::MetaRun* run = ids.device().context().meta();
   if (!run || !run->choose || ids.numel() == 0) return;
   const bool was_known =

@@ -26,10 +26,10 @@ struct RowGroups {
   }
 };
 
-/// Activations of an expert's first product, for backward (MPMoE's T_M).
+/// Activations of the experts, for backward (MPMoE's T_M).
 struct ExpertActivations {
-  Tensor gate_up;  // before the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU experts
-  Tensor product;  // after the activation [R, F]; undefined: must be computed again
+  Tensor gate_up;    // before the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU experts
+  Tensor activated;  // after the activation [R, F]; undefined: must be computed again
 
   bool defined() const { return gate_up.defined(); }
 };
@@ -52,25 +52,26 @@ class ExpertWeights {
   /// Holds no weights, for passes that the runner only inspects.
   ExpertWeights() = default;
 
-  /// Returns the activations of `rows` [R, D] without the product.
+  /// Returns the activations of `rows` [R, D] without `activated`.
   ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
-  /// Returns the activations of `rows` [R, D] with the product.
+  /// Returns the activations of `rows` [R, D], including `activated`.
   ExpertActivations activations(Stream& s, const Tensor& rows, const RowGroups& groups) const;
-  /// Returns a buffer for the activations' product, [R, F].
-  Tensor product_like(const ExpertActivations& activations) const;
-  /// Computes the activations' product into `out`.
+  /// Returns a buffer for ExpertActivations::activated, [R, F].
+  Tensor activated_like(const ExpertActivations& activations) const;
+  /// Computes ExpertActivations::activated into `out`.
   void activate(Stream& s, const Tensor& out, const ExpertActivations& activations) const;
-  /// Returns the results [R, D] of activations whose product is defined.
+  /// Returns the results [R, D] of activations whose `activated` is defined.
   Tensor output(Stream& s, const ExpertActivations& activations, const RowGroups& groups) const;
 
-  /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results.
+  /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. The weight
+  /// gradients follow in Experts::weight_gradients.
   ExpertGradients input_gradients(Stream& s, const ExpertActivations& activations, const Tensor& doutput,
                                   const RowGroups& groups) const;
-  /// Steps of input_gradients(): the gradient of the product [R, F], the gradients of gate and up, which may overwrite
-  /// gate and up, and the gradient of the rows.
-  Tensor product_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
-  void activation_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dproduct,
-                           const ExpertActivations& activations) const;
+  /// Steps of input_gradients(): the gradient of ExpertActivations::activated [R, F], the gradients of gate and up,
+  /// which may overwrite gate and up, and the gradient of the rows.
+  Tensor activated_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
+  void gate_up_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dactivated,
+                        const ExpertActivations& activations) const;
   Tensor row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const;
 
   /// Adds the bias of the results if this rank is responsible for it.
@@ -78,7 +79,7 @@ class ExpertWeights {
 
  private:
   friend class Experts;
-  struct Product {
+  struct HeldProjection {
     HeldWeight weight, bias;
     bool adds_bias = false;  // true if there is a bias and this rank adds it
     Tensor forward(Stream& s, const Tensor& x, const RowGroups& groups) const;
@@ -89,7 +90,7 @@ class ExpertWeights {
     Tensor matrices(Stream& s) const;
   };
 
-  Product gate_up_, down_;
+  HeldProjection gate_up_, down_;
   ExpertKind kind_{};
   GeluKind gelu_{};
 };

@@ -43,7 +43,7 @@ class Experts {
   /// gathered: a pass calls it once, before anything that depends on its rows.
   ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
-  /// Adds to the parameters' gradients. Call it at any time after ExpertWeights::input_gradients.
+  /// Adds to the parameters' gradients. Call it at any time after ExpertWeights::input_gradients, which returns `g`.
   void weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups) const;
   /// Gradients of rows whose results are weighted afterwards: out[t] += weights[r] result[r].
@@ -53,7 +53,7 @@ class Experts {
   };
   /// Computes these gradients and adds the weight gradients. Uses little memory: beside the arguments and the result
   /// one tensor [R, F] and a block of another tensor. `doutput` is the gradient of the weighted sum. weights [R] are
-  /// acc. `activations` is overwritten; its product is not read.
+  /// acc. `activations` is overwritten; its `activated` is not read.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
 
@@ -69,14 +69,14 @@ class Experts {
   double flops_per_row() const;
 
  private:
-  struct Product {
+  struct Projection {
     Parameter *weight = nullptr, *bias = nullptr;
     bool adds_bias = false;  // true if this rank adds the bias; the bias of `down` is added by the first etp rank only
     void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
-    void weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
+    void weight_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
   };
-  Product make_first(const Config& c, const Builder& b) const;
-  Product make_down(const Config& c, const Builder& b) const;
+  Projection make_first(const Config& c, const Builder& b) const;
+  Projection make_down(const Config& c, const Builder& b) const;
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
   /// Adds to the gradient of the results' bias, and adds the part of the bias to `dweights`. `weights` [R] are the
   /// factors of the results.
@@ -85,7 +85,7 @@ class Experts {
 
   Config config_;
   std::vector<Parameter*> parameters_;
-  Product gate_up_, down_;
+  Projection gate_up_, down_;
 };
 
 }  // namespace hexad::moe

@@ -62,7 +62,7 @@ void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const 
            if (summed)
              rows.put({gather_rows_by(s, {ready.values}, ready.index).values, ready.row_weights});
            else
-             rows.put({format.pack(s, ready)});
+             rows.put({format.gather_packed(s, ready)});
          }));
 }
 
@@ -78,7 +78,7 @@ void Combine::add_reduce_scatter(size_t chunk) {
         const auto sum = [&](const Tensor& x) {
           return x.defined() ? ep::add_shared_rows(counts.shared, x, etp, s) : x;
         };
-        rows.put({format.pack(s, {sum(addends.values), {}, sum(addends.row_weights)})});
+        rows.put({format.gather_packed(s, {sum(addends.values), {}, sum(addends.row_weights)})});
       }));
 }
 
@@ -91,12 +91,12 @@ void Combine::add_all_reduce(size_t chunk) {
            const Rows sums = rows.take();
            for (const Tensor& x : {sums.values, sums.row_weights})
              if (x.defined()) s.wait(ep::add_replicated_rows(x, etp, s).arrived);
-           rows.put({format.pack(s, {sums.values, {}, sums.row_weights})});
+           rows.put({format.gather_packed(s, {sums.values, {}, sums.row_weights})});
          }));
 }
 
 Combine::Landing Combine::landing() const {
-  // True if rows are sent in the order of the slot rows.
+  // True if rows are sent in the order of the slot rows. With etp 1 and direct they are too, but are unpacked anyway.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
   if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
   return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;
@@ -154,7 +154,7 @@ Rows Combine::unpacked(size_t chunk, const Tensor& sent, Stream& s) const {
   Rows rows{sent};
   if (!format_.plain()) {
     rows = format_.buffer(counts.rows_to_send(), g_.device);
-    format_.unpack(s, sent, {}, rows);
+    format_.scatter_unpacked(s, sent, {}, rows);
   }
   const Tensor& all_copies = g_.routes.plan.indices.copies;
   if (!all_copies.defined()) return rows;

@@ -67,7 +67,8 @@ void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows)
   append(chunk, lane, TaskKind::copy, "pack",
          PassGraph::copied(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),
          on_lane([format = format_, rows = std::move(rows), packed = chunks_[chunk].rows](Stream& s) {
-           packed.put({format.pack(s, rows(s))});
+           // In plain format, this is a gather: row r is values[index[r]] of the RowSource.
+           packed.put({format.gather_packed(s, rows(s))});
          }));
 }
 
@@ -134,7 +135,8 @@ void Dispatch::add_placing(size_t chunk) {
                g.counts.merged ? together.read() : grouped_buffer(g, format, g.counts.chunks[chunk].rows_computed());
            const Tensor sent = rows.take().values;
            if (!indices.of_tokens()) {
-             format.unpack(s, sent, indices.place, grouped);
+             // In plain format, this is a scatter: row r goes to row place[r] of `grouped`.
+             format.scatter_unpacked(s, sent, indices.place, grouped);
            } else {
              const Tensor weights = copy_to_groups(s, format, sent, indices, grouped);
              if (keeps_weights) row_weights.put(weights);

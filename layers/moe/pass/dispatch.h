@@ -16,7 +16,7 @@ struct Arrived {
 void add_token_gather(PassGraph& g, Tensor& tokens);
 
 /// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes):
-///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::pack)
+///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed)
 ///   dispatch.a2a_inside   sends rows to the ranks of this node that have the places of the experts' ranks, if
 ///                         hierarchical
 ///   dispatch.a2a          sends rows to the experts' ranks; between nodes if hierarchical

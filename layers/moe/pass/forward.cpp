@@ -9,11 +9,11 @@ namespace hexad::moe {
 namespace {
 
 // Runs the pass of tensor ranks that each send a share of the tokens and need the results of all tokens. Adds the tasks
-// that combine and gather the shares, unless rows are gathered chunk by chunk (Combine::collected). `combine_own`
+// that combine and gather the shares, unless rows are gathered chunk by chunk (Combine::collected). `sum_own_slots`
 // computes the results of this rank's `tokens`, unless a bounded pass has written them to `own` chunk by chunk.
 ForwardResult run_for_sharers(PassGraph& g, const Combine& combine, const Tensor& x, const Tensor& tokens,
                               const Tensor& weights_on_return, const Handoff<Tensor>& own,
-                              const std::function<void(Stream&, const Tensor&)>& combine_own, Stream& stream) {
+                              const std::function<void(Stream&, const Tensor&)>& sum_own_slots, Stream& stream) {
   const Routes& routes = g.routes;
   Handoff<Tensor> all;
   if (!routes.collection) {
@@ -21,7 +21,7 @@ ForwardResult run_for_sharers(PassGraph& g, const Combine& combine, const Tensor
     if (!g.bounded)
       after = {add_token_combine(g, Lane::compute, [&](Stream& s) {
         own.put(Tensor::like(tokens));
-        combine_own(s, own.read());
+        sum_own_slots(s, own.read());
       })};
     add_share_gather(g, std::move(after), "combine.all_gather", tokens.bytes(), own, all);
   }
@@ -42,8 +42,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                       const ForwardKeeps& keeps, SharedWork shared, Stream& stream) {
   const bool bounded = keeps.offloaded != nullptr, of_tokens = routes.of_tokens();
   const auto& k = kernels::kernels(x.device()).permute;
-  const ExpertWeights held = hold_weights(routes, experts, kernels::Direction::forward, stream);
-  Tensor tokens = routes.own_of_result(x);
+  const ExpertWeights expert_weights = hold_weights(routes, experts, kernels::Direction::forward, stream);
+  Tensor tokens = routes.own_of_result(x);  // all of x if tp is 1
   // Rows of slots return without weights and are weighted here. Rows of tokens are sent with their weights and return
   // as weighted sums.
   const Tensor row_weights =
@@ -61,10 +61,10 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   };
   Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = of_tokens ? 1 : 0, .keeps_weights = of_tokens});
-  ExpertTasks compute(g, experts.flops_per_row(), {experts.products(), 0, 0});
+  ExpertTasks expert_tasks(g, experts.flops_per_row(), {experts.products(), 0, 0});
   const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
-    ExpertActivations activations = held.activations(s, rows.values, routes.groups(c));
-    Rows results{held.output(s, activations, routes.groups(c))};
+    ExpertActivations activations = expert_weights.activations(s, rows.values, routes.groups(c));
+    Rows results{expert_weights.output(s, activations, routes.groups(c))};
     ChunkActivations made{.inputs = std::move(rows.values),
                           .activations = std::move(activations),
                           .results = of_tokens ? results.values : Tensor{}};
@@ -79,24 +79,24 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      dispatch.add(c, g.room_to_dispatch(),
                                   [&, c](Stream&) { return routes.sent_rows(c, tokens, row_weights); });
                    },
-               .beside = [&] { compute.add_shared(std::move(shared)); },
+               .beside = [&] { expert_tasks.add_shared(std::move(shared)); },
                .compute =
                    [&](size_t c) {
-                     compute.add(c, dispatch.add_arrival(c), {},
-                                 [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
-                     if (keeps.offloaded) keeps.offloaded->add_offload(g, c, compute.computed(c).by);
+                     expert_tasks.add(c, dispatch.add_arrival(c), {},
+                                      [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
+                     if (keeps.offloaded) keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);
                    },
-               .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }});
-  // Computes T_O, the weighted sum of each token's slot rows.
-  const auto combine_own = [&](Stream& s, const Tensor& out) {
+               .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
+  // Computes T_O, the weighted sum of each token's slot rows. The own weights and slots are all of them if tp is 1.
+  const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights, {});
   };
-  if (routes.sharers) return run_for_sharers(g, combine, x, tokens, weights_on_return, own, combine_own, stream);
+  if (routes.sharers) return run_for_sharers(g, combine, x, tokens, weights_on_return, own, sum_own_slots, stream);
   g.run("forward");
   if (bounded) return {own.take(), {}};
   const Tensor out = Tensor::like(x);
-  if (routes.computes()) combine_own(stream, out);
+  if (routes.computes()) sum_own_slots(stream, out);
   return {out, combine.slot_rows().values};
 }
 

@@ -74,7 +74,7 @@ void add_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const W
 
 // Returns dout of this rank's tokens, divided by the number of times each token is computed.
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
-  const Tensor own = routes.own_of_result(dout);
+  const Tensor own = routes.own_of_result(dout);  // all of dout if tp is 1
   if (routes.copies == 1) return own;
   const auto& k = kernels::kernels(dout.device()).pointwise;
   const Tensor share = Tensor::like(own);
@@ -91,7 +91,7 @@ struct GradientRows {
   // send back.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
   // Takes the gradients of the routing weights from the slot rows, after all rows have returned.
-  std::function<void(Stream&, const Rows& slot_rows)> take_dweights{};
+  std::function<void(Stream&, const Rows& slot_rows)> take_returned_dweights{};
 };
 
 // Returns rows of slots. The row of a slot is the gradient of its result: its token's gradient times the slot's weight.
@@ -100,16 +100,14 @@ struct GradientRows {
 // forward, and writes them to `dweights`.
 GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept, const Tensor& weights,
                            const Tensor& dweights) {
-  return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) -> RowSource {
-    const ep::PlanIndices& indices = routes.plan.indices;
+  return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) {
     if (!dslots.read().defined()) {
       dslots.put(Tensor::like(kept.slot_results));
       kernels::kernels(dtokens.device())
-          .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, indices.rows, weights);
+          .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
+                                    weights);
     }
-    const ep::ChunkCounts& counts = routes.counts(chunk);
-    if (indices.wire_slots.defined()) return {.values = dslots.read(), .index = counts.of(indices.wire_slots)};
-    return {.values = counts.of(dslots.read())};
+    return routes.sent_slots(chunk, dslots.read());
   }};
 }
 
@@ -130,18 +128,18 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
                 k.permute.gather_weighted(s, arrived.values, arrived.values, own, arrived.row_weights);
                 return dots;
               },
-          .take_dweights =
+          .take_returned_dweights =
               [&](Stream& s, const Rows& slot_rows) {
                 scatter_by_slot(s, dweights, slot_rows.row_weights, routes.plan.indices.row_slots);
               }};
 }
 
 // Accumulates the gradients of the op's inputs if they are not gathered. `dslots` are the gradients of the slot rows,
-// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. The gate's pullback
-// receives the weights' gradients and adds its own part to the gradient of x.
+// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. If tp is 1, the own slots
+// are all slots. The gate's pullback receives the weights' gradients and adds its own part to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
-  const Tensor own_dweights = routes.own_of_plan(dweights);
+  const Tensor own_dweights = routes.own_of_plan(dweights);  // all of dweights if tp is 1
   if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
   const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
   if (routes.copies == 1) {
@@ -167,10 +165,10 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   const bool at_end = !routes.collection;
   Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
   std::vector<TaskId> after = g.return_tasks();
-  if (at_end || gradients.take_dweights)
+  if (at_end || gradients.take_returned_dweights)
     // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
     after = {add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
-      if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
+      if (gradients.take_returned_dweights) gradients.take_returned_dweights(s, combine.slot_rows());
       if (!at_end) return;
       own_dx.put(Tensor::like(dtokens));
       k.combine(s, own_dx.read(), combine.slot_rows().values, routes.rows_of_own_slots(), {}, {});
@@ -194,9 +192,10 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;
-  const ExpertWeights held = hold_weights(routes, *call.experts, kernels::Direction::backward, b.stream);
+  const ExpertWeights expert_weights = hold_weights(routes, *call.experts, kernels::Direction::backward, b.stream);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
-  const Tensor weights = routes.plan_weights(kept.weights, b.stream);
+  const Tensor weights = routes.plan_weights(kept.weights, b.stream);  // all of kept.weights if tp is 1
+  // Filled by to_send if rows are of slots, by take_returned_dweights if rows are of tokens.
   const Tensor dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
   const GradientRows gradients = routes.of_tokens() ? rows_of_tokens(b.stream, routes, dtokens, weights, dweights)
                                                     : rows_of_slots(routes, dtokens, kept, weights, dweights);
@@ -207,11 +206,11 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
       g, {.row_weights = gradients.row_weights, .collection = routes.collection ? &*routes.collection : nullptr});
   Dispatch dispatch(g, {.row_weights = gradients.row_weights});
   const int64_t products = call.experts->products();
-  ExpertTasks compute(g, call.experts->flops_per_row(), {0, products, 0});
+  ExpertTasks expert_tasks(g, call.experts->flops_per_row(), {0, products, 0});
   const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
     WeightWork& w = work[c];
     const Tensor beside = gradients.weigh ? gradients.weigh(s, rows, std::exchange(w.made.results, {})) : Tensor{};
-    w.gradients = held.input_gradients(s, w.made.activations, rows.values, routes.groups(c));
+    w.gradients = expert_weights.input_gradients(s, w.made.activations, rows.values, routes.groups(c));
     w.doutput = std::move(rows.values);
     return Rows{std::exchange(w.gradients.rows, {}), beside};
   };
@@ -219,23 +218,23 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                       [&](size_t c) {
                         dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) { return gradients.to_send(s, c); });
                       },
-                  .beside = [&] { compute.add_shared(call.shared_backward(b)); },
+                  .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                   .compute =
                       [&](size_t c) {
-                        compute.add(c, dispatch.add_arrival(c), {},
-                                    [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
+                        expert_tasks.add(c, dispatch.add_arrival(c), {},
+                                         [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                       },
-                  .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }};
+                  .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }};
   if (!b.weights_delayed())
-    steps.weights = [&](size_t c) {
-      compute.add_weight_gradients(c, products,
-                                   [&, c](Stream& s) { add_weight_gradients(call, s, c, std::exchange(work[c], {})); });
+    steps.weight_gradients = [&](size_t c) {
+      expert_tasks.add_weight_gradients(
+          c, products, [&, c](Stream& s) { add_weight_gradients(call, s, c, std::exchange(work[c], {})); });
     };
   g.add_steps(steps);
   if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, kept.weights, b);
   g.run("backward");
   if (!routes.computes()) return b.accumulate(0, routes.own_of_result(dout)), b.accumulate(1, kept.weights);
-  if (gradients.take_dweights) gradients.take_dweights(b.stream, combine.slot_rows());
+  if (gradients.take_returned_dweights) gradients.take_returned_dweights(b.stream, combine.slot_rows());
   accumulate(routes, dout, combine.slot_rows().values, dweights, b);
 }
 

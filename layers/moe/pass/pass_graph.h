@@ -34,12 +34,12 @@ class Handoff {
 };
 
 /// Steps of a pass by chunk. Each function adds tasks to the graph. If chunks are computed together, `compute` and
-/// `weights` are called once, with chunk 0.
+/// `weight_gradients` are called once, with chunk 0.
 struct PassSteps {
   std::function<void(size_t)> dispatch;
   std::function<void()> beside;  // called once, before the first `compute`; adds tasks that wait for no rows
   std::function<void(size_t)> compute, combine;
-  std::function<void(size_t)> weights{};  // empty: no weight gradients
+  std::function<void(size_t)> weight_gradients{};  // empty: no weight gradients
 };
 
 /// Runs `graph` under the name "LAYER NAME", by the settings' runner, or directly if there is none.

@@ -31,7 +31,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   OffloadedActivations& offloaded = restoring.offloaded;
   const Tensor dout = routes.own_of_result(all_dout);
   const auto& k = kernels::kernels(dout.device()).permute;
-  const ExpertWeights held = hold_weights(routes, experts, kernels::Direction::backward, b.stream);
+  const ExpertWeights expert_weights = hold_weights(routes, experts, kernels::Direction::backward, b.stream);
   const Tensor row_weights = wire_weights(b.stream, routes.plan, weights);
   const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
 
@@ -47,13 +47,15 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   Dispatch dispatch(g, {.row_weights = 1});
   Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again, unless it was offloaded
   const int64_t products = experts.products();
-  ExpertTasks compute(g, experts.flops_per_row(), {offloaded.activations() ? 0 : products - 1, products, products});
+  ExpertTasks expert_tasks(g, experts.flops_per_row(),
+                           {offloaded.activations() ? 0 : products - 1, products, products});
   std::vector<TaskId> fetched(routes.computations(), no_task);
   const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, const Handoff<Rows>& sent_again) {
     ChunkActivations made = offloaded.take(c);
     if (!offloaded.inputs()) made.inputs = sent_again.take().values;
-    if (!made.activations.defined()) made.activations = held.before_activation(s, made.inputs, routes.groups(c));
-    auto [drows, drow_weights] = experts.backward_weighted(s, held, made.inputs, std::move(made.activations),
+    if (!made.activations.defined())
+      made.activations = expert_weights.before_activation(s, made.inputs, routes.groups(c));
+    auto [drows, drow_weights] = experts.backward_weighted(s, expert_weights, made.inputs, std::move(made.activations),
                                                            rows.values, rows.row_weights, routes.groups(c));
     return Rows{drows, drow_weights.reshape({-1, 1})};
   };
@@ -65,16 +67,17 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                      dispatch.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, dout, row_weights); });
                      fetched[c] = offloaded.add_fetch(g, c);
                    },
-               .beside = [&] { compute.add_shared(call.shared_backward(b)); },
+               .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                .compute =
                    [&](size_t c) {
                      const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
                      std::vector<TaskId> after = again.after;
                      after.push_back(fetched[c]);
-                     compute.add(c, dispatch.add_arrival(c), std::move(after),
-                                 [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
+                     expert_tasks.add(
+                         c, dispatch.add_arrival(c), std::move(after),
+                         [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
                    },
-               .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }});
+               .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
   g.run("backward");
   b.accumulate(0, dx);
   b.accumulate(1, dweights);

@@ -38,9 +38,15 @@ RowGroups Routes::groups(size_t chunk) const {
 
 RowSource Routes::sent_rows(size_t chunk, const Tensor& tokens, const Tensor& row_weights) const {
   return {.values = tokens,
-          .index = counts(chunk).of(plan.indices.wire_tokens),
-          .row_weights = counts(chunk).of(row_weights),
+          .index = counts(chunk).part_of(plan.indices.wire_tokens),
+          .row_weights = counts(chunk).part_of(row_weights),
           .inverse = plan.indices.chunks[chunk].offsets.defined() ? plan.indices.rows : Tensor{}};
+}
+
+RowSource Routes::sent_slots(size_t chunk, const Tensor& slot_rows) const {
+  const Tensor& wire_slots = plan.indices.wire_slots;
+  if (!wire_slots.defined()) return {.values = counts(chunk).part_of(slot_rows)};
+  return {.values = slot_rows, .index = counts(chunk).part_of(wire_slots)};
 }
 
 Tensor Routes::plan_weights(const Tensor& weights, Stream& s) const {

@@ -96,6 +96,9 @@ struct Routes {
   /// Returns the rows that a chunk sends. `tokens` has a row for each token of the plan; each row to send is the row of
   /// its token (PlanIndices::wire_tokens). Includes the chunk's part of `row_weights` [W, M], if defined.
   RowSource sent_rows(size_t chunk, const Tensor& tokens, const Tensor& row_weights) const;
+  /// Returns the rows that a chunk sends, from a tensor of slot rows [S, D]. Each row to send is its slot row
+  /// (PlanIndices::wire_slots). If wire_slots is undefined, row i to send is slot row i.
+  RowSource sent_slots(size_t chunk, const Tensor& slot_rows) const;
   /// Returns the weights of the plan's tokens, from the op's `weights` [T, K]: gathered if ranks gather tokens,
   /// otherwise the own tokens' rows.
   Tensor plan_weights(const Tensor& weights, Stream& s) const;

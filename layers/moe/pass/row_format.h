@@ -38,11 +38,11 @@ struct RowFormat {
   int64_t row_bytes() const {
     return plain() ? width * size_of(dtype) : kernels::wire_row_bytes(wire, dtype, width, row_weights);
   }
-  /// Returns a tensor whose row r is row r of `source`, packed for sending, or the values of `source` if they need no
-  /// packing.
-  Tensor pack(Stream& s, const RowSource& source) const;
+  /// Returns a tensor whose row r is row r of `source`, values[index[r]], packed for sending. Returns the values
+  /// themselves if the format is plain and there is no index.
+  Tensor gather_packed(Stream& s, const RowSource& source) const;
   /// Unpacks row r of `sent` to row index[r] of `out`, or to row r if `index` is undefined.
-  void unpack(Stream& s, const Tensor& sent, const Tensor& index, const Rows& out) const;
+  void scatter_unpacked(Stream& s, const Tensor& sent, const Tensor& index, const Rows& out) const;
   /// Returns an uninitialised buffer for `rows` rows.
   Rows buffer(int64_t rows, Device device, Category category = Category::communication) const;
 };

@@ -14,7 +14,7 @@ Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, co
   Rows there{sent};
   if (!format.plain()) {
     there = format.buffer(sent.dim(0), sent.device());
-    format.unpack(s, sent, {}, there);
+    format.scatter_unpacked(s, sent, {}, there);
   }
   const auto copy = [&](const Tensor& out, const Tensor& rows, const Tensor& index) {
     if (chunk.place.defined())

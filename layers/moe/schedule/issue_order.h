@@ -12,7 +12,7 @@ namespace hexad::moe {
 
 /// Stage of a chunk. Its rows are sent to the experts, computed, and returned. Its weight gradients follow in passes
 /// that have them.
-enum class Stage : uint8_t { dispatch, compute, combine, weights };
+enum class Stage : uint8_t { dispatch, compute, combine, weight_gradients };
 
 struct IssueStep {
   Stage stage;
@@ -25,16 +25,17 @@ std::string to_string(std::span<const IssueStep> steps);
 
 /// Returns the problem of an illegal order, such as "step 2 is experts[0], but dispatch[0] must come before it".
 /// Returns an empty text if the order is legal. In a legal order
-///   - every stage of every chunk occurs once, dispatch before compute, and compute before combine and weights;
-///   - weights are in the order of chunks. Gradients are summed in that order, so results are bitwise identical under
-///     all legal orders;
+///   - every stage of every chunk occurs once, dispatch before compute, and compute before combine and
+///     weight_gradients;
+///   - weight_gradients are in the order of chunks. Gradients are summed in that order, so results are bitwise
+///     identical under all legal orders;
 ///   - if `bounded`, at most two chunks are dispatched and not yet combined at any time, because there are buffers for
 ///     two.
 std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
-/// Named order of steps. Dispatch and combine run on one lane, compute and weights on another lane. Each lane takes its
-/// steps in the listed order and starts a step when the chunk's preceding steps are done. So an order decides which
-/// steps wait for each other, and does not change what is computed.
+/// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another lane. Each lane
+/// takes its steps in the listed order and starts a step when the chunk's preceding steps are done. So an order decides
+/// which steps wait for each other, and does not change what is computed.
 struct IssueOrder {
   std::string name;
   /// Returns the steps of a pass with `chunks` chunks. Must be a pure function, because all ranks need the same steps.
