@@ -170,10 +170,10 @@ void check_machine(const Machine& m, const std::string& path, config::Problems& 
 CompleteMachine complete(const Machine& given) {
   CompleteMachine out{given, {}};
   Machine& m = out.machine;
-  const auto assume = [&](auto& member, auto value, std::string text) {
+  const auto assume = [&](auto& member, auto value, std::string_view text) {
     if (member) return;
     member = std::move(value);
-    out.assumptions.push_back(std::move(text));
+    out.assumptions.emplace_back(text);
   };
   if (!m.domain) m.domain = m.ranks_per_node;
   if (!m.topology.rails) m.topology.rails = m.ranks_per_node;

@@ -1,5 +1,6 @@
 #include "tools/train/checkpoint/saved_run.h"
 
+#include "framework/base/enum_names.h"
 #include "framework/io/json.h"
 #include "tools/train/recipe/renamed_keys.h"
 
@@ -45,7 +46,7 @@ io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t w
   for (const data::Digest& f : progress.fingerprints) fingerprints.push_back({f.high, f.low});
   run.data_position = Json{{"next_sequence", progress.next_sequence},
                            {"fingerprints", fingerprints},
-                           {"shuffle", data::name_of(recipe.data.order())}}
+                           {"shuffle", base::enum_name(recipe.data.order())}}
                           .dump();
   run.random_state =
       Json{
