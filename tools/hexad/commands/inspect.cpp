@@ -64,7 +64,7 @@ base::ExitCode verify_all(const io::CheckpointStore& store, const Options& optio
   if (scan.good.empty() && scan.problems.empty())
     fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
   for (const std::string& problem : scan.problems) train::say("bad checkpoint: " + problem);
-  const std::string newest = scan.good.empty() ? "" : "\n" + io::describe(scan.good.front()) + "\n";
+  const std::string newest = scan.good.empty() ? "" : base::cat("\n", io::describe(scan.good.front()), "\n");
   show_run(facts_of_run(options.path), options.json ? io::describe_json(scan) : io::describe(scan) + newest, options);
   return scan.problems.empty() ? base::ExitCode::done : base::ExitCode::data;
 }
