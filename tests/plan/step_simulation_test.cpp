@@ -48,7 +48,7 @@ class Step {
   StepRecord record_{};
 };
 
-SimulatedStep simulated(const std::vector<Step>& steps, const std::vector<int>& nodes, const Contention& c = {}) {
+SimulatedStep simulated(const std::vector<Step>& steps, const std::vector<int>& nodes, const StepContention& c = {}) {
   std::vector<StepRecord> records;
   for (const Step& s : steps) records.push_back(s.record());
   return simulate_step(records, nodes, price, c);

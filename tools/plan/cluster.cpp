@@ -139,9 +139,9 @@ Curve sampled(const schedule::TimeCurve& curve) {
 
 }  // namespace
 
-Cluster load_cluster(const std::string& path) {
+Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides) {
   config::Problems problems;
-  Cluster cluster = config::read<Cluster>(config::load(path), problems);
+  Cluster cluster = config::read<Cluster>(config::load(path, overrides), problems);
   for (size_t i = 0; i < cluster.links.size(); ++i) check_link(cluster.links[i], cat("links.", i), problems);
   for (size_t i = 0; i < cluster.products.size(); ++i)
     check_points(cluster.products[i].points, cat("products.", i, ".points"), problems);

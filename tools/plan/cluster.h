@@ -161,7 +161,7 @@ struct Cluster {
 };
 
 /// Reads a cluster file. Throws Error(usage) with every problem of the file, each with its line.
-Cluster load_cluster(const std::string& path);
+Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides = {});
 /// Returns the text of a file that load_cluster() reads. All numbers are exact.
 std::string to_yaml(const Cluster& cluster);
 

@@ -84,6 +84,10 @@ class Described {
   }
 
   const Machine& machine() const { return m_; }
+  /// 0 if the description does not give it.
+  double known_peak(Dtype dtype) const {
+    return (dtype == Dtype::bf16 ? m_.peak.bf16 : dtype == Dtype::f32 ? m_.peak.f32 : m_.peak.f64).value_or(0);
+  }
 
   double product(const Product& p, double largest) const {
     const bool dense = p.groups <= 1;
@@ -257,6 +261,15 @@ class Measured {
   bool has(CopyKind kind) const { return copies_[base::ordinal(kind)].has_value(); }
   bool has_links() const { return !links_.empty(); }
 
+  /// Highest rate of any measured product of the type, in FLOP/s.
+  double peak(Dtype dtype) const {
+    double rate = 0;
+    for (const Timed& p : products_)
+      if (p.of.element == *element_of(dtype))
+        for (const auto& [rows, seconds] : p.one.points) rate = std::max(rate, 2 * rows * p.area / seconds);
+    return rate;
+  }
+
   /// Seconds without extra bytes.
   double product(const Product& p) const {
     const Timed& timed = *nearest(*element_of(p.dtype), p.pass, p.inputs * p.outputs, p.groups <= 1);
@@ -396,6 +409,11 @@ double Prices::collective(Collective operation, const GroupPlace& place, double 
 
 double Prices::slowdown(schedule::Lane lane, schedule::LaneSet beside) const {
   return tables_->slowdowns.alpha(lane, beside);
+}
+
+double Prices::peak(base::Dtype dtype) const {
+  if (tables_->described) return tables_->described->known_peak(dtype);
+  return tables_->measured.has_products(dtype) ? tables_->measured.peak(dtype) : 0;
 }
 
 int64_t Prices::nodes() const {

@@ -114,6 +114,10 @@ class Prices {
   /// `slowdowns` go before. Several lanes: schedule::Rates::alpha().
   double slowdown(schedule::Lane lane, schedule::LaneSet beside) const;
 
+  /// Returns the peak rate of a rank's products in FLOP/s: that of the description, else the highest measured rate. 0
+  /// if neither is known for the element type.
+  double peak(base::Dtype dtype) const;
+
   /// Nodes of the cluster, and ranks on each.
   int64_t nodes() const;
   int64_t ranks_per_node() const;

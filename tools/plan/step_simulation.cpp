@@ -177,7 +177,7 @@ class Matches {
 
 constexpr double gives_way = 1e-3;  // speed of traffic while a higher class is in flight
 
-double speed_of(int queue, uint64_t others, const Contention& c) {
+double speed_of(int queue, uint64_t others, const StepContention& c) {
   std::array<bool, 2> in_flight{};  // by network
   bool computes = false;
   int sharers = 1;
@@ -243,7 +243,7 @@ void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> job
 }  // namespace
 
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
-                            const PriceOfIssue& price, const Contention& contention) {
+                            const PriceOfIssue& price, const StepContention& contention) {
   std::vector<RankJobs> ranks;
   std::vector<Job> jobs;
   ranks.reserve(records.size());

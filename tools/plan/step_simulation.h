@@ -18,7 +18,7 @@ namespace hexad::plan {
 using PriceOfIssue = std::function<double(const StepRecord&, const device::Issue&)>;
 
 /// Rates at which queues run beside each other.
-struct Contention {
+struct StepContention {
   /// Speed of kernels while communication inside nodes, or between nodes, is in flight: above 0, at most 1.
   double compute_beside_intra = 1, compute_beside_inter = 1;
   /// Speed of communication while kernels run.
@@ -50,6 +50,6 @@ struct SimulatedStep {
 /// receives take no time. node_of_rank: nodes of the world's ranks. Throws std::logic_error if ranks wait for each
 /// other forever.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
-                            const PriceOfIssue& price, const Contention& contention);
+                            const PriceOfIssue& price, const StepContention& contention);
 
 }  // namespace hexad::plan

@@ -25,6 +25,7 @@ struct ProductWork {
   base::Dtype dtype;  // of the operands
   base::GemmPass pass;
   int64_t rows, inputs, outputs, groups = 1;
+  int64_t extra_bytes = 0;  // of the result: beyond elements of `dtype`, and read if it is added to
 
   double flops() const {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(inputs) * static_cast<double>(outputs);
@@ -44,10 +45,12 @@ struct MemoryWork {
   int64_t bytes;  // read and written
 };
 
-/// Copy inside the device, or between device and host.
+/// Copy. device: inside the device's memory. host: between it and the host. offload, restore: into offload memory, and
+/// back.
 struct CopyWork {
-  int64_t bytes;  // copied
-  bool host;      // true if one side is host memory
+  enum class Kind : uint8_t { device, host, offload, restore };
+  int64_t bytes;
+  Kind kind;
 };
 
 /// Collective or message.
@@ -61,7 +64,7 @@ using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, Comm
 
 /// Operation that a rank issued. Operations of a lane run in the order of the log, communication runs beside the lanes.
 struct Issue {
-  std::string_view family, name;  // "swiglu", "backward"; "comm", "all_to_all"; "copy", ""
+  std::string_view family, name;  // "swiglu", "backward"; "comm", "all_to_all"; "copy", "offload"
   Lane lane;                      // of the stream on which it was issued
   Work work;
   int32_t span;                // innermost span of the rank at the time of issue; -1: none
