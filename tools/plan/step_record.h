@@ -29,6 +29,9 @@ struct StepRecord {
   std::string where(const device::Issue& issue) const;
 };
 
+/// Returns the operations of a log from number `begin` on, without spans. Operations before are over.
+StepRecord record_since(const device::IssueLog& log, size_t begin, int rank);
+
 /// Records a step with `micro_batches` micro-batches of rank `rank`. A step before it makes buffers and records the
 /// order in which weights are used. node_of_rank: the node of each rank; empty: all ranks are on one node. Takes the
 /// time and memory of a step on the meta device: milliseconds for each layer and micro-batch.
