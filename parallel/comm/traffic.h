@@ -27,7 +27,7 @@ struct Priorities {
   /// True if operations that a thread waits for precede all classes, and urgent operations the rest of their class.
   bool by_need = true;
 
-  /// Returns the order first come, first served, for comparison with MoNTA's.
+  /// Returns equal priorities, so that operations start in the order of arrival, for comparison with MoNTA's order.
   static Priorities by_arrival() { return {.of_class = {}, .by_need = false}; }
 };
 

@@ -15,7 +15,7 @@ struct Action {
     forward,          // F
     backward,         // B: gradients of input and weights
     backward_input,   // I: gradient of the input only
-    backward_weight,  // W: the gradients that backward_input left
+    backward_weight,  // W: gradients of the weights, after a backward_input
   };
   Kind kind;
   int chunk;
