@@ -148,7 +148,7 @@ class MpiTransport final : public Transport {
     if (known) largest_tag_ = *largest;
   }
   ~MpiTransport() override {
-    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // to ranks that no longer listened
+    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // notes to ranks that no longer listened
     MPI_Finalize();
   }
 

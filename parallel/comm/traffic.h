@@ -1,4 +1,4 @@
-// Accounts of the traffic of groups, by class: bytes, time in flight and time blocked on it.
+// Accounts of the traffic of groups, by class: bytes, time in flight, and time in which threads were blocked.
 #pragma once
 
 #include <array>
@@ -34,8 +34,8 @@ struct Priorities {
 /// Traffic of one class since the last TrafficMeter::take().
 struct TrafficStats {
   int64_t bytes = 0;           // sent by this rank to other ranks
-  double seconds = 0;          // in which at least one operation was in flight
-  double exposed_seconds = 0;  // in which a thread of this rank was blocked on an operation
+  double seconds = 0;          // time in which at least one operation was in flight
+  double exposed_seconds = 0;  // time in which a thread of this rank was blocked on an operation
 };
 
 /// Counts the traffic of one rank; its groups share it. Thread-safe.

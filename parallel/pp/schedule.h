@@ -20,7 +20,7 @@ struct Action {
   Kind kind;
   int chunk;
   int micro;
-  /// True on a forward that is merged with the backward after it. They are of different micro-batches and may be
+  /// True on a forward that is merged with the backward after it. The two are of different micro-batches and may be
   /// computed as one: each hides its communication behind the other's products (DualPipe). They may also run one after
   /// the other.
   bool merged = false;
