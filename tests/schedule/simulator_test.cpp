@@ -62,7 +62,7 @@ TEST(Simulate, LanesSlowEachOtherWhileTheyRunTogether) {
   sends(g, Lane::inter, "D", 2);
   computes(g, "E", 4);
   const Rates rates = slowed({{Lane::inter, {Lane::compute}, 0.5}, {Lane::compute, {Lane::inter}, 0.5}});
-  // Both tasks run at half speed until D has sent its 2. Then E runs its last 2 without D.
+  // Both tasks run at half speed until D has sent its 2 bytes. Then E runs for 2 seconds without D.
   expect_spans(simulate(g, rates), {{0, 4}, {0, 6}});
 }
 
