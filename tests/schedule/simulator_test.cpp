@@ -40,7 +40,7 @@ TEST(Simulate, AChainAddsUp) {
   expect_spans(simulate(g, unit_rates()), {{0, 2}, {2, 5}, {5, 9}});
 }
 
-TEST(Simulate, LanesRunAtOneTime) {
+TEST(Simulate, LanesRunAtTheSameTime) {
   TaskGraph g;
   sends(g, Lane::inter, "D", 2);
   sends(g, Lane::intra, "G", 3);
