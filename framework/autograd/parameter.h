@@ -31,7 +31,7 @@ struct Init {
 /// of the parameter.
 struct Stack {
   int dim = 0;
-  std::vector<std::string> names{};  // of the tensors; empty: the parameter is one tensor
+  std::vector<std::string> names{};  // names of the tensors; empty: the parameter is one tensor
 };
 
 /// Returns a weight [..., N, D] as the matrix [... N, D] for matmuls. The outputs of stacked tensors are side by side.

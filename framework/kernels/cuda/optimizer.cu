@@ -16,7 +16,7 @@ struct Slice {
   W* weights;  // null: main is the only copy
   const G* gradient;
   int64_t count;
-  int64_t first_chunk;  // chunks of the previous slices
+  int64_t first_chunk;  // number of chunks of the previous slices
   A keep;               // 1 - lr * decay
   bool aligned;         // all pointers are multiples of a vector
 };

@@ -19,8 +19,8 @@ enum class Along : uint8_t { rows, columns };
 
 constexpr Along other(Along along) { return along == Along::rows ? Along::columns : Along::rows; }
 
-/// Order of the parts: first, second, third; 0 is the largest. The last two orders are for factors whose parts are
-/// summed along: hi hi + hi mid + mid hi.
+/// Order of the parts: first, second, third; 0 is the largest. of_left and of_right are for two f32 factors: the
+/// product of the arranged parts is hi hi + hi mid + mid hi.
 struct Order {
   int at[parts];
 };
