@@ -37,7 +37,7 @@ class Backward {
  public:
   Stream& stream;
 
-  /// Adds `gradient` to that of the op's input `index`. Drops it if the input needs none.
+  /// Adds `gradient` to the gradient of the op's input `index`. Drops `gradient` if the input needs no gradient.
   void accumulate(size_t index, Tensor gradient);
   /// Like accumulate(index, gradient), for a kernel that can add its gradient, of `shape` and `dtype`, to an existing
   /// one. This is cheaper than a separate addition. write(out, so_far) computes out = gradient + so_far. so_far is

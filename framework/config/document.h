@@ -73,7 +73,7 @@ Document load(const std::filesystem::path& recipe, std::span<const std::string> 
 /// Like load(), for a text that is not a file, such as the recipe in a checkpoint. `include` is then an unknown key.
 Document parse(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
 
-/// Applies one more override.
+/// Applies one more override of the form key.path=value.
 void override_key(Document& document, const std::string& text);
 
 }  // namespace hexad::config

@@ -207,9 +207,9 @@ struct AttentionKernels {
               const AttentionShape& shape)>
       backward;
   /// Merges attention to a block of further keys into sum[T, H, C] and sum_log_sum_exp[T, H] (both acc), the results
-  /// for the keys so far. block[T, H, C] and block_log_sum_exp[T, H] (acc) are the block's results. They are merged by
-  /// log-sum-exps (Liu et al. 2023, section 3). A row that saw no key of the block (-inf) does not change, whatever
-  /// values the block has there.
+  /// for the keys so far. block[T, H, C] and block_log_sum_exp[T, H] (acc) are the block's results. Both results are
+  /// merged by log-sum-exps (Liu et al. 2023, section 3). A row that saw no key of the block (-inf) does not change,
+  /// whatever values the block has there.
   Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
               const Tensor& block_log_sum_exp)>
       merge;

@@ -27,7 +27,7 @@ using CommByClass = std::map<std::string, CommMetrics>;
 struct ScheduleMetrics {
   double predicted_seconds = 0, measured_seconds = 0;
   std::map<std::string, double> exposed_seconds =
-      {};  // measured, by collective ("dispatch.a2a"): time without computation
+      {};  // measured time without computation, by collective ("dispatch.a2a")
 };
 
 /// One optimizer step. Step numbers count finished optimizer steps: the first is 1.

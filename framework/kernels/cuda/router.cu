@@ -78,7 +78,7 @@ struct Candidate {
   }
 };
 
-/// Elements lane, lane + 32, ... of a row: N elements in registers or, if N is 0, any number of them in memory.
+/// A lane's elements of a row (lane, lane + 32, ...): N elements in registers or, if N is 0, any number in memory.
 template <class X, int N>
 struct LaneRow {
   X at[N];

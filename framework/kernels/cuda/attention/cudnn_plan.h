@@ -25,7 +25,7 @@ struct HeadStrides {
 struct AttentionProblem {
   bool backward = false, causal = true, deterministic = false;
   int64_t sequences = 0, positions = 0;
-  int64_t documents = 0;  // in all sequences; 0: there are none
+  int64_t documents = 0;  // number in all sequences; 0: no documents
   int64_t heads = 0, key_heads = 0, size = 0;
   float scale = 1;
   HeadStrides q, k, v, out;
