@@ -41,8 +41,8 @@ std::vector<Record> records(const MetricsHistory& history) {
   return list;
 }
 
-/// Returns the number of ranks that ran a step. If the parts do not tell it, returns the fewest ranks that the step's
-/// times allow: fewer ranks than a full list are all the ranks of the job.
+/// Returns the number of ranks that ran a step. If `parts` lacks it, returns the smallest number that fits the step's
+/// list of slowest ranks. A list that is not full contains all ranks of the job.
 int64_t ranks_of(const StepMetrics& step, const std::vector<ReportInputs::Part>& parts) {
   const auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& p) { return p.after < step.step; });
   if (part != parts.rend() && part->ranks > 0) return part->ranks;

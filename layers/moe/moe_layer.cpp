@@ -250,7 +250,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
                         : override_       ? override_->choose(pass, r.first, rows, x.device())
                                           : Tensor{};
   auto scope = std::make_optional<autograd::Scope>(t, x.device(), router_name_);
-  // The recipe's model.moe.router; top_k: TopKRouter in layers/moe/router/router.cpp.
+  // Calls the router that model.moe.router names (top_k: TopKRouter in layers/moe/router/router.cpp).
   const auto [logits, choice] = (*router_)(t, {x, pass, r.first, r.own_begin, r.own_end, bias_, forced});
   check_choice(choice, rows, config_);
   require_for(config_.aux_loss.coefficient, "aux_loss.coefficient", choice.scores, "scores", config_);
@@ -278,7 +278,8 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   const auto compute_shared = [&] { shared = (*shared_)(t, input, pass); };
   SharedWork beside = shares_passes() ? shared_work(input.data.dim(0), compute_shared) : SharedWork{};
   // In backward, the tape adds two gradients of x: that of the pass and that of the gate. The pullbacks of
-  // choose_experts and Gate compute the latter from the gradient of choice.weights.
+  // choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the latter from
+  // the gradient of choice.weights.
   Value y = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, std::move(beside));
   if (shared_ && !shares_passes()) compute_shared();
   if (shared_) y = add(t, y, shared);

@@ -108,7 +108,7 @@ TEST_F(Checkpoints, NoTwoShardsHaveATensorOfOneName) {
   EXPECT_TRUE(all.contains("unused"));
 }
 
-TEST_F(Checkpoints, ShardsWithTensorsOfOneNameAsOlderProgramsWroteThemAreRead) {
+TEST_F(Checkpoints, OlderShardsWithTensorsOfOneNameAreRead) {
   const Tensor t = random_bits({4, 2}, Dtype::f32, device, 3);
   const std::string path = store.path(5);
   std::filesystem::create_directories(path);

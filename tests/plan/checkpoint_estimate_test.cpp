@@ -5,7 +5,7 @@
 namespace hexad::plan {
 namespace {
 
-TEST(CheckpointEstimate, RangeIsWhatTheStatedRatesGive) {
+TEST(CheckpointEstimate, RangeFollowsFromTheStatedRates) {
   const DiskSpeed speed{.sync_seconds = {1e-3, 4e-3}, .seconds_per_byte = {1 / 200e6, 1 / 100e6}};
   const WriteTime time = write_time(speed, 1e9, "runs");
   EXPECT_DOUBLE_EQ(time.least, 5.005) << "five waits for the disk, and 1 GB at 200 MB/s";

@@ -1,4 +1,4 @@
-// Choices of the program for the MoE layers' schedule if the recipe says auto.
+// The program's choice of the MoE layers' schedule for recipes that say auto.
 #include "tools/plan/run_schedule.h"
 
 #include <gtest/gtest.h>
@@ -257,8 +257,8 @@ TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
   });
 }
 
-// Both gather the same number of tokens after the experts in forward. In backward, S2 also gathers the routing weights'
-// gradients. With one chunk, S2 equals `drop`.
+// S1 and S2 gather the same number of tokens after the experts in forward. In backward, S2 also gathers the gradients
+// of the routing weights. With one chunk, S2 equals `drop`.
 TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeIfTheySendTheSameBytes) {
   const Recipe recipe = small_recipe(
       {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=auto", "schedule.moe.esp_exchange=direct"});

@@ -37,7 +37,7 @@ class MetaBackend final : public Backend {
     return std::make_unique<MetaStream>(lane, run_->issues());
   }
 
-  // Reads unknown bytes as zero.
+  // Copies unknown bytes to the host as zeros.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     if (IssueLog* log = run_->issues()) {

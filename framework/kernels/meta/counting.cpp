@@ -9,7 +9,7 @@ using base::GemmPass;
 
 namespace {
 
-// Counts a product with rows of `inputs` and `outputs` elements, as operand and result.
+// Counts a product that maps `rows` rows of `inputs` elements to rows of `outputs` elements.
 template <auto Family, auto Entry>
 void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass pass, int64_t rows, int64_t inputs,
              int64_t outputs, Write write, int64_t groups = 1) {
@@ -100,7 +100,7 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
-// Of the table only the rows of tokens are touched.
+// Counts only the table rows that the tokens name.
 const EmbeddingKernels embedding{
     .forward =
         [](Stream& stream, const Tensor& out, const Tensor&, const Tensor& ids) {

@@ -76,6 +76,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   };
   g.add_steps({.dispatch =
                    [&](size_t c) {
+                     // Each row to send is the row of its token (PlanIndices::wire_tokens).
                      dispatch.add(c, g.room_to_dispatch(),
                                   [&, c](Stream&) { return routes.sent_rows(c, tokens, row_weights); });
                    },
@@ -87,7 +88,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      if (keeps.offloaded) keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
-  // Computes T_O, the weighted sum of each token's slot rows. The own weights and slots are all of them if tp is 1.
+  // Computes T_O, the weighted sum of each token's slot rows. If tp is 1, the own slots are all slots.
   const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights, {});

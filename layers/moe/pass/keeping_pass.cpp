@@ -45,6 +45,8 @@ Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassC
   kept.weights = weights.data;
   return tape.record("moe_pass", result.out, {x, weights}, tensors_of(std::move(kept)),
                      [call](Backward& b, const Tensor& dout, const Saved& saved) { pull_back(call, b, dout, saved); },
+                     // The weight gradients are tasks of the pass, or deferred by it (pull_back). The weight pullback
+                     // only names the parameters.
                      {call.experts->parameters(), {}});
 }
 
@@ -67,7 +69,7 @@ struct WeightWork {
   Tensor doutput;
 };
 
-void add_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const WeightWork& w) {
+void compute_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const WeightWork& w) {
   call.experts->weight_gradients(s, w.made.inputs, w.made.activations, w.gradients, w.doutput,
                                  call.routes->groups(chunk));
 }
@@ -107,6 +109,8 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
           .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
                                     weights);
     }
+    // The chunk's part of dslots. Each row to send is a slot row. Some plans send a slot row to several ranks
+    // (PlanIndices::wire_slots).
     return routes.sent_slots(chunk, dslots.read());
   }};
 }
@@ -136,7 +140,7 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
 
 // Accumulates the gradients of the op's inputs if they are not gathered. `dslots` are the gradients of the slot rows,
 // `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. If tp is 1, the own slots
-// are all slots. The gate's pullback receives the weights' gradients and adds its own part to the gradient of x.
+// are all slots. The router's pullbacks receive the weights' gradients and add their part to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
   const Tensor own_dweights = routes.own_of_plan(dweights);  // all of dweights if tp is 1
@@ -228,7 +232,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   if (!b.weights_delayed())
     steps.weight_gradients = [&](size_t c) {
       expert_tasks.add_weight_gradients(
-          c, products, [&, c](Stream& s) { add_weight_gradients(call, s, c, std::exchange(work[c], {})); });
+          c, products, [&, c](Stream& s) { compute_weight_gradients(call, s, c, std::exchange(work[c], {})); });
     };
   g.add_steps(steps);
   if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, kept.weights, b);
@@ -247,7 +251,7 @@ void pull_back(const PassCall& call, Backward& b, const Tensor& dout, const Save
   if (!b.weights_delayed()) return;
   for (size_t c = 0; c < work.size(); ++c)
     b.defer([call, c, w = std::move(work[c]), &stream = b.stream]() mutable {
-      add_weight_gradients(call, stream, c, std::exchange(w, {}));
+      compute_weight_gradients(call, stream, c, std::exchange(w, {}));
     });
 }
 

@@ -87,7 +87,7 @@ constexpr auto words(SharedExperts) {
   });
 }
 
-/// Numbers of chunks that `auto` predicts: MPMoE's and MoNTA's.
+/// Numbers of chunks for which `auto` predicts a time: those of MPMoE and MoNTA.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
 template <class T>
@@ -201,7 +201,7 @@ inline constexpr std::tuple moe_choices{
               "schedule.moe.overlap: with one chunk nothing overlaps");
         const bool phases =
             s.chunk_by == ChunkBy::nodes || (!s.is_chunked() && s.duplicates == Duplicates::pause_after_gate);
-        if (phases && at.ep > 1 && s.chunks > at.ep)  // one rank sends nothing and has one chunk
+        if (phases && at.ep > 1 && s.chunks > at.ep)  // an ep group of one rank has one chunk
           no.add("must be at most parallel.ep (", at.ep,
                  ") where the all-to-all is divided by peers (chunk_by: nodes, or the phases of pause_after_gate)");
         if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && s.chunks > at.experts / at.ep)

@@ -122,7 +122,7 @@ TEST(Inputs, ParmsExampleGivesTheLayer) {
   for (const Json& claim : out["claims"]) EXPECT_EQ(claim["holds"], true) << claim;
   const double best = std::min(out["t_D1_seconds"].get<double>(), out["t_D2_seconds"].get<double>());
   EXPECT_DOUBLE_EQ(out["baseline"]["speedup"].get<double>(), out["baseline"]["t_B_seconds"].get<double>() / best);
-  // Every collective of the baseline carries N_MP times too much, and it has two more of them.
+  // Every collective of the baseline carries N_MP times too much, and the baseline has two more collectives.
   EXPECT_GT(out["baseline"]["speedup"].get<double>(), 4);
 }
 

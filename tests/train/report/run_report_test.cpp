@@ -79,7 +79,7 @@ TEST(RunHistory, TellsHowARunEnded) {
   EXPECT_EQ(ending_of(history).trouble, history.end->trouble);
 }
 
-TEST(RunFacts, SayHowARunStands) {
+TEST(RunFacts, DescribeTheStateOfARun) {
   const TemporaryFolder folder;
   const auto dir = folder / "run";
   std::filesystem::create_directories(dir / "checkpoints/step-00000002");
@@ -118,7 +118,7 @@ TEST(RunFacts, SayHowARunStands) {
   EXPECT_EQ(json.at("checkpoints").at(0).at("bytes"), 2048);
 }
 
-TEST(RunFacts, LeaveOutWhatCannotBeRead) {
+TEST(RunFacts, OmitFactsThatCannotBeRead) {
   const TemporaryFolder folder;
   const auto dir = folder / "run";
   std::filesystem::create_directories(dir);
