@@ -29,7 +29,7 @@ StepRecord record_step(const train::Recipe& recipe, const train::Extensions& ext
                     .groups = run.issues().groups(),
                     .spans = {}};
   for (device::Issue& issue : record.issues) {
-    // Operations of the step before are over.
+    // Drops references to operations of the step before, which have ended.
     std::erase_if(issue.after, [&](int32_t i) { return i < before; });
     for (int32_t& i : issue.after) i -= before;
   }
