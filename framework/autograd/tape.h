@@ -215,7 +215,7 @@ class Replay {
   /// Removes and returns the gradient of a leaf, so that the caller can be its only owner. Undefined if nothing
   /// depended on the leaf.
   Tensor take_gradient(const Value& leaf) {
-    require(leaf.wants_gradient(), "[tape] the gradient of a value that needs no gradient");
+    require(leaf.wants_gradient(), "[tape] the gradient was requested of a value that needs no gradient");
     return std::exchange(gradients_[leaf.id], {});
   }
 

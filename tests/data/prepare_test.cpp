@@ -364,7 +364,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   for (int i = 0; i < 25; ++i) many += "{}\n";
   const std::string text = refusal("e.jsonl", many);
   expect_contains(text, "e.jsonl:10: has no key");
-  expect_contains(text, "e.jsonl: 15 more of its objects");
+  expect_contains(text, "e.jsonl: 15 more of its objects have problems");
 }
 
 TEST(Prepare, WarnsOfATooSmallHeldOutPart) {

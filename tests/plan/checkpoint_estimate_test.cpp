@@ -11,7 +11,7 @@ TEST(CheckpointEstimate, RangeFollowsFromTheStatedRates) {
   EXPECT_DOUBLE_EQ(time.least, 5.005) << "five waits for the disk, and 1 GB at 200 MB/s";
   EXPECT_DOUBLE_EQ(time.most, 10.02);
   EXPECT_EQ(time.source,
-            "one process writes 100 MB/s to 200 MB/s to runs and waits 5 times for the disk, 1 ms to 4 ms each; "
+            "one process writes to runs at 100 MB/s to 200 MB/s, and waits 5 times for the disk, 1 ms to 4 ms each; "
             "measured now");
   EXPECT_DOUBLE_EQ(time.ample, 20.04) << "what a job should be given to save";
 }

@@ -15,7 +15,7 @@
 //   seconds of all passes through the experts, of the rank with most
 //   seconds of one layer's forward, mean over layers and micro-batches, of the slowest rank
 //   seconds of one layer's forward and backward, mean over layers and micro-batches, of the slowest rank
-//   seconds of these as the simulator had predicted them on the rates of --profile; "-" without one
+//   seconds of the same as predicted by the simulator with the rates of --profile; "-" without one
 //   means over the ranks:
 //     seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its peers
 //     seconds of all passes with all-to-alls, with all-to-alls or all-gathers, and with communication but no

@@ -63,11 +63,11 @@ void print_predictions(const Candidates& candidates) {
 
 /// Errors of predictions. An error is predicted over measured, minus one.
 struct Findings {
-  std::vector<double> errors;  // of each candidate, in the order of the candidates
+  std::vector<double> errors;  // error of each candidate, in the order of the candidates
   double median_error = 0, percentile_95_error = 0;
   const ScheduleCandidate* fastest = nullptr;
   const ScheduleCandidate* predicted_fastest = nullptr;
-  double excess = 0;  // of predicted_fastest over fastest, as measured
+  double excess = 0;  // measured time of predicted_fastest over that of fastest, minus one
 };
 
 Findings findings_of(const Candidates& candidates) {
@@ -171,8 +171,9 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     fmt::print(out, "{} in {}, XXH3 {}, before any measurement\n", base::counted(std::ssize(candidates), "prediction"),
                bench.out, digest);
     if (recipe.schedule.profile.empty())
-      fmt::print(
-          out, "they assume a plain machine, because schedule.profile is not set; `hexad profile` writes a profile\n");
+      fmt::print(out,
+                 "the predictions assume a plain machine, because schedule.profile is not set; `hexad profile` writes "
+                 "a profile\n");
     std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);

@@ -118,7 +118,8 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelIn
   std::vector<ScheduleCandidate> candidates;
   const auto price = [&](const MoeSchedule& s) {
     ScheduleCandidate candidate = predicted_schedule(recipe, instance, predictor, world, s);
-    // If the number of chunks is open, graphs with another number of chunks may differ.
+    // Keeps one of several candidates with equal graphs. Keeps all candidates whose number of chunks is open, because
+    // their graphs may differ at another number of chunks.
     const auto twin = std::ranges::find_if(candidates, [&](const ScheduleCandidate& other) {
       return other.graphs == candidate.graphs && !chunks_open(recipe, other.schedule);
     });

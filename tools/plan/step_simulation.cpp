@@ -101,15 +101,15 @@ class RankJobs {
   const StepRecord& record_;
   const std::vector<int>& nodes_;
   const PriceOfIssue& price_;
-  std::vector<char> awaited_;  // by issue: communication or another lane waits for it
+  std::vector<char> awaited_;  // for each issue: true if communication or another lane waits for it
   std::vector<int> job_of_;
-  std::array<std::optional<size_t>, device::lane_count> last_{};  // issue
+  std::array<std::optional<size_t>, device::lane_count> last_{};  // last issue of each lane
   std::array<std::vector<std::pair<int, std::string_view>>, traffic_class_count> directions_;
 };
 
-// An operation of a group as its members see it: the jobs of those that are in the records.
 using Group = std::pair<std::string, std::vector<int>>;  // name and ranks
 
+// Member of a group: its rank, and the indices of the operations that it issues in the group.
 struct Member {
   const RankJobs* rank;
   std::vector<size_t> issues;
@@ -203,12 +203,12 @@ double speed_of(int queue, uint64_t others, const StepContention& c) {
   return (higher ? gives_way : 1.0 / sharers) * beside;
 }
 
-// Divides the time of a rank into computation, communication that it is exposed to, and idleness.
+// Divides the time of a rank into busy time, exposed communication and idle time.
 void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> jobs, std::span<const Interval> times,
              int first_queue, double seconds) {
   struct Change {
     double time;
-    int traffic;  // -1: a lane
+    int traffic;  // class of traffic; -1: a lane
     int by;
   };
   std::vector<Change> changes{{seconds, -1, 0}};

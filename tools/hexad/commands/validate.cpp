@@ -82,7 +82,8 @@ std::string caution_of_machine(const Recipe& recipe, const train::Extensions& ex
   }
 }
 
-// Returns the node of every rank, as schedule.profile was measured. Empty without a readable profile of so many ranks.
+// Returns the node of every rank in the measurement of schedule.profile. Empty if there is no readable profile of
+// `ranks` ranks.
 std::vector<int> nodes_of_profile(const Recipe& recipe, int64_t ranks) {
   std::vector<int> nodes;
   if (recipe.schedule.profile.empty()) return nodes;
