@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "layers/model_size.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/train/recipe/stages.h"
 
@@ -50,6 +51,14 @@ void extend(StepForecast& more, const StepForecast& less, double times) {
 }
 
 }  // namespace
+
+Throughput throughput(double step_seconds, const Recipe& recipe, const train::Extensions& extensions,
+                      const Prices& prices, int64_t ranks) {
+  const double tokens = static_cast<double>(recipe.batch.global * recipe.model.context) / step_seconds;
+  return {.tokens_per_second = tokens,
+          .model_flops_per_second = tokens * layers::model_size(recipe.model, extensions).flops_per_token,
+          .peak_flops_per_second = static_cast<double>(ranks) * prices.peak(train::dtype_of(recipe.train.precision))};
+}
 
 StepForecast forecast_step(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load) {

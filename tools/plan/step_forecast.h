@@ -28,6 +28,18 @@ struct StepForecast {
   SimulatedStep simulated;
 };
 
+/// Rates of a predicted step, of all ranks together.
+struct Throughput {
+  double tokens_per_second = 0;
+  double model_flops_per_second = 0;  // recomputation is not counted (layers::ModelSize)
+  double peak_flops_per_second = 0;   // 0: unknown
+
+  /// Returns the share of the peak; 0 if the peak is unknown.
+  double mfu() const { return peak_flops_per_second > 0 ? model_flops_per_second / peak_flops_per_second : 0; }
+};
+Throughput throughput(double step_seconds, const train::Recipe& recipe, const train::Extensions& extensions,
+                      const Prices& prices, int64_t ranks);
+
 /// Predicts a step of `layout` on the cluster of `prices`. `load` is that of the experts in every layer. Ranks that
 /// differ only in their place along other axes than pp do the same at the same time.
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,

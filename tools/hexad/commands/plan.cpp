@@ -11,7 +11,6 @@
 #include "framework/base/enum_names.h"
 #include "framework/base/units.h"
 #include "framework/config/document.h"
-#include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
@@ -39,7 +38,7 @@ constexpr std::string_view overlay_begins = "# Layout chosen by hexad plan";
 
 // Figures of a layout that are derived from its prediction.
 struct Figures {
-  double tokens_per_second, mfu;
+  Throughput rates;
   double exposed[comm::traffic_class_count];  // share of the step, mean over stages
   double kernels, idle;
 };
@@ -59,7 +58,6 @@ class Planner {
     if (ranks_ > all)
       base::fail(base::ExitCode::usage, "--ranks (", ranks_, ") is more than ", options.cluster,
                  " has: ", prices_.nodes(), " nodes of ", prices_.ranks_per_node(), " ranks, ", all, " in all");
-    flops_per_token_ = layers::model_size(recipe_.model, extensions).flops_per_token;
   }
 
   base::ExitCode run() {
@@ -109,9 +107,7 @@ class Planner {
 
   Figures figures(const PlannedLayout& l) const {
     Figures f{};
-    f.tokens_per_second = static_cast<double>(recipe_.batch.global * recipe_.model.context) / l.step.seconds;
-    const double peak = prices_.peak(dtype_of(recipe_.train.precision)) * static_cast<double>(ranks_);
-    f.mfu = peak > 0 ? f.tokens_per_second * flops_per_token_ / peak : 0;
+    f.rates = throughput(l.step.seconds, recipe_, extensions_, prices_, ranks_);
     const double all = l.step.seconds * static_cast<double>(l.step.stages.size());
     for (const StepForecast::Stage& stage : l.step.stages) {
       f.kernels += stage.busy / all, f.idle += stage.idle / all;
@@ -142,8 +138,8 @@ class Planner {
       const PlannedLayout& l = plan.best[i];
       const Figures f = figures(l);
       fmt::print("{:>2} {:>10} {:>10} {:>6} {:>10} {:>5.0f}%  {:<22} {}\n", i + 1, base::human_duration(l.step.seconds),
-                 base::human_count(f.tokens_per_second), base::human_percent(f.mfu), base::human_bytes(l.memory.total),
-                 100 * f.idle, exposed_text(f), l.candidate.to_string(ranks_));
+                 base::human_count(f.rates.tokens_per_second), base::human_percent(f.rates.mfu()),
+                 base::human_bytes(l.memory.total), 100 * f.idle, exposed_text(f), l.candidate.to_string(ranks_));
     }
     fmt::print("\nrefused by the rules of:");
     for (const auto& [key, count] : plan.candidates.refused) fmt::print(" {} {}", key, count);
@@ -187,8 +183,8 @@ class Planner {
         exposed[std::string(name_of(static_cast<comm::TrafficClass>(c)))] = f.exposed[c];
       layouts.push_back({{"settings", settings},
                          {"step_seconds", l.step.seconds},
-                         {"tokens_per_second", f.tokens_per_second},
-                         {"mfu", f.mfu},
+                         {"tokens_per_second", f.rates.tokens_per_second},
+                         {"mfu", f.rates.mfu()},
                          {"memory_bytes", l.memory.total},
                          {"kernel_share", f.kernels},
                          {"idle_share", f.idle},
@@ -241,7 +237,6 @@ class Planner {
   Recipe recipe_;
   const Prices prices_;
   const int64_t ranks_;
-  double flops_per_token_ = 0;
 };
 
 }  // namespace

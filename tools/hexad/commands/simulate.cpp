@@ -6,7 +6,6 @@
 #include "framework/base/counted.h"
 #include "framework/base/units.h"
 #include "framework/config/document.h"
-#include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
@@ -61,10 +60,8 @@ struct Simulation {
   Recipe recipe;
   mesh::Layout layout;
   StepForecast step;
-  double tokens_per_second, model_flops_per_second, peak_flops_per_second;  // of all ranks
+  Throughput rates;
   std::vector<std::string> assumed;
-
-  double mfu() const { return peak_flops_per_second > 0 ? model_flops_per_second / peak_flops_per_second : 0; }
 };
 
 Simulation simulated(const Options& options, const Extensions& extensions) {
@@ -78,14 +75,8 @@ Simulation simulated(const Options& options, const Extensions& extensions) {
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   const StepPrices prices(cluster, layout.world());
   StepForecast step = forecast_step(recipe, extensions, layout, prices, load_of(options.routing));
-  const double tokens = static_cast<double>(recipe.batch.global * recipe.model.context) / step.seconds;
-  return {.recipe = recipe,
-          .layout = layout,
-          .step = std::move(step),
-          .tokens_per_second = tokens,
-          .model_flops_per_second = tokens * layers::model_size(recipe.model, extensions).flops_per_token,
-          .peak_flops_per_second = static_cast<double>(ranks) * prices.prices().peak(dtype_of(recipe.train.precision)),
-          .assumed = assumptions(cluster)};
+  const Throughput rates = throughput(step.seconds, recipe, extensions, prices.prices(), ranks);
+  return {.recipe = recipe, .layout = layout, .step = std::move(step), .rates = rates, .assumed = assumptions(cluster)};
 }
 
 void print_text(const Options& options, const Simulation& s) {
@@ -93,11 +84,11 @@ void print_text(const Options& options, const Simulation& s) {
              s.layout.to_string());
   fmt::print("step time   {:>12}   {} of {} micro-batches simulated\n", base::human_duration(s.step.seconds),
              s.step.simulated_micro_batches, s.step.micro_batches);
-  fmt::print("tokens/s    {:>12}   {} for each rank\n", base::human_count(s.tokens_per_second),
-             base::human_count(s.tokens_per_second / s.layout.world()));
-  if (s.peak_flops_per_second > 0)
-    fmt::print("MFU         {:>12}   of {} for each rank\n", base::human_percent(s.mfu()),
-               base::human_quantity(s.peak_flops_per_second / s.layout.world(), "FLOP/s"));
+  fmt::print("tokens/s    {:>12}   {} for each rank\n", base::human_count(s.rates.tokens_per_second),
+             base::human_count(s.rates.tokens_per_second / s.layout.world()));
+  if (s.rates.peak_flops_per_second > 0)
+    fmt::print("MFU         {:>12}   of {} for each rank\n", base::human_percent(s.rates.mfu()),
+               base::human_quantity(s.rates.peak_flops_per_second / s.layout.world(), "FLOP/s"));
   fmt::print("\nShare of a step, by pipeline stage: kernels; communication that no kernel hides, by class; idle\n");
   fmt::print("{:>5} {:>6} {:>8}", "stage", "rank", "kernels");
   for (int c = 0; c < comm::traffic_class_count; ++c) fmt::print(" {:>8}", name_of(static_cast<comm::TrafficClass>(c)));
@@ -135,9 +126,9 @@ void print_json(const Options& options, const Simulation& s) {
                   {"step_seconds", s.step.seconds},
                   {"micro_batches", s.step.micro_batches},
                   {"simulated_micro_batches", s.step.simulated_micro_batches},
-                  {"tokens_per_second", s.tokens_per_second},
-                  {"model_flops_per_second", s.model_flops_per_second},
-                  {"mfu", s.peak_flops_per_second > 0 ? Json(s.mfu()) : Json(nullptr)},
+                  {"tokens_per_second", s.rates.tokens_per_second},
+                  {"model_flops_per_second", s.rates.model_flops_per_second},
+                  {"mfu", s.rates.peak_flops_per_second > 0 ? Json(s.rates.mfu()) : Json(nullptr)},
                   {"stages", stages},
                   {"assumed", s.assumed}};
   fmt::print("{}\n", json.dump(2));

@@ -18,6 +18,7 @@
 #include "tools/plan/memory_check.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/run_schedule.h"
+#include "tools/plan/step_forecast.h"
 #include "tools/train/checkpoint/start_check.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/machine.h"
@@ -40,7 +41,7 @@ struct Options {
   std::string include_root;
   int64_t world = 0;
   bool mesh = false, json = false;
-  std::string svg;
+  std::string svg, cluster;
 };
 
 using base::grouped;
@@ -114,6 +115,23 @@ std::string resume_text(const Checked& c) {
   return fmt::format("continues from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
 }
 
+// Prints latency, throughput and MFU of a step on the cluster.
+void print_step(const Options& options, const Checked& c, const train::Extensions& extensions) {
+  const Cluster cluster = load_cluster(options.cluster);
+  const int ranks = c.layout.world();
+  const StepPrices prices(cluster, ranks);
+  const double seconds = forecast_step(c.recipe, extensions, c.layout, prices).seconds;
+  const Throughput rates = throughput(seconds, c.recipe, extensions, prices.prices(), ranks);
+  fmt::print("\na step on {} (estimate)\n", options.cluster);
+  fmt::print("  latency          {:>14}\n", base::human_duration(seconds));
+  fmt::print("  throughput       {:>14}   tokens/s, {} for each rank\n", base::human_count(rates.tokens_per_second),
+             base::human_count(rates.tokens_per_second / ranks));
+  if (rates.peak_flops_per_second > 0)
+    fmt::print("  MFU              {:>14}   of {} for each rank\n", base::human_percent(rates.mfu()),
+               human_quantity(rates.peak_flops_per_second / ranks, "FLOP/s"));
+  for (const std::string& assumed : assumptions(cluster)) fmt::print("  assumed: {}\n", assumed);
+}
+
 void print_text(const Options& options, const Checked& c, const train::Extensions& extensions,
                 const MemoryReport& memory) {
   const int ranks = c.layout.world();
@@ -127,6 +145,7 @@ void print_text(const Options& options, const Checked& c, const train::Extension
   print_size(c.recipe, extensions);
   fmt::print("\n{}", table);
   print_checkpoint(c.checkpoint_bytes, c.save);
+  if (!options.cluster.empty()) print_step(options, c, extensions);
   if (c.recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(c.recipe, extensions));
   if (options.mesh) fmt::print("\n{}", mesh_table(c.layout));
 }
@@ -197,6 +216,10 @@ void add_validate(const Program& program) {
       .add_option("--world", &options->world,
                   "number of ranks for which to check the recipe; 0: the smallest number that the layout needs")
       .legal(whole_number(0, 1 << 24));
+  command
+      .add_option("--cluster", &options->cluster,
+                  "YAML of a cluster, measured or described: also estimate latency, throughput and MFU of a step there")
+      .path();
   const Option mesh = command.add_flag("--mesh", options->mesh, "print the ranks of each group");
   command.add_option("--svg", &options->svg, "SVG file to write, with a picture of the mesh").needs(mesh).path();
   command.add_flag("--json", options->json,
