@@ -1,3 +1,5 @@
+#include <optional>
+
 #include <fmt/core.h>
 
 #include "framework/base/atomic_file.h"
@@ -104,6 +106,7 @@ struct Checked {
   StartCheck start;
   double checkpoint_bytes;
   WriteTime save;
+  std::optional<StepOnCluster> step;
 };
 
 std::string resume_text(const Checked& c) {
@@ -115,21 +118,28 @@ std::string resume_text(const Checked& c) {
   return fmt::format("continues from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
 }
 
-// Prints latency, throughput and MFU of a step on the cluster.
-void print_step(const Options& options, const Checked& c, const train::Extensions& extensions) {
+std::optional<StepOnCluster> step_on_cluster(const Options& options, const Recipe& recipe, const mesh::Layout& layout,
+                                             const train::Extensions& extensions) {
+  if (options.cluster.empty()) return {};
   const Cluster cluster = load_cluster(options.cluster);
-  const int ranks = c.layout.world();
-  const StepPrices prices(cluster, ranks);
-  const double seconds = forecast_step(c.recipe, extensions, c.layout, prices).seconds;
-  const Throughput rates = throughput(seconds, c.recipe, extensions, prices.prices(), ranks);
-  fmt::print("\na step on {} (estimate)\n", options.cluster);
-  fmt::print("  latency          {:>14}\n", base::human_duration(seconds));
-  fmt::print("  throughput       {:>14}   tokens/s, {} for each rank\n", base::human_count(rates.tokens_per_second),
-             base::human_count(rates.tokens_per_second / ranks));
-  if (rates.peak_flops_per_second > 0)
-    fmt::print("  MFU              {:>14}   of {} for each rank\n", base::human_percent(rates.mfu()),
-               human_quantity(rates.peak_flops_per_second / ranks, "FLOP/s"));
-  for (const std::string& assumed : assumptions(cluster)) fmt::print("  assumed: {}\n", assumed);
+  const StepPrices prices(cluster, layout.world());
+  const double seconds = forecast_step(recipe, extensions, layout, prices).seconds;
+  return StepOnCluster{.cluster = options.cluster,
+                       .seconds = seconds,
+                       .rates = throughput(seconds, recipe, extensions, prices.prices(), layout.world()),
+                       .assumed = assumptions(cluster)};
+}
+
+// Prints latency, throughput and MFU (the outputs of MoNTA's model).
+void print_step(const StepOnCluster& step, int ranks) {
+  fmt::print("\na step on {} (estimate)\n", step.cluster);
+  fmt::print("  latency          {:>14}\n", base::human_duration(step.seconds));
+  fmt::print("  throughput       {:>14}   tokens/s, {} for each rank\n",
+             base::human_count(step.rates.tokens_per_second), base::human_count(step.rates.tokens_per_second / ranks));
+  if (step.rates.peak_flops_per_second > 0)
+    fmt::print("  MFU              {:>14}   of {} for each rank\n", base::human_percent(step.rates.mfu()),
+               human_quantity(step.rates.peak_flops_per_second / ranks, "FLOP/s"));
+  for (const std::string& assumed : step.assumed) fmt::print("  assumed: {}\n", assumed);
 }
 
 void print_text(const Options& options, const Checked& c, const train::Extensions& extensions,
@@ -145,7 +155,7 @@ void print_text(const Options& options, const Checked& c, const train::Extension
   print_size(c.recipe, extensions);
   fmt::print("\n{}", table);
   print_checkpoint(c.checkpoint_bytes, c.save);
-  if (!options.cluster.empty()) print_step(options, c, extensions);
+  if (c.step) print_step(*c.step, ranks);
   if (c.recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(c.recipe, extensions));
   if (options.mesh) fmt::print("\n{}", mesh_table(c.layout));
 }
@@ -167,7 +177,8 @@ void print_json(const Options& options, const Checked& c, const train::Extension
                                         .estimates = memory.estimates(),
                                         .memory_limit_bytes = c.recipe.memory.limit(),
                                         .checkpoint_bytes = c.checkpoint_bytes,
-                                        .checkpoint_time = c.save}));
+                                        .checkpoint_time = c.save,
+                                        .step = c.step}));
 }
 
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
@@ -196,7 +207,8 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
                         .warnings = std::move(warnings),
                         .start = start,
                         .checkpoint_bytes = bytes,
-                        .save = estimate_write(recipe.run.dir, bytes)};
+                        .save = estimate_write(recipe.run.dir, bytes),
+                        .step = step_on_cluster(options, recipe, layout, extensions)};
   options.json ? print_json(options, checked, extensions, memory) : print_text(options, checked, extensions, memory);
   if (options.svg.empty()) return base::ExitCode::done;
   require_replaceable(options.svg, "<svg ", "drawing");
