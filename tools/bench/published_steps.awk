@@ -1,11 +1,11 @@
 # Prints the table of published_steps.sh. Input, tab-separated: id, recipe, ranks, grade, published tokens per second for
-# each GPU (or empty), published MFU in percent (or empty), predicted tokens per second of all ranks, predicted MFU.
+# each GPU (or -), published MFU in percent (or -), predicted tokens per second of all ranks, predicted MFU.
 BEGIN {
   FS = "\t"
   printf "%-44s %-16s %5s %5s %10s %10s %7s\n", "row", "recipe", "ranks", "grade", "published", "predicted", "error"
 }
 {
-  by_tokens = $5 != ""
+  by_tokens = $5 != "-"
   published = by_tokens ? $5 : $6
   predicted = by_tokens ? $7 / $3 : 100 * $8
   error = predicted / published - 1
