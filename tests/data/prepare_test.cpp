@@ -480,7 +480,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(data, [](auto& o) { o.tokenizer = "/no/tokenizer.json"; }),
                   "/no/tokenizer.json: there is no such file");
   const std::string blank = f.folder.write("blank", " \n");
-  expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty documents)");
+  expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty document)");
   const std::string single = f.folder.write("single", "one line");
   expect_contains(message(data, [&](auto& o) { o.inputs = {single}; }),
                   "is one document, so no part can be held out; cut it into shorter documents (at most 2000 bytes "

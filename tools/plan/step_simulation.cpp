@@ -151,7 +151,11 @@ class Matches {
         if (!side) side = Member{&r, {}};
         side->issues.push_back(i);
       }
-    for (const auto& [group, members] : collectives) {
+    for (auto& [group, members] : collectives) {
+      for (const RankJobs& r : ranks)  // a member that takes part in none
+        if (std::ranges::find(group.second, r.record().rank) != group.second.end() &&
+            std::ranges::find(members, &r, &Member::rank) == members.end())
+          members.push_back({&r, {}});
       for (const Member& m : members) require_alike(group, members.front(), m);
       if (members.size() > 1) join(members);
     }
