@@ -88,9 +88,9 @@ TEST(RunFacts, DescribeTheStateOfARun) {
   record_start(dir, started_after(0, "pp 1 x dp 1"), "recipe");
   telemetry::StepMetrics s;
   s.step = 3, s.tokens = 1500, s.loss = 2.5;
-  write_text(dir / "metrics.jsonl", telemetry::to_json_line(s) + "\n" +
-                                        telemetry::to_json_line(telemetry::EvalMetrics{.step = 2, .loss = 2.25}) +
-                                        "\n");
+  write_text(dir / "metrics.jsonl",
+             telemetry::to_json_line(s) + "\n" +
+                 telemetry::to_json_line(telemetry::EvalMetrics{.step = 2, .tokens = 100, .loss = 2.25}) + "\n");
   record_end(dir, {.step = 3,
                    .date = "",
                    .trouble = "The run was preempted after step 3; saved",
