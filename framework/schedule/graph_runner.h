@@ -14,8 +14,6 @@ class GraphRunner {
   virtual ~GraphRunner() = default;
   /// Called on the rank's thread in place of execute(graph, context). `name` identifies the pass: "moe.3 forward".
   virtual void run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
-  /// False if the runner only inspects graphs and computes nothing.
-  virtual bool computes() const { return true; }
 };
 
 /// Executes graphs and keeps them, without their work, in the order of the calls.
