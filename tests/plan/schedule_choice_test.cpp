@@ -249,7 +249,7 @@ TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
     TrainingRun run(recipe, world);
     const auto allowed = legal(recipe);
     const auto candidates =
-        predicted_schedules(recipe, run.instance, Predictor(recipe, run.instance.mesh), world, allowed);
+        predicted_schedules(recipe, Registry(), Predictor(recipe, run.instance.mesh), world, allowed);
     std::set<std::string> graphs;
     for (const ScheduleCandidate& c : candidates) EXPECT_TRUE(graphs.insert(c.graphs).second) << to_string(c.schedule);
     EXPECT_LT(candidates.size(), allowed.size());
@@ -267,7 +267,7 @@ TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeIfTheySendTheSameBytes) {
     Predictor predictor(recipe, run.instance.mesh);
     predictor.rates = machine(0, 1e6, 1e12);
     std::map<Duplicates, double> seconds;
-    for (const ScheduleCandidate& c : predicted_schedules(recipe, run.instance, predictor, world, legal(recipe)))
+    for (const ScheduleCandidate& c : predicted_schedules(recipe, Registry(), predictor, world, legal(recipe)))
       seconds[c.schedule.duplicates] = c.predicted;
     ASSERT_TRUE(seconds.contains(Duplicates::pause_before_gate) && seconds.contains(Duplicates::drop));
     EXPECT_FALSE(seconds.contains(Duplicates::pause_after_gate));
@@ -399,7 +399,7 @@ TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
   EXPECT_EQ(order.front().rows, ep::RowOf::token) << "on a slow wire fewer rows travel: " << to_string(order.front());
 }
 
-TEST(ScheduleChoice, ShowingPassesChangesNothing) {
+TEST(ScheduleChoice, PredictionsChangeNoBitOfTheRun) {
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2"}, {"schedule.moe.memory_reuse=none"});
   on_ranks(4, [&](const comm::ProcessGroup& world) {
     const FixedSource source = documents_of(recipe);

@@ -211,7 +211,8 @@ class Contestant {
       predicted_ = choice.current().predicted;
       if (world_.rank() == 0) fmt::print("chosen\t{}\t{}\n", name_, plan::ScheduleChoice::to_string(choice.current()));
     } else {
-      predicted_ = plan::predicted_schedule(recipe_, instance(), predictor, world_.group(), schedule_).predicted;
+      predicted_ =
+          plan::predicted_schedule(recipe_, instance().extensions, predictor, world_.group(), schedule_).predicted;
     }
     if (recipe_.schedule.profile.empty()) predicted_.reset();
   }

@@ -11,7 +11,6 @@
 #include "framework/base/counted.h"
 #include "framework/data/digest.h"
 #include "framework/data/training_data.h"
-#include "framework/device/meta/meta_run.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
 #include "tools/plan/memory_check.h"
@@ -119,11 +118,10 @@ void print_json(const Candidates& candidates, const std::string& file, const std
   fmt::print("{}\n", json.dump(2));
 }
 
-// The model here has no memory: the graphs determine the prices of schedules.
 Candidates predicted(const Recipe& recipe, const train::Extensions& extensions, const comm::World& world) {
-  ModelInstance instance(recipe, extensions, world.group(), {}, std::make_shared<device::MetaRun>(recipe.device));
+  const mesh::Mesh mesh(world.group(), recipe.parallel.sizes());
   return predicted_schedules(
-      recipe, instance, Predictor(recipe, instance.mesh), world.group(),
+      recipe, extensions, Predictor(recipe, mesh), world.group(),
       MemoryNeeds(recipe, extensions, world.size()).within(legal_schedules(recipe, extensions)).schedules);
 }
 

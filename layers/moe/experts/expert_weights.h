@@ -49,9 +49,6 @@ Tensor joined(const Tensor& gates_and_ups, int rank);
 /// of rows into chunks. Rows [R, D] are grouped by local expert. An expert may have no rows.
 class ExpertWeights {
  public:
-  /// Holds no weights, for passes that the runner only inspects.
-  ExpertWeights() = default;
-
   /// Returns the activations of `rows` [R, D] without `activated`.
   ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
   /// Returns the activations of `rows` [R, D], including `activated`.
@@ -89,6 +86,8 @@ class ExpertWeights {
    private:
     Tensor matrices(Stream& s) const;
   };
+
+  ExpertWeights() = default;  // Experts::hold sets the members
 
   HeldProjection gate_up_, down_;
   ExpertKind kind_{};

@@ -163,7 +163,7 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
 // Runs the pass of tensor ranks that hold the same inputs, and accumulates the inputs' gradients on the tape. Adds the
 // tasks that gather these gradients. The gradients of x are gathered chunk by chunk (Combine::collected) or at the end.
 void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
-                     const Tensor& dout, const Tensor& dweights, const Tensor& weights, Backward& b) {
+                     const Tensor& dout, const Tensor& dweights, Backward& b) {
   const Routes& routes = g.routes;
   const auto& k = kernels::kernels(dout.device()).permute;
   const bool at_end = !routes.collection;
@@ -182,7 +182,6 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   add_share_gather(g, after, "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
   g.run("backward");
 
-  if (!routes.computes()) return b.accumulate(0, dout), b.accumulate(1, weights);
   // The sum is rounded before it is added to other gradients, so its rounding does not depend on the number of chunks.
   if (!at_end) {
     dx.put(Tensor::empty(dout.shape(), dout.dtype(), dout.device()));
@@ -196,7 +195,7 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;
-  const ExpertWeights expert_weights = hold_weights(routes, *call.experts, kernels::Direction::backward, b.stream);
+  const ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
   const Tensor weights = routes.plan_weights(kept.weights, b.stream);  // all of kept.weights if tp is 1
   // Filled by to_send if rows are of slots, by take_returned_dweights if rows are of tokens.
@@ -235,9 +234,8 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
           c, products, [&, c](Stream& s) { compute_weight_gradients(call, s, c, std::exchange(work[c], {})); });
     };
   g.add_steps(steps);
-  if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, kept.weights, b);
+  if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, b);
   g.run("backward");
-  if (!routes.computes()) return b.accumulate(0, routes.own_of_result(dout)), b.accumulate(1, kept.weights);
   if (gradients.take_returned_dweights) gradients.take_returned_dweights(b.stream, combine.slot_rows());
   accumulate(routes, dout, combine.slot_rows().values, dweights, b);
 }
