@@ -26,7 +26,8 @@ std::vector<ModelPart> parts_of(const ModelConfig& c) {
   return parts;
 }
 
-// A whole model on one rank, without memory. It never waits for a GPU, because the host makes no lists of rows.
+// Whole model on one rank of a meta device, without memory. The device imitates a GPU, so routing plans are local
+// (ep::make_local_plan) and the host makes no lists of rows.
 class MetaModel {
  public:
   MetaModel(const ModelConfig& c, const Registry& registry)

@@ -17,7 +17,7 @@ struct ModelSize {
   double flops_per_token = 0;
 };
 
-/// The same FLOPs by part: one part for each block, and one for final norm and head. All blocks with experts are
+/// FLOPs per token by part: one part for each block, and one for final norm and head. All blocks with experts are
 /// assumed to be equal, and so are all dense blocks.
 struct PartFlops {
   std::vector<double> layers;

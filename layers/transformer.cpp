@@ -9,7 +9,7 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// If the tied embedding is on the first stage and on the last, each stage sums a part of its gradient.
+// If the first and the last stage both hold the tied embedding, each of the two computes a part of its gradient.
 Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;

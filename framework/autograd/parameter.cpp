@@ -20,7 +20,7 @@ template <class F>
 void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   const int rank = global.rank();
   const Shape strides = global.row_major_strides();
-  // A dimension that is held whole extends the run of the dimension before.
+  // If the region holds a whole dimension, the run extends over the dimension before it.
   int dim = rank - 1;
   int64_t run = rank > 0 ? region.size[dim] : 1;
   for (; dim > 0 && region.size[dim] == global[dim]; --dim) run *= region.size[dim - 1];

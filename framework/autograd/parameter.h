@@ -31,7 +31,7 @@ struct Init {
 /// of the parameter.
 struct Stack {
   int dim = 0;
-  std::vector<std::string> names{};  // of the tensors; empty: the parameter is one tensor
+  std::vector<std::string> names{};  // names of the tensors; empty: the parameter is one tensor
 };
 
 /// Returns a weight [..., N, D] as the matrix [... N, D] for matmuls. The outputs of stacked tensors are side by side.
@@ -144,7 +144,7 @@ class Parameter {
   /// Makes `storage`, which is not owned, provide the gradient's memory from now on. If null, the gradient uses bound
   /// memory or memory of its own.
   void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
-  /// Unbinds memory, which its owner may then use again.
+  /// Unbind the memory of the weights or of the gradient, which its owner may then reuse.
   void release_weights() { local_ = {}; }
   void release_gradient() { gradient_ = {}, clear_gradient(); }
 

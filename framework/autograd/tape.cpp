@@ -93,7 +93,7 @@ Tensor Backward::take_gradient(size_t index) {
 Device Backward::output_device() const {
   for (const Tensor& t : output_gradients_)
     if (t.defined()) return t.device();
-  fail_invariant("[tape] backward of an op none of whose outputs has a gradient");
+  fail_invariant("[tape] backward runs for an op, but none of the op's outputs has a gradient");
 }
 
 bool Backward::wants(size_t index) const { return inputs_[index] >= 0; }

@@ -65,7 +65,8 @@ struct SkippedFile {
 };
 
 struct InputFiles {
-  /// By input, and sorted by path within each folder; documents have the same order. Includes files without text.
+  /// Files to read, in the order of the inputs, and sorted by path within each folder. Documents have the same order.
+  /// Includes files without text.
   std::vector<InputFile> taken;
   std::vector<SkippedFile> skipped;
   std::vector<std::string> idle_patterns;  // patterns of include and exclude that match nothing

@@ -104,7 +104,7 @@ std::string written_at(const std::string& path) {
 
 std::string differences(const Json& before, const PrepareOptions& options) {
   if (!before.contains("settings") || !before["settings"].is_object())
-    return "the text, or how it is prepared (summary.json does not say)";
+    return "the text or its preparation (summary.json does not record which)";
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {

@@ -19,7 +19,7 @@ struct TrainingData {
   std::shared_ptr<const Source> heldout = nullptr;       // null if nothing is held out
   std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null if the source is a registered one
   std::vector<std::string> missing_heldout = {};         // missing files; their datasets have no held-out part
-  std::vector<Digest> fingerprints = {};  // of the train files in the recipe's order; stored in checkpoints
+  std::vector<Digest> fingerprints = {};  // one per train file, in the recipe's order; stored in checkpoints
 };
 
 struct TrainingDataOptions {

@@ -22,7 +22,7 @@ class SpanLog {
   struct Recorded {
     std::string name;
     double begin = 0, end = 0;
-    int32_t around = -1;  // number of the span that was the innermost open one at the begin; -1: none
+    int32_t around = -1;  // number of the innermost span that was open when this span began; -1: none
   };
   struct Sample {
     double time = 0;
@@ -30,7 +30,8 @@ class SpanLog {
   };
   struct Records {
     std::vector<Recorded> host;
-    /// The same spans as executed by a device's compute queue; empty if kernels run on the host.
+    /// Spans as executed by the device's compute queue, one for each span of the host; empty if kernels run on the
+    /// host.
     std::vector<Recorded> device;
     std::vector<Sample> memory;
   };

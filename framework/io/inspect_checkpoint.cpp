@@ -34,7 +34,7 @@ int64_t file_bytes(const Manifest& manifest) {
   return bytes;
 }
 
-/// Returns 46702792704 as "46,702,792,704".
+/// Returns the JSON object that describes a checkpoint.
 Json json_of(const Checkpoint& checkpoint) {
   const Manifest& m = checkpoint.manifest();
   Json totals = Json::object(), tensors = Json::array();

@@ -25,7 +25,7 @@ struct LockTiming {
 ///
 /// A job that finds a file of another machine with a free flock watches the file. If the file is renewed, the job is
 /// refused; otherwise it takes over. No clocks are compared, so they need not agree. A holder that was suspended for
-/// longer than the patience may have lost the lock. It detects this at its next look and must end.
+/// longer than the patience may have lost the lock. Such a holder detects the loss at its next look and must end.
 class RunLock {
  public:
   /// Creates the directory if needed and locks it. Takes over the lock of a dead job: immediately if that job ran on

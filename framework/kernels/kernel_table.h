@@ -108,12 +108,12 @@ struct BiasKernels {
 /// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), with the residual
 /// stream on both sides.
 struct RmsNormKernels {
-  /// Computes the norm of x + addend (rounded to their dtype), which is kept in `sum`. If both are undefined, it is the
-  /// norm of x. inverse_rms[rows] (acc) is kept for backward. sum may be x or addend.
+  /// Computes sum = x + addend (rounded to their dtype) and its norm, out. If `sum` and `addend` are undefined, out is
+  /// the norm of x. inverse_rms[rows] (acc) is kept for backward. sum may be x or addend.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> sum, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& addend,
               const Tensor& gain, double eps)>
       forward;
-  /// Computes dx = the gradient through the norm of x + dresidual (undefined: none; may be dx). dgain_partials[P, D]
+  /// Computes dx = dresidual (undefined: zero; may be dx) plus the gradient through the norm of x. dgain_partials[P, D]
   /// (acc): addends of the gain's gradient, P = partials(rows). dx and dgain_partials are not computed if undefined.
   Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual)>
@@ -207,9 +207,9 @@ struct AttentionKernels {
               const AttentionShape& shape)>
       backward;
   /// Merges attention to a block of further keys into sum[T, H, C] and sum_log_sum_exp[T, H] (both acc), the results
-  /// for the keys so far. block[T, H, C] and block_log_sum_exp[T, H] (acc) are the block's results. They are merged by
-  /// log-sum-exps (Liu et al. 2023, section 3). A row that saw no key of the block (-inf) does not change, whatever
-  /// values the block has there.
+  /// for the keys so far. block[T, H, C] and block_log_sum_exp[T, H] (acc) are the block's results. Both results are
+  /// merged by log-sum-exps (Liu et al. 2023, section 3). A row that saw no key of the block (-inf) does not change,
+  /// whatever values the block has there.
   Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
               const Tensor& block_log_sum_exp)>
       merge;
@@ -281,7 +281,7 @@ struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
   bool normalize = true;   // the chosen weights sum to one
-  double scale = 1.0;      // factor of the weights, applied after normalising (DeepSeek's routed scaling factor)
+  double scale = 1.0;      // factor applied to the chosen weights after `normalize` (DeepSeek's routed scaling factor)
   int64_t groups = 1;      // group-limited: experts are in `groups` equal groups, and only the best `top_groups` groups
   int64_t top_groups = 1;  // (by the sum of their two best selection scores) are eligible
 };
@@ -439,8 +439,8 @@ struct PermuteKernels {
   /// `gather` over a part of the rows. Rows of out that no index names do not change. Strided rows allowed, here and in
   /// the two entries below.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> scatter;
-  /// Computes out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; undefined: one, a copy). The
-  /// part of `combine_backward` that computes dy, for any part of the rows. out may be x if index[r] = r.
+  /// Computes out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; undefined: one, a copy). This
+  /// is the part of `combine_backward` that computes dy, for any part of the rows. out may be x if index[r] = r.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index, const Tensor& scale)> gather_weighted;
   /// Computes out[r] (acc) = <a[r, :], b[r, :]>, summed in an order that depends only on the width.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> row_dots;
@@ -459,16 +459,16 @@ struct PermuteKernels {
 /// Converts rows of tensors to bytes and back (framework/kernels/wire.h). Strided rows allowed for x and out.
 struct WireKernels {
   /// Computes bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from the rows of x[R', D] that index[R] (i64)
-  /// names, and from row_weights[R, X] (acc), which belong to position r. If index is undefined, row by row, R = R'. If
-  /// row_weights is undefined, X = 0. fp8: codes of x / scale in float with scale = max(max |row| / 448, 2^-126), 0 for
-  /// a row of zeros; f64 is converted through float. In a row with an element that is not finite (in float), all
-  /// elements and the scale become NaN: a poisoned row must not look healthy.
+  /// names, and from row_weights[R, X] (acc), which belong to position r. If index is undefined, row r of x is used,
+  /// and R = R'. If row_weights is undefined, X = 0. fp8: codes of x / scale in float with scale = max(max |row| / 448,
+  /// 2^-126), 0 for a row of zeros; f64 is converted through float. In a row with an element that is not finite (in
+  /// float), all elements and the scale become NaN: a poisoned row must not look healthy.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;
   /// Computes out[index[r], :] = scale * value for distinct rows index[R]. If index is undefined, out[r, :] is
-  /// computed, and out has R rows. All other rows of out do not change. row_weights_out[R, X] = the row_weights of
-  /// position r. If it is undefined, they are not read, whatever their number.
+  /// computed, and out has R rows. All other rows of out do not change. row_weights_out[R, X] receives the row_weights
+  /// of each position r. If it is undefined, the row_weights are not read, and X may be any number.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> row_weights_out, const Tensor& bytes, const Tensor& index,
               WireFormat format)>
       unpack;
@@ -575,8 +575,9 @@ struct AdamwStep {
   int64_t step;  // the first step is 1
 };
 
-/// Part of one parameter that one launch updates, flat and of equal length. main, m, v are acc; the gradient is acc or
-/// bf16. `weights` (the model's copy, any float dtype) receives the rounded result; it may be main.
+/// Part of one parameter that one launch updates. The tensors are flat and have the same length. main, m, v are acc;
+/// the gradient is acc or bf16. `weights` (the model's copy, any float dtype) receives the rounded result; it may be
+/// main.
 struct AdamwSlice {
   Tensor main, m, v, weights, gradient;
   double weight_decay;

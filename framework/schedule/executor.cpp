@@ -66,7 +66,7 @@ struct Stopwatch {
   std::vector<TaskTime> on_lane;
   std::vector<double> arrived;              // ends of asynchronous parts
   std::latch running;                       // asynchronous parts
-  std::vector<std::array<Event, 2>> marks;  // of tasks on a device's lanes: their begin and end
+  std::vector<std::array<Event, 2>> marks;  // begin and end of each task on a device's lanes
 };
 
 // The asynchronous part of a task that its lane will issue. A failed lane skips its remaining tasks. The part then

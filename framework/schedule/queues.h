@@ -14,7 +14,7 @@ struct Job {
   static constexpr int alone = -1;
 
   int queue;
-  double seconds;            // of work, at full speed
+  double seconds;            // seconds of work at full speed
   std::vector<int> after{};  // jobs, by index
   int collective = alone;    // jobs with the same number are done once all of them have done their work
 };
@@ -30,7 +30,7 @@ struct QueueSets {
 
 struct JobTimes {
   std::vector<Interval> jobs;  // seconds; unset for jobs that never end and for their successors
-  std::vector<int> stuck;      // the first job of each queue that never ends; empty: all jobs end
+  std::vector<int> stuck;      // the first job that never ends, for each queue that has one; empty: all jobs end
 };
 
 /// Runs the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its collective

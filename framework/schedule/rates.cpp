@@ -34,7 +34,7 @@ void check_curve(const TimeCurve& curve, const std::string& name) {
 double local_seconds(const TaskSpec& task, const TimeCurve& curve, double size, std::string_view does) {
   if (size > 0 && curve.points.empty())
     base::fail(base::ExitCode::usage, "rates: task '", task.name, "' ", does,
-               ", but the speed of this was not measured");
+               ", but the speed of such work was not measured");
   return curve.seconds(size);
 }
 

@@ -24,8 +24,9 @@ inline Drive drive_of(const device::DeviceContext& context) {
 }
 
 /// Simulates one rank and assumes that all ranks are alike. Every lane runs its tasks in insertion order, one at a
-/// time. Each task begins once its predecessors are done. A task has Rates::seconds of work. Its speed is Rates::alpha
-/// with the lanes that are active at the same moment. Throws base::Error(usage) if a rate is missing or invalid.
+/// time. Each task begins once its predecessors are done. A task has Rates::seconds of work. The task's speed is
+/// Rates::alpha with the lanes that are active at the same moment. Throws base::Error(usage) if a rate is missing or
+/// invalid.
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
 /// Groups of the ranks: for each kind of group (Cost::group), the number of each rank's group. Ranks with the same

@@ -36,9 +36,11 @@ using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 /// Data that a task moves and operations that it computes. The simulator prices them and the trace shows them.
 struct Cost {
   double flops = 0;
-  ByGemmPass<int64_t> products{};  // with weights of one size, sharing the FLOPs evenly; all zero: one, forward
-  int64_t wire_bytes = 0;          // sent by this rank to other ranks
-  int64_t received_bytes = 0;  // from other ranks, if routing makes it differ; the larger one is priced (full duplex)
+  // Number of matrix products by pass. They have weights of one size and share the FLOPs evenly. All zero: one forward
+  // product.
+  ByGemmPass<int64_t> products{};
+  int64_t wire_bytes = 0;      // sent by this rank to other ranks
+  int64_t received_bytes = 0;  // received, if it differs from wire_bytes; the larger number is priced (full duplex)
   int64_t copy_bytes = 0;      // within the device, or between it and the host
   std::string group{};         // kind of process group that moves the bytes: "ep", "etp", "tp", "experts"; or none
   int group_size = 1;

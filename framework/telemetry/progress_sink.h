@@ -6,9 +6,9 @@
 
 namespace hexad::telemetry {
 
-/// On a terminal, writes a carriage return and a line fitted to the width in each step. Elsewhere, writes no control
-/// codes, and a plain line for the first step, each multiple of `every`, and the last step. Evaluations get separate
-/// lines in both cases.
+/// Writes a carriage return and a line fitted to the width in each step if the output is a terminal. Otherwise writes
+/// no control codes, but a plain line for the first step, each multiple of `every`, and the last step. Evaluations get
+/// separate lines in both cases.
 class ProgressSink : public MetricsSink {
  public:
   explicit ProgressSink(TextOutput output, int64_t every = 10);

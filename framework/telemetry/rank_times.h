@@ -55,7 +55,7 @@ class SlowRanks {
     double own_seconds, median_seconds;  // medians of the rank and of the ranks of its kind
   };
   /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first.
-  /// Repeats a rank that stays slow after 1, 2, 4, ... more windows.
+  /// A rank that stays slow is returned again after 1, 2, 4, ... more windows.
   std::vector<Slow> add(std::span<const RankTime> ranks);
 
  private:

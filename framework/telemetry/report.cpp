@@ -145,10 +145,11 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
   for (const StepMetrics& s : history.steps) {
     if (!s.schedule) continue;
     const ScheduleMetrics& m = *s.schedule;
-    std::string text =
-        fmt::format("Step {}, all passes of the MoE layers, a rank: measured {}, predicted {} ({:+.1f}%).",
-                    grouped(s.step), milliseconds(m.measured_seconds), milliseconds(m.predicted_seconds),
-                    100 * (m.predicted_seconds / m.measured_seconds - 1));
+    std::string text = fmt::format(
+        "Step {}: all passes of the MoE layers, mean over ranks with MoE layers: measured {}, predicted {} "
+        "({:+.1f}%).",
+        grouped(s.step), milliseconds(m.measured_seconds), milliseconds(m.predicted_seconds),
+        100 * (m.predicted_seconds / m.measured_seconds - 1));
     std::string exposed;
     for (const auto& [name, seconds] : m.exposed_seconds)
       exposed += fmt::format("{} {} {}", exposed.empty() ? "" : ",", name, milliseconds(seconds));
@@ -165,7 +166,7 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
 std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
   if (parts.size() < 2) return "";
   std::string out =
-      "<section class=\"card wide\"><h2>How the steps ran</h2>\n<p class=\"muted\">The run was started several times. "
+      "<section class=\"card wide\"><h2>Parts of the run</h2>\n<p class=\"muted\">The run was started several times. "
       "The recipe of each start is recipe-STEP.yaml in the run directory.</p>\n<table class=\"facts "
       "parts\"><thead><tr><th>Steps</th><th>Started</th><th>Layout</th><th>Changed since the previous "
       "part</th></tr></thead>"

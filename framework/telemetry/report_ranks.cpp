@@ -41,8 +41,8 @@ std::vector<Record> records(const MetricsHistory& history) {
   return list;
 }
 
-/// Returns the number of ranks that ran a step. If the parts do not tell it, returns the fewest ranks that the step's
-/// times allow: fewer ranks than a full list are all the ranks of the job.
+/// Returns the number of ranks that ran a step. If `parts` lacks it, returns the smallest number that fits the step's
+/// list of slowest ranks. A list that is not full contains all ranks of the job.
 int64_t ranks_of(const StepMetrics& step, const std::vector<ReportInputs::Part>& parts) {
   const auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& p) { return p.after < step.step; });
   if (part != parts.rend() && part->ranks > 0) return part->ranks;
@@ -68,8 +68,8 @@ std::string ranks_block(const MetricsHistory& history, const std::vector<ReportI
   if (list.empty()) return "";
   std::string out =
       "<section class=\"card wide\"><h2>Slowest ranks</h2>\n<p>A rank's own work is the part of a step in which it did "
-      "not wait in communication; medians over the steps in which it was among the slowest. Steps are those that the "
-      "rank took part in.</p>\n"
+      "not wait in communication. Times are medians over the steps in which the rank was among the slowest. Only steps "
+      "in which the rank took part are counted.</p>\n"
       "<table class=\"facts\"><thead><tr><th>Rank</th><th>Slowest in</th><th>Own work a step</th>"
       "<th>Relative to the ranks' median</th><th>Waited a step</th></tr></thead><tbody>\n";
   for (const Record& r : list)

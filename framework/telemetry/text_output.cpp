@@ -43,7 +43,7 @@ bool understands_control_codes(int fd) {
 }
 
 /// Opens the same pipe or terminal a second time, so that O_NONBLOCK does not affect other users of the descriptor.
-/// Uses the descriptor itself if that is impossible or pointless (a file has a position and never blocks).
+/// Uses the descriptor itself if a second opening is impossible or pointless (a file has a position and never blocks).
 class NonBlocking {
  public:
   explicit NonBlocking(int fd) : shared_(fd) {

@@ -17,8 +17,8 @@ enum class Stuck : uint8_t {
 /// silently: `| head` must not end a run.
 class TextOutput {
  public:
-  /// `fd` is 1 or 2 except in tests. It is treated as a terminal if it is one and TERM is not "dumb". Under mpirun,
-  /// mpirun's own output must be a terminal too.
+  /// `fd` is 1 or 2 except in tests. `fd` is treated as a terminal if it is a terminal and TERM is not "dumb". Under
+  /// mpirun, mpirun's own output must be a terminal too.
   explicit TextOutput(int fd, Stuck stuck = Stuck::wait);
   bool is_terminal() const { return terminal_; }
   /// Returns the current columns of the terminal (it may be resized); 80 if unknown.

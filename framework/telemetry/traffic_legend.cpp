@@ -21,7 +21,7 @@ constexpr Class known[] = {
     {"cp", "context parallelism: keys and values between ranks that share each sequence, and sums over its tokens"},
     {"pp", "pipeline parallelism: activations and gradients between stages, which hold different layers"},
     {"dp", "data parallelism: gradients that are summed over ranks, and weights that are split over ranks (ZeRO)"},
-    {"control", "small messages of all ranks: losses, norms, counts, agreement on what comes next"},
+    {"control", "small messages of all ranks: losses, norms, counts, agreement on the next action"},
 };
 
 size_t place_of(const std::string& name) { return std::ranges::find(known, name, &Class::name) - std::begin(known); }

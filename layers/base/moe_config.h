@@ -108,7 +108,7 @@ struct MoeConfig {
     v("router_options", router_options, "options of a registered router, each a name and a number");
     v("score", score, "function that turns logits into scores");
     v("normalize", normalize, "scale the weights of a token's experts so that they sum to one");
-    v("scale", scale, "factor of the weights, after normalising", positive());
+    v("scale", scale, "factor applied to the routing weights of a token's experts, after normalize", positive());
     v("groups", groups, "group-limited routing: number of equal groups of experts", at_least(1));
     v("top_groups", top_groups, "groups from which a token may choose experts", at_least(1));
     v("capacity_factor", capacity_factor,

@@ -27,9 +27,9 @@ struct Linear {
     double init_std;
     bool bias = false;
     Parallel parallel = Parallel::none;
-    int64_t pieces = 0;  // number of pieces of the outputs, if several ranks share one (key/value heads); 0: one a rank
+    int64_t pieces = 0;  // pieces of the outputs, if several ranks share a piece (key/value heads); 0: one per rank
     std::vector<std::string>
-        stack{};  // paths that the layers would have separately (Builder::prefix); empty: one layer
+        stack{};  // prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: one layer
 
     int first_dim() const { return stack.empty() ? 0 : 1; }
     Shape shape(std::vector<int64_t> of_one) const {

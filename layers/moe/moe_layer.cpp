@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "framework/base/philox.h"
 #include "framework/kernels/meta/meta_routing.h"
 #include "layers/moe/router/capacity.h"
 #include "layers/moe/router/router_statistics.h"
@@ -79,23 +78,6 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
 }
 
 int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hidden.value_or(c.expert_hidden); }
-
-// Returns random choices [tokens, top_k] that load all experts evenly. Every E/k tokens choose each expert once, in a
-// new random order. So the experts of a token are on as many ranks as in a random choice.
-Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device device) {
-  constexpr int64_t shuffles = 64;  // number of different orders, which then repeat
-  std::vector<int32_t> order(experts), all;
-  const base::Philox random(1, base::Purpose::route);
-  uint64_t draws = 0;
-  for (int64_t s = 0; s < shuffles; ++s) {
-    std::iota(order.begin(), order.end(), 0);
-    for (size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[random.below(draws++, n)]);
-    all.insert(all.end(), order.begin(), order.begin() + experts / top_k * top_k);
-  }
-  std::vector<int32_t> ids(tokens * top_k);
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = all[i % all.size()];
-  return Tensor::from<int32_t>(ids, {tokens, top_k}, device);
-}
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
@@ -250,7 +232,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
                         : override_       ? override_->choose(pass, r.first, rows, x.device())
                                           : Tensor{};
   auto scope = std::make_optional<autograd::Scope>(t, x.device(), router_name_);
-  // The recipe's model.moe.router; top_k: TopKRouter in layers/moe/router/router.cpp.
+  // Calls the router that model.moe.router names (top_k: TopKRouter in layers/moe/router/router.cpp).
   const auto [logits, choice] = (*router_)(t, {x, pass, r.first, r.own_begin, r.own_end, bias_, forced});
   check_choice(choice, rows, config_);
   require_for(config_.aux_loss.coefficient, "aux_loss.coefficient", choice.scores, "scores", config_);
@@ -278,7 +260,8 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   const auto compute_shared = [&] { shared = (*shared_)(t, input, pass); };
   SharedWork beside = shares_passes() ? shared_work(input.data.dim(0), compute_shared) : SharedWork{};
   // In backward, the tape adds two gradients of x: that of the pass and that of the gate. The pullbacks of
-  // choose_experts and Gate compute the latter from the gradient of choice.weights.
+  // choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the latter from
+  // the gradient of choice.weights.
   Value y = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, std::move(beside));
   if (shared_ && !shares_passes()) compute_shared();
   if (shared_) y = add(t, y, shared);
@@ -291,22 +274,6 @@ SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) co
   return {.compute = std::move(compute),
           .flops = 2.0 * static_cast<double>(all_rows * experts_.shape().hidden) * width,
           .products = {experts_.products(), 0, 0}};
-}
-
-void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const {
-  const Routed r = routed(rows);
-  PassSettings settings = settings_;
-  settings.runner = &runner;
-  const auto policy = keep_policy();
-  Tape tape(device.context().compute(), *policy);
-  const Value input = tape.leaf(Tensor::zeros({rows, experts_.shape().hidden}, dtype, device));
-  const Value x = r.held == Held::share ? take_share(tape, input, settings) : input;
-  const int64_t taken = x.data.dim(0);
-  const Tensor ids = choice_by_chance(taken, config_.top_k, config_.experts, device);
-  const Value weights = tape.leaf(Tensor::zeros({taken, config_.top_k}, acc_, device));
-  SharedWork beside = shares_passes() ? shared_work(rows, [] {}) : SharedWork{};
-  const Value y = moe_pass(tape, x, weights, ids, r.held, experts_, settings, std::move(beside));
-  backward(tape, y, Tensor::zeros(y.shape(), dtype, device));
 }
 
 void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {

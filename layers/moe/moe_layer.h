@@ -48,10 +48,6 @@ class MoeLayer {
   /// Replaces the schedule. `order` is the order that s.order names. Call it between steps, with the same arguments on
   /// all ranks.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { settings_.schedule = s, settings_.order = order; }
-  /// Passes the forward and backward graphs of a micro-batch to `runner`, under the current schedule and with random
-  /// choices that load all experts evenly. `rows` is the number of rows of x on this rank (see operator()). The layer
-  /// is unchanged, even if the runner executes the graphs. Collective over the groups of the experts and the tp group.
-  void show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const;
 
  private:
   /// Rows that this rank routes and passes to the experts. `held` is their distribution over the tp ranks:

@@ -175,8 +175,8 @@ Link CommEngine::link_of(const Request& request) const {
 
 void CommEngine::abort_job(int code) {
   std::fflush(nullptr);
-  // The lost rank has the cause of the failure. This rank gives it time to set the job's exit code. Then this rank ends
-  // the job, because some launchers do not end the remaining ranks.
+  // The lost rank knows the cause of the failure, so this rank gives the lost rank time to set the job's exit code.
+  // Then this rank ends the job, because some launchers do not end the remaining ranks.
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);

@@ -6,7 +6,7 @@ namespace {
 using base::cat;
 using base::ExitCode;
 
-// First character of a note.
+// First character of a note, which gives its kind.
 constexpr char question = '?', reply = '!', hang = 'x', loss = 'l';
 
 // Calls of listen() between announcing a finding and ending the job. The other ranks receive the announcement in this

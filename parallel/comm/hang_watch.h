@@ -30,8 +30,9 @@ class HangWatch {
     for_hang,       // finds ranks that do not answer, and ranks that wait for no other rank
     for_lost_ranks  // finds only ranks that do not answer: the other ranks may take any time
   };
-  /// Starts an inquiry about an overdue wait. It replaces an inquiry with a narrower reason. For the arguments see
-  /// Inquiry's constructor.
+  /// Starts an inquiry about an overdue wait and drops a running inquiry for lost ranks only. Does nothing if an
+  /// inquiry for this reason or for a hang is running, or if this rank has a finding. For the arguments see Inquiry's
+  /// constructor.
   void begin(const Standing& wait, const Standing& own, double limit, Looks looks = Looks::for_hang);
   /// Drops the inquiry, because the wait has made progress.
   void drop(Looks looks = Looks::for_hang) {

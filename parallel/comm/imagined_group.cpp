@@ -51,8 +51,8 @@ void forget(const Tensor& out, Stream& stream) {
 }
 
 // Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds
-// its tensors for the longest possible time. Not used for messages to one rank: these leave immediately, because no
-// thread waits for such a message before all have left. `mark` (may be null) is the operation in the log.
+// its tensors for the longest possible time. Not used for messages to one rank. They leave immediately, because no
+// thread waits for such a message before all such messages have left. `mark` (may be null) is the operation in the log.
 Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);

@@ -117,8 +117,8 @@ class IssueQueue {
   /// that was stopped for a while does not accuse its peers.
   RequestPtr overdue(int limit);
 
-  /// Returns the first operation of each channel in which a thread waits for that operation or a later one. The number
-  /// is the calls of overdue() since the channel last finished something.
+  /// Returns the first operation of each channel in which a thread waits for that operation or a later one. Also
+  /// returns the number of calls of overdue() since the channel last finished something.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
   /// Resets the overdue counters: from now on, each channel counts as quiet for at most `quiet` calls of overdue().
   void forgive(int quiet);

@@ -51,7 +51,7 @@ void require_interface() {
                                        srun_line(library));
   const std::string rank = value_of("PMI_RANK");
   if (rank.empty()) base::fail(base::ExitCode::usage, reason);
-  // An Open MPI that was built with PMI2 works without PMIx, but nothing shows how this one was built.
+  // An Open MPI that was built with PMI2 works without PMIx, but nothing shows how this Open MPI was built.
   if (rank == "0") std::fprintf(stderr, "hexad: if MPI_Init fails now: %s\n", reason.c_str());
 }
 

@@ -84,7 +84,7 @@ class Planner {
   int others() const { return size_ - 1; }
 
   int add(Round round) {
-    // Both sides know that a transfer of no bytes is empty.
+    // Drops transfers of no bytes. The other side drops them, too, because it knows their sizes.
     const auto empty = [](const Transfer& t) { return t.bytes == 0; };
     std::erase_if(round.sends, empty);
     std::erase_if(round.receives, empty);

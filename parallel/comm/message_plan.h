@@ -26,7 +26,7 @@ struct Volume {
 /// Messages that start together. `finish` (may be null) runs once all of them are done.
 struct Round {
   std::vector<Transfer> sends{}, receives{};
-  int after = -1;  // rounds up to this one are finished before this one starts
+  int after = -1;  // this round starts once all rounds up to round `after` are finished
   std::function<void()> finish{};
 
   Volume volume() const;

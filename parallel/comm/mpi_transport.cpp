@@ -33,7 +33,7 @@ void check(int code, const char* call) {
 // Node of a rank, which all ranks gather. Its size is fixed, so that it can be gathered as bytes.
 struct Location {
   std::array<char, 256> node{};  // HEXAD_NODE, or the host's name
-  int leader = -1;               // first rank that shares memory, since names are not unique; used without HEXAD_NODE
+  int leader = -1;               // lowest rank that shares memory: tells apart hosts of one name; -1 with HEXAD_NODE
   bool operator==(const Location&) const = default;
   void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
 };
@@ -148,7 +148,7 @@ class MpiTransport final : public Transport {
     if (known) largest_tag_ = *largest;
   }
   ~MpiTransport() override {
-    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // to ranks that no longer listened
+    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // notes to ranks that no longer listened
     MPI_Finalize();
   }
 

@@ -31,7 +31,7 @@ struct Operation {
   Reduce reduce = Reduce::sum;
   Splits splits{};
   int peer = -1;  // root of a broadcast, or the other side of send and receive
-  Where where{};  // of the call
+  Where where{};  // place of the call
 
   /// Throws std::logic_error, naming `group`, if tensors, splits and peer do not fit rank `rank` of `size`.
   void check(const std::string& group, int rank, int size) const;

@@ -53,7 +53,7 @@ class Rendezvous {
   std::vector<Wait> look();
 
   /// Returns the rendezvous of a group split from this one. `members` (ranks of this group) share it. The first rank
-  /// that calls this makes it.
+  /// that calls child() makes the rendezvous.
   std::shared_ptr<Rendezvous> child(int64_t split, const std::string& name, const std::vector<int>& members);
 
  private:

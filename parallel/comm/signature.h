@@ -8,9 +8,9 @@ namespace hexad::comm {
 
 /// An operation in the form that rank `peer` must see too. Plain data, because it is sent as bytes.
 struct Signature {
-  int64_t number = 0;  // of the operation on its channel
+  int64_t number = 0;  // number of the operation on its channel
   int64_t elements = 0;
-  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;  // of an all_to_all, whose sizes differ by pair of ranks
+  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;  // set for an all_to_all: sizes differ by pair of ranks
   int32_t kind = 0, dtype = 0, reduce = 0, root = -1;
 
   static Signature of(const Operation& op, int64_t number, int peer);

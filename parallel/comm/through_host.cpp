@@ -9,7 +9,7 @@ using device::DeviceContext;
 using device::Lane;
 using Kind = Operation::Kind;
 
-// True for tensors that leave this rank's device or arrive on it.
+// Flags of the tensors of an operation that leave this rank's device (in, out) or arrive on it (out).
 struct Directions {
   bool in_leaves, out_leaves, out_arrives;
 };

@@ -28,7 +28,7 @@ class TravellingBlock {
   Tensor values() const { return part(present_, 1); }
   const Tensor& present() const { return present_; }
 
-  /// Starts to send the present block to the next rank; it may still be read.
+  /// Starts to send the present block to the next rank. The block may still be read.
   void depart() {
     sent_ = group_.send(present_, (group_.rank() + 1) % group_.size(), stream_);
     arrived_ = group_.receive(next_, (group_.rank() + group_.size() - 1) % group_.size(), stream_);

@@ -28,7 +28,7 @@ struct Bucket {
     int64_t begin;  // offset of its first element in the bucket
   };
   const comm::ProcessGroup* group;
-  Dtype dtype;      // of the weights
+  Dtype dtype;      // dtype of the weights
   Zero zero;        // `nothing` in a group of one
   bool two_stages;  // true if the group has ranks of two pipeline stages, which are never at the same point of their
                     // work

@@ -41,8 +41,8 @@ void GradientBuckets::bind(State& s) {
   }
 }
 
-// Binds memory for a gradient. With rounded sums, several contributions get separate memory. Otherwise all parameters
-// of the bucket get its memory.
+// Binds memory for a gradient. With rounded sums, a gradient with several contributions gets separate memory. Otherwise
+// the gradients of all parameters of the bucket are bound to the bucket's memory.
 void GradientBuckets::allocate_gradient(Parameter& p) {
   State& s = states_[plan_.place(p).bucket];
   if (rounded(s))

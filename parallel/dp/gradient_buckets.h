@@ -21,7 +21,7 @@ enum class Contribution : uint8_t { more, last };
 /// memory and then rounded.
 enum class Sums : uint8_t { accumulator, rounded };
 
-/// Owns the memory of all gradients. All ranks sum the buckets in one order, whatever order they fill in:
+/// Owns the memory of all gradients. All ranks sum the buckets in one order, even if they are filled in another order:
 ///
 /// - Zero::nothing: all-reduced once a step, after the last contributions.
 /// - Zero::states: reduced onto their owners once a step.
@@ -38,7 +38,7 @@ class GradientBuckets final : public autograd::ParameterStorage {
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
   /// Begins a step in which every parameter gets contributions from `rounds` micro-batches. Without a call, a step has
-  /// one.
+  /// one micro-batch.
   void begin(int64_t rounds);
   /// Reports that a micro-batch's contribution to a parameter is complete. May start the reduction of its bucket.
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);

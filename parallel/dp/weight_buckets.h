@@ -24,8 +24,8 @@ using device::Stream;
 ///   - Only the order of uses decides which unit is gathered. So ranks of a group must use and hold parameters in the
 ///     same order, and release them between the same uses. Code whose reads depend on tokens, such as on the experts
 ///     that have rows, must hold the weights.
-///  - The next layers wait for weights, while gradients have time until the end of the step. So weights have a separate
-///  communicator, with priority over the communicator of the gradients of the same ranks.
+/// - The next layers wait for weights, while gradients have time until the end of the step. So weights have a separate
+///   communicator, with priority over the communicator of the gradients of the same ranks.
 class WeightBuckets final : public autograd::ParameterStorage {
  public:
   /// Binds the weights of the plan's parameters to these buckets. The plan outlives the buckets. Collective if weights

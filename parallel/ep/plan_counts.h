@@ -61,7 +61,7 @@ struct PlanCounts {
   const comm::ProcessGroup& all_to_all_group(const ExpertGroups& g) const {
     return esp_exchange == EspExchange::direct ? *g.experts : *g.ep;
   }
-  /// Returns the two levels of that group, or null if rows are sent in one step.
+  /// Returns the two levels of the group of the all-to-all, or null if rows are sent in one step.
   const comm::NodeGroups* node_groups(const ExpertGroups& g) const {
     if (all_to_all == AllToAll::direct) return nullptr;
     return esp_exchange == EspExchange::direct ? g.experts_nodes : g.ep_nodes;

@@ -12,7 +12,7 @@ using tensor::Tensor;
 /// Indices of the R rows that arrive in a chunk, with M slots each, and of the C rows that are computed.
 struct ChunkIndices {
   Tensor offsets;  // [E/P + 1] i64: offsets of the grouped rows of each local expert; undefined if the host knows them
-  Tensor place;    // [C] i64: grouped row to which each computed row is copied; undefined if rows are not moved
+  Tensor place;  // [C] i64: grouped row to which each computed row is copied; undefined if row i becomes grouped row i
   // Defined only if rows are of tokens:
   Tensor source;   // [C] i64: arrived row of which each computed row is a copy
   Tensor entry;    // [C] i64: index of each computed row's slot among the [R, M] slots of the arrived rows

@@ -18,7 +18,7 @@ void check_gathered_ids(const Tensor& ids, int64_t experts, const comm::ProcessG
 /// Message with the counts of a rank's rows, which the rank sends to all ranks.
 struct CountsMessage {
   int64_t chunks, experts, ranks;
-  int64_t slots_per_row;  // maximum; 0 if rows are of slots, and are counted as slots only
+  int64_t slots_per_row;  // maximum; 0 if rows are of slots: the message then has counts of slots only
 
   /// Returns the number of entries: [chunks, experts] counts of slots, then [chunks, ranks] counts of rows if
   /// slots_per_row is above 0, then the number of all slots.

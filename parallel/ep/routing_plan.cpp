@@ -101,8 +101,8 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
   return counts;
 }
 
-// Calls f(etp rank, ep rank) in the order of their received rows: by etp rank after gathering, by ep rank after a
-// direct all-to-all.
+// Calls f(etp rank, ep rank) for each sender, in the order of the received rows: by etp rank after gathering, by ep
+// rank after a direct all-to-all.
 template <class F>
 void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
   const bool direct = esp_exchange == EspExchange::direct;
@@ -146,6 +146,8 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
   return Tensor::from<int64_t>(values, {static_cast<int64_t>(values.size())}, device, Category::communication);
 }
 
+// Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if all rows
+// are in place.
 Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order, Device device) {
   std::vector<int64_t> place;
   place.reserve(n.in_chunk(chunk));
@@ -284,7 +286,7 @@ NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const
   });
 }
 
-// Returns the slots of each slot row, [S, M]. If rows are of slots, each row has one.
+// Returns the slots of each slot row, [S, M]. If rows are of slots, each row has one slot.
 Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
   if (order.row_slots.defined()) return order.row_slots;
   const Device device = order.rows.device();

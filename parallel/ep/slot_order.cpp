@@ -15,7 +15,8 @@ Tensor table(const Shape& shape, Dtype dtype, Device device) {
   return Tensor::empty(shape, dtype, device, Category::communication);
 }
 
-// Returns the chunk of each expert, [experts] i32, or an undefined tensor if chunks are of tokens.
+// Returns the chunk of each expert, [experts] i32, or an undefined tensor if chunks are of tokens: slots.keys then
+// derives the chunk from the token's number.
 Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   if (o.chunking.by == Chunking::By::tokens) return {};
   std::vector<int32_t> chunks;

@@ -65,8 +65,8 @@ class OrderReader {
   const std::string& wrong() const { return wrong_; }
   const std::vector<Axis>& axes() const { return axes_; }
 
-  /// Returns the order with every missing axis in place of a wrong word. If there is none, the axis follows the one
-  /// that precedes it in the usual order.
+  /// Returns the order with every missing axis in place of a wrong word. If no wrong word is left, the axis is
+  /// inserted after the axis that precedes it in the usual order.
   std::vector<Axis> nearest() const {
     std::vector<std::optional<Axis>> slots = slots_;
     for (const Axis axis : AxisOrder::usual) {

@@ -37,7 +37,7 @@ class IllegalLayout : public base::Error {
 class AxisOrder {
  public:
   using Axes = std::array<Axis, 5>;
-  /// Order of new axes in suggestions, and Megatron-Core's default.
+  /// Order of missing axes in suggestions. It is also Megatron-Core's default.
   static constexpr Axes usual{Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
 
   /// Reads a text such as "tp-cp-ep-dp-pp". Throws IllegalLayout with the key parallel.order and the nearest legal

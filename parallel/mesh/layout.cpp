@@ -57,7 +57,7 @@ std::optional<Axis> axis_in(MeshView view, Axis axis) {
   }
 }
 
-// Returns "tp 2 x cp 2 = 4": the axes of a view that precede pp, with their product.
+// Axes of a view that precede pp, as text ("tp 2 x cp 2 = 4"), and the product of their sizes.
 struct BeforePp {
   std::string text;
   int64_t ranks = 1;
@@ -80,7 +80,8 @@ bool gives_one_stage(const AxisOrder& order, const Layout& layout) {
          before_pp(order, MeshView::dense, layout).ranks == before_pp(order, MeshView::expert, layout).ranks;
 }
 
-// Returns the order with pp at the nearest place where both views give a rank the same stage; of two, the later one.
+// Returns the order with pp at the nearest place where both views give a rank the same stage. Of two such places,
+// takes the later one.
 AxisOrder with_legal_pp(const AxisOrder& order, const Layout& layout) {
   const auto last = static_cast<int>(order.axes().size()) - 1, now = static_cast<int>(order.place_of(Axis::pp));
   for (int distance = 1; distance <= last; ++distance)
@@ -129,7 +130,7 @@ Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansio
 void Layout::place_by_expansion() {
   const int dp = size(Axis::dp), cp = size(Axis::cp), tp = size(Axis::tp), ep = size(Axis::ep), etp = size(Axis::etp);
   const int experts = ep * etp;
-  // Within tp, both expansions are the same.
+  // If ep x etp divides tp, both expansions are the same.
   const bool inside_tp = tp % experts == 0;
   const bool horizontal_fits = inside_tp || (experts % tp == 0 && dp % (experts / tp) == 0);
   if (expansion_ == Expansion::automatic)

@@ -123,7 +123,7 @@ class Layout {
   Position position(int rank) const;
   int rank_of(Position at) const;
   int coordinate(Axis axis, Position at) const;
-  /// Returns the part that a coordinate along `axis`, other than pp, has in a place.
+  /// Returns the addend that a coordinate along `axis` (any axis but pp) contributes to the number of a place.
   int part(Axis axis, int coordinate) const;
   Sharers sharers(const Placement& placement, int rank, Copies copies) const;
   Run same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const;
@@ -138,8 +138,8 @@ class Layout {
   std::string order_;
   // Distance of neighbours along an axis, in places; for pp, in ranks. A dp coordinate is i + inner o.
   std::array<int, axis_count> strides_{};
-  int inner_ = 1;         // of dp
-  int outer_stride_ = 1;  // of o
+  int inner_ = 1;         // factor `inner` of dp
+  int outer_stride_ = 1;  // distance of neighbours along o
 };
 
 /// Calls f(ranks) once for every group, in the order of the groups' lowest ranks. `group_of(rank)` returns the ranks of

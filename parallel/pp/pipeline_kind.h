@@ -75,8 +75,8 @@ struct PipelineConfig {
       config::at_least(1));
     v("overlap", overlap,
       "none, or micro_batches: the forward of one micro-batch and the backward of an earlier one take turns, and one "
-      "computes while the other's all-to-all is in flight. Without stages this needs at least two micro-batches a "
-      "step; with stages, kind 1f1b (then with twice the micro-batches in flight) or dualpipe_v");
+      "computes while the other's all-to-all is in flight. Without stages, micro_batches needs at least two "
+      "micro-batches a step; with stages, kind 1f1b (then with twice the micro-batches in flight) or dualpipe_v");
   }
 };
 

@@ -96,8 +96,8 @@ class Runner {
   }
 
   // Begins with the backward, as in DualPipe. The forward's rows then travel to the experts during the backward of the
-  // experts and their weight gradients, the longest computation between two yields. The forward's result may leave at
-  // its end. In the peer's list the backward's result always follows it.
+  // experts and their weight gradients, the longest computation between two yields. The forward's result is sent when
+  // the forward ends, the backward's result when both have ended. A peer that gets both receives them in this order.
   void act_as_fibers(const Action& forward, const Action& backward) {
     Tensor x = input(forward), dy = input(backward), dx;
     fibers_->run([&] { dx = compute(backward, std::exchange(dy, {})); },

@@ -49,7 +49,7 @@ void repeat(int times, F&& f) {
 /// Numbers on which a rank's list depends.
 struct Position {
   int rank, ranks, chunks, micro_batches;
-  int after() const { return ranks - 1 - rank; }  // ranks behind this one
+  int after() const { return ranks - 1 - rank; }  // number of ranks after this rank
 };
 
 std::vector<Action> gpipe(const Position& at);

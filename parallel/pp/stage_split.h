@@ -16,9 +16,9 @@ struct ModelCosts {
 };
 
 /// Returns the number of layers of each virtual stage, in the model's order, at least one each. Minimises the cost of
-/// the most expensive stage; embedding and head count in their stages. Among equal splits, returns the one with the
-/// least sum of squares, so that the other stages are even too. Among those, returns the one with the most layers in
-/// the first stages. Needs at least `stages` layers.
+/// the most expensive stage; embedding and head count in their stages. Of several such splits, returns the split with
+/// the least sum of squares, so that the other stages are even too. If several have the same sum, returns the split
+/// with the most layers in the first stages. Needs at least `stages` layers.
 std::vector<int64_t> balanced_split(const ModelCosts& costs, int stages);
 
 class StageSplit {

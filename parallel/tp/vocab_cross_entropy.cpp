@@ -37,7 +37,7 @@ class SplitLoss {
     std::deque<Chunk> in_flight;
     for (int64_t begin = 0; begin < rows; begin += step) {
       in_flight.push_back(start(begin, std::min(rows, begin + step)));
-      if (in_flight.size() == 1) continue;  // its statistics are in flight while the next logits are computed
+      if (in_flight.size() == 1) continue;  // the chunk's statistics are in flight while the next logits are computed
       finish(in_flight.front());
       in_flight.pop_front();
     }
@@ -52,7 +52,7 @@ class SplitLoss {
  private:
   struct Chunk {
     int64_t begin, end;
-    Tensor logits, statistics;  // this rank's columns; of all ranks [ranks, statistics, rows]
+    Tensor logits, statistics;  // logits of this rank's columns; statistics of all ranks [ranks, statistics, rows]
     Event gathered;
   };
 

@@ -324,7 +324,7 @@ TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
   reader->synchronize();
 }
 
-// Storage of two parameters in one piece of memory; single contributions have separate memory.
+// Storage that keeps the gradients of all parameters in `memory`, and single contributions in `single`.
 class SharedGradients final : public ParameterStorage {
  public:
   SharedGradients(std::vector<Parameter*> all, const Tensor& memory, const Tensor& single)

@@ -14,7 +14,7 @@ namespace {
 using Roots = std::vector<Replay::Root>;
 constexpr int64_t rows = 32, width = 16;
 
-// Network of norms whose outputs several products read, activations, and a residual.
+// Network with two norms, two activations and residuals. Several products read the output of the first norm.
 struct Network {
   explicit Network(Lab& lab)
       : rms(lab.parameter({width})),

@@ -123,7 +123,7 @@ TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
   EXPECT_EQ(message_of([&] {
               replay.take_gradient({lab.randn({4}), -1});
             }),
-            "[tape] the gradient of a value that needs no gradient");
+            "[tape] the gradient was requested of a value that needs no gradient");
 }
 
 TEST_F(TapeTest, AConstantInputGetsNoGradient) {

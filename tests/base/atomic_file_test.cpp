@@ -33,7 +33,7 @@ class AtomicFileTest : public testing::Test {
   fs::path folder_ = fs::path(testing::TempDir()) / ("hexad-atomic-file-" + std::to_string(::getpid()));
 };
 
-/// During its lifetime, no file may grow past `bytes`, as on a full disk.
+/// Limits files of this process to `bytes` during its lifetime. Longer writes fail as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

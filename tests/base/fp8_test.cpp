@@ -17,7 +17,7 @@ constexpr uint8_t finite_codes = 0x7f;  // codes 0x00 .. 0x7e, without the sign
 
 static_assert(e4m3(1.0f).bits == 0x38 && static_cast<float>(e4m3::from_bits(0x38)) == 1.0f, "usable in constants");
 
-// Computes the table of the specification by its formula.
+// Returns the value of a code by the formula of the specification.
 double value_of(int code) {
   const int exponent = (code >> 3) & 15, mantissa = code & 7;
   const double magnitude = exponent ? std::ldexp(8 + mantissa, exponent - 10) : std::ldexp(mantissa, -9);

@@ -21,7 +21,8 @@ TEST(Philox, GivesTheKnownAnswersOfRandom123) {
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// Checks 64-bit FNV-1a of the empty text, "a" and "foobar" against its authors' vectors. Initial weights depend on it.
+// Checks 64-bit FNV-1a of the empty text, "a" and "foobar" against its authors' vectors. Initial weights depend on this
+// hash.
 TEST(StableHash, GivesTheKnownAnswersOfFnv) {
   EXPECT_EQ(stable_hash(""), 0xcbf29ce484222325ull);
   EXPECT_EQ(stable_hash("a"), 0xaf63dc4c8601ec8cull);

@@ -19,7 +19,8 @@ prepared() {
   expect 0 prepare 0.1 bytes
 }
 
-# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step. Names file and damage.
+# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step. The message names file
+# and damage.
 damaged() {
   expect 3 train
   expect_text err "$@"
@@ -88,7 +89,7 @@ test_data_that_changed_since_the_checkpoint() {
   expect_text err data "changed since" run/checkpoints/step-00000002
 }
 
-# If --output is forgotten, every run trained on the existing dataset would lose its data.
+# Without this refusal, a forgotten --output would take the data from every run on the existing dataset.
 test_another_dataset_is_not_replaced_without_force() {
   prepared
   expect 0 train train.steps=2

@@ -151,7 +151,7 @@ test_bench_predict_prints_its_table() {
   expect 0 "$HEXAD" bench predict tiny.yaml --json --rounds 1 schedule.moe.chunks=auto
   expect_json '"predictions": "predictions.json"' '"schedules": [' '"predicted_seconds": ' '"measured_seconds": ' \
     '"median_error": ' '"fastest": "'
-  expect_text err "predictions in predictions.json"
+  expect_text err "1 prediction in predictions.json"
 }
 
 run_tests "$@"

@@ -16,13 +16,13 @@ test_a_resumed_run_says_what_changed_and_keeps_every_recipe() {
   expect_text run/recipe-00000002.yaml "lr: 0.02" "steps: 4"
   expect_text run/recipe-00000004.yaml "global: 16" "steps: 5"
   cmp -s run/recipe-00000004.yaml run/recipe.yaml || failed "recipe.yaml is not the newest"
-  expect_text run/report.html "<h2>How the steps ran</h2>" "<td>1 – 2</td>" "<td>3 – 4</td>" "<td>5</td>" \
+  expect_text run/report.html "<h2>Parts of the run</h2>" "<td>1 – 2</td>" "<td>3 – 4</td>" "<td>5</td>" \
     "optim.lr: 0.01 -&gt; 0.02" "batch.global: 8 -&gt; 16"
 }
 
 test_a_run_that_goes_on_as_before_has_nothing_to_say() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
-  expect_no_text run/report.html "<h2>How the steps ran</h2>"
+  expect_no_text run/report.html "<h2>Parts of the run</h2>"
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
   expect_no_text err "changed since"
   expect_text run/history.json '"after_step": 2'
@@ -40,7 +40,7 @@ test_a_start_that_trains_no_step_leaves_the_report_as_it_was() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant
   expect 0 ranks 2 train tiny.yaml train.steps=3 optim.schedule=constant
   expect_text run/report.html "step 4 of 4" "1 rank: "
-  expect_no_text run/report.html "2 ranks: " "none yet" "<h2>How the steps ran</h2>"
+  expect_no_text run/report.html "2 ranks: " "none yet" "<h2>Parts of the run</h2>"
   expect_nothing_at run/recipe-00000004.yaml
   expect 0 "$HEXAD" train tiny.yaml run.dir=other
   expect 0 "$HEXAD" report run other
@@ -78,9 +78,9 @@ test_what_a_checkpoint_took_is_in_log_metrics_and_report() {
 
 test_before_the_first_save_the_disk_is_measured() {
   expect 0 "$HEXAD" validate tiny.yaml run.dir=new/run
-  expect_text out "checkpoint (estimate)" "to $PWD and waits 5 times for the disk" "measured now"
+  expect_text out "checkpoint (estimate)" "writes to $PWD at" "measured now"
   # Accepts a range, because the disk may be busy.
-  grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s( to [0-9.]+ m?s)? \(one process writes [^ ]+ .B/s to [^ ]+ .B/s to" out ||
+  grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s( to [0-9.]+ m?s)? \(one process writes to [^ ]+ at [^ ]+ .B/s to [^ ]+ .B/s, and" out ||
     failed "no range"
   expect_nothing_at new
   expect_equal "$(ls -A)" "$(printf 'err\nout\ntiny.yaml')"

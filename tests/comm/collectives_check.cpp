@@ -13,7 +13,7 @@ namespace {
 
 using device::DeviceContext;
 
-// Returns small integers, which are exact in bf16, and so are their sums over a few ranks.
+// Returns a small integer. Such integers and their sums over a few ranks are exact in bf16.
 int64_t value(int rank, int64_t i) { return (i * 7 + rank * 5) % 13 - 6; }
 
 template <class T>

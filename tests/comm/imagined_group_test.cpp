@@ -105,7 +105,7 @@ TEST(ImaginedGroup, HasTheSubgroupsOfAMesh) {
   EXPECT_EQ(split_by_node(*group), nullptr);
 }
 
-// A transfer in flight holds its tensor, too. A message leaves immediately.
+// As in a real group, a collective in flight holds its tensor. A message releases its tensor immediately.
 TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilTheWait) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});

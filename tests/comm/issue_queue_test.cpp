@@ -117,7 +117,7 @@ TEST_F(Queue, AnExchangeWithoutRowsForARankDelaysNoOtherRequest) {
   EXPECT_EQ(starts(), "dp2.1 dp2.2");
 }
 
-// A message that its peer has not begun takes no room from other messages.
+// A message takes no room from other messages until its peer has begun it.
 TEST_F(Queue, UnansweredMessagesFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
@@ -130,7 +130,8 @@ TEST_F(Queue, UnansweredMessagesFillNoWindow) {
   EXPECT_EQ(starts(), "dp3.1 dp3.2");
 }
 
-// If a round's peer holds its operation back, the round would keep its room until the higher class ends.
+// The peer of a round may delay its operation until the higher class ends. The round must not occupy the window until
+// then.
 TEST_F(Queue, StalledChannelsFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");

@@ -160,7 +160,7 @@ inline std::string failure_on_rank_0(int ranks, const Guards& guards,
   return text;
 }
 
-/// Work on a stream that lasts until another thread opens the gate.
+/// Gate at which work on a stream waits until another thread calls pass().
 struct Gate {
   std::atomic<bool> open = false;
   void wait() const { open.wait(false); }

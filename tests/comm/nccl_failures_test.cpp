@@ -24,8 +24,8 @@ Tensor floats(const CardWorld& w, int64_t n) { return Tensor::zeros({n}, Dtype::
 // Thrown by a rank that ends while its peers still need it.
 struct Leaves {};
 
-// Runs `body` on the ranks. Ranks that finish `body` hang. The watchdog finds each hang, and then nothing more is
-// launched. Returns the failures found.
+// Runs `body`, whose operations hang, on the ranks. Expects the watchdog to find the hang on each rank that finishes
+// `body`, and later launches to fail. Returns the failures found.
 std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&, Failures&)>& body) {
   Failures failures;
   const auto begin = std::chrono::steady_clock::now();

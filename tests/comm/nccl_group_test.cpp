@@ -68,7 +68,7 @@ std::vector<T> irrational(int rank, int64_t n) {
   return values;
 }
 
-// Results of sums of all ranks, by rank: of an all_reduce and a reduce_scatter.
+// Results of an all_reduce (`everywhere`) and of a reduce_scatter (`part`) on one rank.
 template <class T>
 struct Sums {
   std::vector<T> everywhere, part;
@@ -117,7 +117,7 @@ TEST(NcclSums, InRankOrderEqualOtherGroupsBitwise) {
   expect_sums_in_order<double>();
 }
 
-// Without this difference, the previous test would prove nothing.
+// The previous test proves something only if NCCL's own sums differ.
 TEST(NcclSums, AreThoseOfNcclByDefault) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
 
 TEST(NcclSums, InOtherOrdersAreEqualOnAllRanks) {

@@ -101,8 +101,8 @@ TEST_P(PlantedPlans, AreFoundForEverySeed) {
     }
 }
 
-// Passes blocks around a ring with two buffers, like ring attention. `waits`: whether it waits for sends, and for
-// receives.
+// Passes blocks around a ring with two buffers, like ring attention. `waits`: true if the stream waits for
+// its sends, and for its receives.
 bool ring_is_right(int ranks, uint64_t seed, std::pair<bool, bool> waits) {
   std::atomic<bool> right = true;
   const auto body = [&](const ProcessGroup& world) {

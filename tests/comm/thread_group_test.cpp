@@ -241,7 +241,7 @@ TEST(ThreadGroup, ARankThatEndsStillDeliversItsLateMessage) {
              {.jitter = {.seed = 1, .max_delay = std::chrono::microseconds(5000)}});
 }
 
-TEST(ThreadGroup, ReportsIfItCrossesNodes) {
+TEST(ThreadGroup, ReportsWhetherItCrossesNodes) {
   with_ranks(4, [](const ProcessGroup& world) { EXPECT_FALSE(world.crosses_nodes()); });
   with_ranks(4,
              [](const ProcessGroup& world) {
@@ -252,7 +252,7 @@ TEST(ThreadGroup, ReportsIfItCrossesNodes) {
              {.node_of_rank = {0, 0, 1, 1}});
 }
 
-TEST(ThreadGroup, AnErrorOnTheStreamBeforeReachesTheEvent) {
+TEST(ThreadGroup, AnEarlierErrorOnTheStreamReachesTheEvent) {
   with_ranks(1, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream& lane = context.stream(device::Lane::inter);

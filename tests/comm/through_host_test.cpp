@@ -30,7 +30,7 @@ Tensor ones(Device device) {
   return Tensor::from<float>(values, {n}, device);
 }
 
-// Blocks a lane until it is opened.
+// Gate that blocks a lane from close() until let_go().
 struct Gate {
   std::atomic<bool> open = false;
   void close(DeviceContext& context, Lane lane) {
@@ -104,7 +104,7 @@ TEST(ThroughHost, SentTensorsAreKeptUntilTheOperationIsDone) {
   const auto start = [&](Operation, Stream&) { return Event(host_part); };
   Operation op{.kind = Operation::Kind::all_gather, .out = got, .in = x};
   const Event done = through_host(std::move(op), 0, start, context.compute());
-  EXPECT_FALSE(x.sole_owner());  // there must be no other owner, because it may write into x
+  EXPECT_FALSE(x.sole_owner());  // a sole owner could write into x
   device::complete(host_part);
   done.wait();
   EXPECT_TRUE(x.sole_owner());

@@ -84,7 +84,8 @@ struct Death {
   int status;
   const char* said;  // expected text of mpirun
 };
-// Ways in which rank 1 dies. With `lost`, rank 0, which only lost a peer, ends first.
+// Ways in which rank 1 dies. With `lost`, rank 0 ends first, with the code for a lost peer. The job must still end with
+// rank 1's code.
 class DyingRank : public testing::TestWithParam<Death> {};
 INSTANTIATE_TEST_SUITE_P(By, DyingRank,
                          testing::Values(Death{"abort", static_cast<int>(ExitCode::resource), "Exit code:    4"},

@@ -113,7 +113,7 @@ TEST(Fault31, TwentyThousandBracketsAreRefused) {
   EXPECT_EQ(refused_text(maps + std::string(20000, '}')), deep);
 }
 
-TEST(Fault31, ThirtyTwoLevelsAreTheDeepest) {
+TEST(Fault31, MoreThanThirtyTwoLevelsAreRefused) {
   const auto nested = [](size_t n) { return "a: " + std::string(n, '[') + std::string(n, ']'); };
   EXPECT_EQ(refused_text(nested(31)), "accepted");
   EXPECT_EQ(refused_text(nested(32)), "r.yaml:1: nested deeper than 32 levels");
@@ -209,7 +209,7 @@ TEST_F(Fault33, MissingAndMalformedIncludesAreRefused) {
   EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include expects a file name or a list of them");
 }
 
-TEST_F(Fault33, DoublingIncludesEndSoon) {
+TEST_F(Fault33, DoublingIncludesAreRefused) {
   for (int i = 0; i < 20; ++i) {
     const std::string next = std::to_string(i + 1) + ".yaml";
     put(std::to_string(i) + ".yaml", "include: [" + next + ", " + next + "]\n");

@@ -35,7 +35,7 @@ TEST_F(NearestFolders, KeepsThePartsBelowTheMisspeltOne) {
   EXPECT_EQ(nearest_folders(at("run/none")), "; did you mean '" + at("runs") + "'?");
 }
 
-TEST_F(NearestFolders, ListsThoseThereAreWhenNoneIsSimilar) {
+TEST_F(NearestFolders, ListsTheExistingOnesWhenNoneIsSimilar) {
   EXPECT_EQ(nearest_folders(at("runs/nope")), "; in '" + at("runs") + "' there are: four, ten, twelve and 1 more");
 }
 

@@ -68,7 +68,8 @@ TEST(Nearest, ValuesOfTheFilePrecedeDefaults) {
 }
 
 TEST(Nearest, ValuesBreakNoOtherRule) {
-  // tp 6 and 3 divide the heads. With 3, dp 4 divides 8; with 6, dp is 2. tp 5 divides neither heads nor world.
+  // tp 5 divides the 30 heads, but not the 12 ranks. tp 3 and 6 divide both. They leave dp 4 and 2, which divide the
+  // batch of 8.
   EXPECT_EQ(suggested("{heads: 30, batch: 8}", {"parallel.tp=5"}),
             "command line: parallel.tp=5: parallel has tp 5 x pp 1 = 5 ranks, which must divide 12; nearest: "
             "parallel.tp 3, 6");

@@ -207,7 +207,7 @@ TEST(ContextAttention, SendsTheBytesOfTheFormula) {
         }
 }
 
-TEST(RingAttention, HoldsTwoBlocksOfKeysAndValuesInForwardAndThreeOfGradientsMoreInBackward) {
+TEST(RingAttention, HoldsTwoBlocksInForwardAndThreeMoreOfGradientsInBackward) {
   for (int ranks : {2, 4}) {
     const Case c{"memory", ContextKind::ring, ranks, 1, 64, 2, 2, 8, true};
     Lab one;

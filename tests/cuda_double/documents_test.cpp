@@ -13,8 +13,8 @@ struct Found {
   std::vector<int64_t> offsets;
 };
 
-/// Finds the documents of sequences with the given document lengths. There is room for `most` documents; the tensors
-/// have three and ten elements per token.
+/// Finds the documents of sequences with the given document lengths, at most `most` documents. Returns their lengths,
+/// and their offsets in two tensors of three and ten elements per token.
 Found find(const std::vector<std::vector<int32_t>>& sequences, int64_t most) {
   device::DeviceContext context({.kind = device::DeviceKind::cuda});
   std::vector<int32_t> begins, ends;

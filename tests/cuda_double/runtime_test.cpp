@@ -101,7 +101,7 @@ TEST_F(CudaDouble, CopiesPastTheEndOfABlockAreRefused) {
   EXPECT_EQ(cudaFree(host), cudaErrorInvalidValue);
 }
 
-TEST_F(CudaDouble, MemoryEnds) {
+TEST_F(CudaDouble, AllocationsBeyondTheCapacityFail) {
   const int64_t before = capacity();
   set_capacity(in_use(0) + 1000);
   void *one = nullptr, *more = nullptr;

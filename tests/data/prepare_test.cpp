@@ -364,7 +364,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   for (int i = 0; i < 25; ++i) many += "{}\n";
   const std::string text = refusal("e.jsonl", many);
   expect_contains(text, "e.jsonl:10: has no key");
-  expect_contains(text, "e.jsonl: 15 more of its objects");
+  expect_contains(text, "e.jsonl: 15 more of its objects have problems");
 }
 
 TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
@@ -480,7 +480,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(data, [](auto& o) { o.tokenizer = "/no/tokenizer.json"; }),
                   "/no/tokenizer.json: there is no such file");
   const std::string blank = f.folder.write("blank", " \n");
-  expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty documents)");
+  expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty document)");
   const std::string single = f.folder.write("single", "one line");
   expect_contains(message(data, [&](auto& o) { o.inputs = {single}; }),
                   "is one document, so no part can be held out; cut it into shorter documents (at most 2000 bytes "

@@ -86,7 +86,7 @@ TEST(TokenDataset, FingerprintDependsOnContentsAlone) {
   EXPECT_NE(TokenDataset(write_sample(a)).fingerprint(), TokenDataset(write_sample(c, 301)).fingerprint());
 }
 
-TEST(TokenDataset, ChangedSinceTheCheckpointIsNamed) {
+TEST(TokenDataset, AChangeSinceTheCheckpointIsNamed) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder);
   const Digest before = TokenDataset(path).fingerprint();

@@ -18,7 +18,7 @@ namespace {
 
 using namespace device;
 
-// Work that does not end before the gate opens.
+// Gate at which launched work waits until let_go().
 struct Gate {
   std::atomic<bool> open = false;
   void wait() { open.wait(false); }

@@ -195,7 +195,7 @@ TEST(WorkerStream, AFailureSkipsTheRestAndReachesEveryLaterEvent) {
   EXPECT_FALSE(ran);
 }
 
-TEST(WorkerStream, AFailedEventItWaitsForFailsTheStream) {
+TEST(WorkerStream, AFailedEventFailsTheStreamThatWaitsForIt) {
   const auto first = make_worker_stream("first"), second = make_worker_stream("second");
   first->run([] { throw std::runtime_error("send failed"); });
   second->wait(first->record());

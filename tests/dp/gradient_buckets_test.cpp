@@ -202,7 +202,7 @@ TEST(GradientBuckets, C2_R3_AnUnusedParameterGetsZeroNotGarbage) {
     });
 }
 
-TEST(GradientBuckets, OnlyASharesGradientStaysInMemoryUnderZero2) {
+TEST(GradientBuckets, OnlyTheGradientsOfAShareStayInMemoryUnderZero2) {
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     Model whole(world, 1, 1 << 20, Zero::nothing), share(world, 1, 1 << 20, Zero::gradients);
     for (Model* m : {&whole, &share}) {

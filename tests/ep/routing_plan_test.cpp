@@ -25,7 +25,7 @@ using ep::EspExchange;
 using ep::RoutingPlan;
 using ep::RowOf;
 
-// Returns the plan of one etp rank: `world` is the ep group.
+// Returns the plan for `world` as the ep group and etp groups of one rank.
 RoutingPlan plan_over(const comm::ProcessGroup& world, const Tensor& ids, int64_t experts,
                       const ep::PlanOptions& options = {}) {
   static const comm::SelfGroup self;
@@ -290,7 +290,8 @@ TEST(SlotOrder, RefusesMoreChunksThanParts) {
   EXPECT_THROW(ep::order_slots(ids, {4, 2, {Chunking::By::tokens, 0}}, 0, lab.stream()), std::logic_error);
 }
 
-// Parm's EP&ESP-AlltoAll sends the row to every etp rank of an expert. The grouped rows equal those of a gathering.
+// Parm's EP&ESP-AlltoAll sends each row to all etp ranks of its expert. The grouped rows equal those of an exchange
+// that sends each row to one etp rank and then gathers rows over the etp group.
 TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;

@@ -23,7 +23,7 @@ const std::vector<int64_t>& offsets() {
   return all;
 }
 
-// Returns the result tensor of a product: new or to be added to, in the model's dtype or acc.
+// Returns the result tensor of a product in `type`. With Write::add it starts as normal values, otherwise poisoned.
 Tensor result(Trial& r, Shape shape, Dtype type, int64_t terms, Write write, Layout layout = Layout::contiguous) {
   return write == Write::add ? r.update(shape, type, terms) : r.output(shape, type, terms, layout);
 }
@@ -42,7 +42,7 @@ void dense(K k, Trial& r) {
     }
 }
 
-// Multiplies a bf16 x by the router's weight, which is acc.
+// Multiplies an x of the trial's dtype by the router's weight, whose dtype is acc().
 void router_product(K k, Trial& r) {
   const Tensor w = r.normal({experts, hidden}, r.acc()), x = r.normal({tokens, hidden});
   k.matmul.forward(r.stream, r.output({tokens, experts}, r.acc(), hidden), x, w, Write::replace);

@@ -126,7 +126,7 @@ class JobElsewhere {
 
 constexpr LockTiming quick{.beat = std::chrono::milliseconds(20), .patience = std::chrono::milliseconds(100)};
 
-// Longer than any test, so that only a change of the file can end the wait.
+// Patience longer than any test, so that only a change of the file can end the wait.
 constexpr LockTiming patient{.beat = std::chrono::milliseconds(20), .patience = std::chrono::hours(1)};
 
 TEST(RunLock, IsTakenOverFromAnotherHostThatDoesNotRenewIt) {
@@ -203,7 +203,7 @@ TEST(RunLock, AFormerHolderLearnsOfTheLossAtTheNextRenewal) {
       return false;
     }
   };
-  while (held()) other.beat();  // repeats it, because a renewal may be overwriting it
+  while (held()) other.beat();  // repeats the beat, because a renewal may overwrite it
 }
 
 TEST(RunLock, AnEmptyLockFileOfAKilledStarterIsTakenOver) {

@@ -24,7 +24,7 @@ struct Case {
   int64_t query_offset = 0;
   bool documents = false;
 };
-// Blocks have 14 or 6 queries, 42 queries, 256 keys, or 256 of a head's elements.
+// Sizes around those of the kernel's blocks: 6, 14 or 42 queries, 256 keys, 256 elements of a head.
 const Case cases[] = {
     {"OneOfEverything", 1, 1, 1, 1, 1, 1},
     {"SmallAndOdd", 2, 7, 7, 3, 1, 7},

@@ -240,7 +240,7 @@ TEST_P(Edge, GatherLeavesRowsWithoutTokenUntouched) {
   EXPECT_EQ(out.to_vector<float>(), (Floats{5, 9, 4}));
 }
 
-TEST_P(Edge, ATokenWithoutSlotsIsItsAddends) {
+TEST_P(Edge, ATokenWithoutSlotsGetsTheSumOfItsAddends) {
   const Tensor y = filled({1, 1}, nan), rows = tensor<int64_t>({-1}, {1, 1}), out = filled({1, 1}, 3);
   k.permute.combine(stream, out, y, rows, {}, std::vector{out, filled({1, 1}, 4)});
   EXPECT_EQ(out.to_vector<float>(), (Floats{7}));

@@ -31,7 +31,7 @@ void cross_entropy(K k, Trial& r, double scale) {
   k.cross_entropy.forward(r.stream, losses(), in_place, in_place, targets, scale);
 }
 
-// Columns of a vocabulary on one of three ranks, with targets on all of them.
+// Columns of the second of three ranks that split a vocabulary. Targets are in the columns of all three ranks.
 struct SplitVocabulary {
   static constexpr int64_t ranks = 3, rank = 1, count = SplitSoftmaxKernels::statistics_count;
   int64_t rows, columns, first;

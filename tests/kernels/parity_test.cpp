@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Parity,
                            return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
                          });
 
-// Tests that the comparison can fail.
+// Returns an output filled with `value`, for the tests that the comparison can fail.
 Tensor filled(Trial& r, double value) {
   const Tensor t = r.output({3, 5});
   reference_table.pointwise.fill(r.stream, t, value);

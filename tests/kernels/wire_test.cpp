@@ -178,7 +178,7 @@ TEST_P(Wire, RowsMayContainUnrequestedRowWeights) {
   }
 }
 
-TEST_P(Wire, AcceptsNoRows) {
+TEST_P(Wire, AcceptsZeroRows) {
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
     const Tensor none = tensor<int64_t>({}, {0}), out = filled({2, 3}, 7);
     k.wire.unpack(stream, out, {}, packed(filled({2, 3}, nan), format, none), none, format);

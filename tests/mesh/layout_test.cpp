@@ -28,7 +28,7 @@ void for_each_layout(int world, F f) {
       }
 }
 
-// Every axis is the fastest of one of these orders. Some of them are illegal for several stages.
+// Orders, of which at least one begins with each axis. Some of the orders are illegal for several stages.
 constexpr const char* orders[] = {"tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp", "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp",
                                   "pp-dp-ep-cp-tp", "dp-cp-pp-tp-ep", "tp-pp-dp-ep-cp", "ep-cp-tp-pp-dp"};
 
@@ -71,7 +71,7 @@ TEST(Layout, EveryRankIsInExactlyOneGroupOfEachAxis) {
     });
 }
 
-// The naive twin: looks at all ranks' coordinates for each question.
+// Naive twin of Layout, which looks at all ranks' coordinates for each question.
 class Scan {
  public:
   explicit Scan(const Layout& m) : m_(m), at_(static_cast<size_t>(m.world())) {
@@ -133,7 +133,7 @@ class Scan {
   std::vector<std::array<int, axis_count>> at_;  // by rank
 };
 
-// Placements of every kind that models have, and a piece that `parts` groups of tensor ranks hold.
+// Returns placements of every kind that models have, and pieces that several tensor ranks share.
 std::vector<Placement> placements(const Layout& m, int rank) {
   std::vector<Placement> all{{.view = MeshView::dense},
                              {.view = MeshView::dense, .partial = {Axis::tp}},
@@ -390,7 +390,7 @@ std::vector<std::vector<int>> groups(const Layout& m, Axis axis) {
 using Groups = std::vector<std::vector<int>>;
 
 // Megatron-Core's default order: dense layers by tp-cp-dp-pp, experts by etp-ep-edp-pp.
-TEST(Order, TpCpEpDpPp) {
+TEST(Order, TpCpEpDpPpGroupsRanksLikeMegatronCore) {
   const Layout m({.pp = 2, .cp = 2, .tp = 2, .ep = 2, .etp = 1, .order = "tp-cp-ep-dp-pp"}, 16);
   EXPECT_EQ(groups(m, Axis::tp), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}, {10, 11}, {12, 13}, {14, 15}}));
   EXPECT_EQ(groups(m, Axis::cp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}, {8, 10}, {9, 11}, {12, 14}, {13, 15}}));
@@ -402,7 +402,7 @@ TEST(Order, TpCpEpDpPp) {
   EXPECT_EQ(m.expansion(), Expansion::automatic);
 }
 
-TEST(Order, TpCpDpEpPp) {
+TEST(Order, TpCpDpEpPpPutsExpertsAlongData) {
   const Layout m({.cp = 2, .tp = 2, .ep = 2, .etp = 2, .order = "tp-cp-dp-ep-pp"}, 8);
   EXPECT_EQ(groups(m, Axis::tp), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
   EXPECT_EQ(groups(m, Axis::cp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));

@@ -357,7 +357,7 @@ TEST(MoeLayer, R8_EqualLogitsGoToTheFirstExperts) {
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{12, 12, 0, 0}));
 }
 
-// Results of forward and backward with all gradients of `y` one.
+// Results of forward and backward, with a gradient of 1 for every element of the outputs.
 struct Passed {
   Tensor y, dx;
 };

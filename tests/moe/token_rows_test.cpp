@@ -58,7 +58,8 @@ struct Way {
   Overlap overlap = Overlap::sequential;  // if not sequential, chunks are computed together
 };
 
-// Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 j. Ranks are numbered p etp + j.
+// Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 j. Rank p * etp + j has place p in the ep
+// group.
 class FactorPass {
  public:
   FactorPass(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange, const Way& way, const Load& load,
@@ -188,7 +189,7 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
   });
 }
 
-// As in backward, rows and a number for each slot return. Results are not weighted.
+// As in backward, experts return rows and a number for each slot, and results are not weighted.
 TEST_P(TokenRows, AlsoReturnANumberForEachSlot) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
     FactorPass t(world, etp, esp_exchange, way, GetParam());

@@ -102,7 +102,8 @@ TEST(PricesOfH100, DenseProductsRunNearTheirMeasuredRate) {
   EXPECT_EQ(rate, tflops(Prices(shipped("one-h100")), {.rows = 8192, .inputs = 8192, .outputs = 8192}));
 }
 
-// Products of one kernel, measured on one H100 (docs/reports/gpu-h100.md and the same card), times `sustained`.
+// Rates of products in one kernel, from docs/reports/gpu-h100.md and other measurements of that H100, times
+// `sustained`.
 TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   const Prices prices(shipped("h100-dgx"));
   struct Case {
@@ -168,7 +169,7 @@ TEST(PricesOfH100, ExtraBytesAddTheirTime) {
   EXPECT_NEAR(prices.product(p) - plain, 1e9 / (3.35e12 * 0.87), 1e-9);
 }
 
-// arXiv 2603.07685, Table 7: 4096 tokens of 7168 in bf16, 8 experts each. Microseconds of dispatch by all-to-all.
+// Seconds of dispatch by all-to-all for 4096 tokens of 7168 in bf16 with 8 experts each (arXiv 2603.07685, Table 7).
 TEST(PricesOfH100, AllToAllsAgreeWithHybridEpsTable) {
   const Prices prices(shipped("h100-dgx"));
   for (const auto& [ranks, measured] : {std::pair{8, 1265e-6}, {16, 5774e-6}, {32, 8059e-6}, {64, 9164e-6}}) {

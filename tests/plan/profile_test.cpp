@@ -57,7 +57,7 @@ TEST(MachineOf, NodesMustHaveEquallyManyRanks) {
         3, [](const ProcessGroup& world) { nodes_of(world); }, nodes);
     FAIL();
   } catch (const base::Error& e) {
-    EXPECT_STREQ(e.what(), "nodes have 1 to 2 ranks; a profile needs the same number on each");
+    EXPECT_STREQ(e.what(), "nodes have 1 to 2 ranks; a profile needs the same number on each node");
   }
 }
 

@@ -1,4 +1,4 @@
-// Choices of the program for the MoE layers' schedule if the recipe says auto.
+// The program's choice of the MoE layers' schedule for recipes that say auto.
 #include "tools/plan/run_schedule.h"
 
 #include <gtest/gtest.h>
@@ -249,7 +249,7 @@ TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
     TrainingRun run(recipe, world);
     const auto allowed = legal(recipe);
     const auto candidates =
-        predicted_schedules(recipe, run.instance, Predictor(recipe, run.instance.mesh), world, allowed);
+        predicted_schedules(recipe, Registry(), Predictor(recipe, run.instance.mesh), world, allowed);
     std::set<std::string> graphs;
     for (const ScheduleCandidate& c : candidates) EXPECT_TRUE(graphs.insert(c.graphs).second) << to_string(c.schedule);
     EXPECT_LT(candidates.size(), allowed.size());
@@ -257,8 +257,8 @@ TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
   });
 }
 
-// Both gather the same number of tokens after the experts in forward. In backward, S2 also gathers the routing weights'
-// gradients. With one chunk, S2 equals `drop`.
+// S1 and S2 gather the same number of tokens after the experts in forward. In backward, S2 also gathers the gradients
+// of the routing weights. With one chunk, S2 equals `drop`.
 TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeIfTheySendTheSameBytes) {
   const Recipe recipe = small_recipe(
       {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=auto", "schedule.moe.esp_exchange=direct"});
@@ -267,7 +267,7 @@ TEST(ScheduleChoice, PredictsParmsS1AndS2AlikeIfTheySendTheSameBytes) {
     Predictor predictor(recipe, run.instance.mesh);
     predictor.rates = machine(0, 1e6, 1e12);
     std::map<Duplicates, double> seconds;
-    for (const ScheduleCandidate& c : predicted_schedules(recipe, run.instance, predictor, world, legal(recipe)))
+    for (const ScheduleCandidate& c : predicted_schedules(recipe, Registry(), predictor, world, legal(recipe)))
       seconds[c.schedule.duplicates] = c.predicted;
     ASSERT_TRUE(seconds.contains(Duplicates::pause_before_gate) && seconds.contains(Duplicates::drop));
     EXPECT_FALSE(seconds.contains(Duplicates::pause_after_gate));
@@ -399,7 +399,7 @@ TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
   EXPECT_EQ(order.front().rows, ep::RowOf::token) << "on a slow wire fewer rows travel: " << to_string(order.front());
 }
 
-TEST(ScheduleChoice, ShowingPassesChangesNothing) {
+TEST(ScheduleChoice, PredictionsChangeNoBitOfTheRun) {
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2"}, {"schedule.moe.memory_reuse=none"});
   on_ranks(4, [&](const comm::ProcessGroup& world) {
     const FixedSource source = documents_of(recipe);

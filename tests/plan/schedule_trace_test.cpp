@@ -25,7 +25,7 @@ namespace {
 
 using namespace plan;
 
-constexpr double rounding = 1e-6;  // of sums of times, in microseconds
+constexpr double rounding = 1e-6;  // tolerance of sums of times, in microseconds
 
 using Passes = std::vector<PassRecorder::Recording>;
 
@@ -41,7 +41,7 @@ Passes recorded_step(TrainingRun& run) {
   return recorder.passes();
 }
 
-// Returns the trace of a step of two ranks, as it is on rank 0.
+// Returns rank 0's trace of a step of two ranks.
 ScheduleTrace trace_of_two(const Recipe& recipe, const comm::ThreadOptions& options = {}) {
   ScheduleTrace trace;
   comm::with_ranks(

@@ -87,8 +87,8 @@ TEST(StepRecord, NamesThePlaceOfOperations) {
   std::set<std::string> exchanges;
   for (const Issue& issue : record.issues)
     if (issue.name == "all_to_all") exchanges.insert(record.where(issue));
-  EXPECT_TRUE(exchanges.contains("forward, micro-batch 0 / layers.0.moe")) << testing::PrintToString(exchanges);
-  EXPECT_TRUE(exchanges.contains("backward, micro-batch 0 / backward layers.1.moe"))
+  EXPECT_TRUE(exchanges.contains("forward, micro-batch 0 / layers.0.moe forward")) << testing::PrintToString(exchanges);
+  EXPECT_TRUE(exchanges.contains("backward, micro-batch 0 / layers.1.moe backward"))
       << testing::PrintToString(exchanges);
 }
 

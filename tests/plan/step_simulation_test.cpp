@@ -14,7 +14,7 @@ using device::CommunicationWork;
 using device::Issue;
 using device::Lane;
 
-// Steps in which kernels take their bytes as seconds, and communication the bytes that it sends.
+// Returns the seconds of an issue: the bytes of a kernel, or the bytes that a communication sends.
 double price(const StepRecord&, const Issue& issue) {
   if (const auto* work = std::get_if<CommunicationWork>(&issue.work)) return static_cast<double>(work->sent);
   return static_cast<double>(std::get<device::MemoryWork>(issue.work).bytes);
@@ -48,7 +48,7 @@ class Step {
   StepRecord record_{};
 };
 
-SimulatedStep simulated(const std::vector<Step>& steps, const std::vector<int>& nodes, const Contention& c = {}) {
+SimulatedStep simulated(const std::vector<Step>& steps, const std::vector<int>& nodes, const StepContention& c = {}) {
   std::vector<StepRecord> records;
   for (const Step& s : steps) records.push_back(s.record());
   return simulate_step(records, nodes, price, c);
@@ -88,11 +88,11 @@ TEST(StepSimulation, LetsHigherClassesGoFirst) {
   const int32_t rows = s.collective(ep, 4);
   s.kernel(4, {rows});
   EXPECT_NEAR(simulated({s}, {0, 0}).seconds, 8, 0.02);
-  // Evenly shared, both end after eight seconds.
+  // If the collectives share the network evenly, both end after eight seconds, and the kernel follows.
   EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.priorities = false}).seconds, 12);
 }
 
-TEST(StepSimulation, GivesNetworksToClassesApart) {
+TEST(StepSimulation, RunsClassesOnDifferentNetworksTogether) {
   Step s(0);
   const int tp = s.group("tp", TrafficClass::tp, {0, 1}), dp = s.group("dp", TrafficClass::dp, {0, 2});
   s.collective(dp, 4);

@@ -31,7 +31,7 @@ std::set<moe::ReuseStrategy> strategies_of(const std::vector<moe::MoeSchedule>& 
   return all;
 }
 
-// Returns the values on two ranks.
+// Returns the allowed schedules of two ranks.
 WithinMemory allowed(const Recipe& r) {
   const Extensions none;
   return MemoryNeeds(r, none, 2).within(legal_schedules(r, none));

@@ -72,9 +72,9 @@ TEST(Check, FindsChunksAndMicroBatchesThatDoNotExist) {
 
 TEST(Check, FindsAWrongMerger) {
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].merged = true; }),
-            "[pp] rank 0 action 0 F0.0: merged, but no backward of another micro-batch follows");
+            "[pp] rank 0 action 0 F0.0: it is merged, but no backward of another micro-batch follows it");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1][0].merged = true; }),
-            "[pp] rank 1 action 0 F0.0: merged, but no backward of another micro-batch follows");
+            "[pp] rank 1 action 0 F0.0: it is merged, but no backward of another micro-batch follows it");
 }
 
 // Each rank waits for the other rank's next action.

@@ -26,8 +26,8 @@ class Executor : public testing::TestWithParam<bool> {  // parameter: worker lan
 INSTANTIATE_TEST_SUITE_P(Lanes, Executor, testing::Bool(),
                          [](const auto& i) { return i.param ? "Workers" : "Inline"; });
 
-// Lane inter computes x -> x + 1, lane compute 2 x. Any other order gives another number. `edge`: whether the graph has
-// the edge between them.
+// Graph in which lane inter computes x + 1, and lane compute then doubles the result. The reverse order gives another
+// number. `edge`: true if the graph has the edge between the two tasks.
 struct Chain {
   TaskGraph graph;
   std::atomic<int> x = 1;

@@ -113,11 +113,11 @@ TEST(Seconds, NameTheMissingAndTheMeasuredRates) {
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::compute, "E0", {.flops = 1}});
             }),
-            "rates: task 'E0' computes, but the speed of this was not measured");
+            "rates: task 'E0' computes, but the speed of such work was not measured");
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::copy, "M0", {.copy_bytes = 1}, TaskKind::copy});
             }),
-            "rates: task 'M0' copies, but the speed of this was not measured");
+            "rates: task 'M0' copies, but the speed of such work was not measured");
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::inter, "S", {.wire_bytes = 1}});
             }),

@@ -135,9 +135,9 @@ TEST(SimulatedRanks, ErrorsNameTheRanksThatDisagree) {
   EXPECT_EQ(error_of({once, gathers}, pair),
             "[schedule] group 'ep', collective 0: 'D0' of rank 0 is all_to_all, 'G0' of rank 1 is all_gather");
   EXPECT_EQ(error_of({once, once}, {}),
-            "[schedule] task 'D0' of rank 0 travels in group 'ep', whose members are not given");
+            "[schedule] task 'D0' of rank 0 communicates in group 'ep', whose members are not given");
   EXPECT_EQ(error_of({once, once}, {{"ep", {0, 1}}}),
-            "[schedule] task 'D0' of rank 0 travels among 2 ranks, but its group 'ep' has 1");
+            "[schedule] task 'D0' of rank 0 communicates among 2 ranks, but its group 'ep' has 1");
   EXPECT_EQ(error_of({once, once}, {{"ep", {0}}}), "[schedule] group 'ep' names 1 ranks of 2");
 }
 

@@ -40,7 +40,7 @@ TEST(Simulate, AChainAddsUp) {
   expect_spans(simulate(g, unit_rates()), {{0, 2}, {2, 5}, {5, 9}});
 }
 
-TEST(Simulate, LanesRunAtOneTime) {
+TEST(Simulate, LanesRunAtTheSameTime) {
   TaskGraph g;
   sends(g, Lane::inter, "D", 2);
   sends(g, Lane::intra, "G", 3);
@@ -62,7 +62,7 @@ TEST(Simulate, LanesSlowEachOtherWhileTheyRunTogether) {
   sends(g, Lane::inter, "D", 2);
   computes(g, "E", 4);
   const Rates rates = slowed({{Lane::inter, {Lane::compute}, 0.5}, {Lane::compute, {Lane::inter}, 0.5}});
-  // Both tasks run at half speed until D has sent its 2. Then E runs its last 2 without D.
+  // Both tasks run at half speed until D has sent its 2 bytes. Then E runs for 2 seconds without D.
   expect_spans(simulate(g, rates), {{0, 4}, {0, 6}});
 }
 

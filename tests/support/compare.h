@@ -10,7 +10,7 @@
 
 namespace hexad::tests {
 
-/// How a result that is mostly zero is judged. It proves little, so it fails unless the test expects zeros.
+/// Judgement of a result that is mostly zero. Such a result proves little, so it fails unless the test expects zeros.
 enum class Zeros : uint8_t { mistrusted, expected };
 
 /// Returns the first difference, or an empty text. `actual` must have the shape and dtype of `expected`. Every element

@@ -138,7 +138,7 @@ class Gradcheck {
     return Tensor::from<double>(values, out.shape(), out.device());
   }
 
-  // L, and the sum of the magnitudes of its terms, to which rounding is relative.
+  // The loss L, and the sum of the magnitudes of its terms. Rounding errors are relative to this sum.
   struct Loss {
     double value = 0, magnitude = 0;
   };

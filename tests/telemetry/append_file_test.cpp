@@ -12,7 +12,7 @@
 namespace hexad::telemetry {
 namespace {
 
-/// During its lifetime, no file may grow past `bytes`, as on a full disk.
+/// Limits files of this process to `bytes` during its lifetime. Longer writes fail as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

@@ -264,7 +264,7 @@ TEST(Report, ListsTheLayoutAndChangesOfEachStart) {
   ReportInputs inputs = small_run(folder);
   inputs.run.ranks = 2;
   inputs.parts = {{.after = 0, .date = "monday", .layout = "1 rank", .changes = {}}};
-  EXPECT_EQ(report_of(inputs).find("How the steps ran"), std::string::npos) << "all ran alike";
+  EXPECT_EQ(report_of(inputs).find("Parts of the run"), std::string::npos) << "all ran alike";
   inputs.parts.push_back({.after = 4, .date = "tuesday", .layout = "2 ranks", .changes = {"optim.lr: 1 -> <2>"}});
   const std::string page = report_of(inputs);
   EXPECT_NE(page.find("<td>1 – 4</td><td>monday</td><td>1 rank</td><td></td>"), std::string::npos);

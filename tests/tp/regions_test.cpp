@@ -128,7 +128,7 @@ TEST_P(Regions, ActivationsOfSeveralDimensionsAreCutInRows) {
   });
 }
 
-TEST_P(Regions, AcceptNoRows) {
+TEST_P(Regions, AcceptZeroRows) {
   on_ranks([](TpLab& lab, int) {
     const Tensor none = Tensor::empty({0, width}, Dtype::f64, lab.context);
     for (Region op : {tp::enter, tp::leave, tp::gather_rows, tp::scatter_rows, tp::collect_rows}) {

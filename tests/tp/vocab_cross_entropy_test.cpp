@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t rows = 11, hidden = 5;
 constexpr double scale = 0.25;
 
-// Returns the ends of every rank's part for any number of ranks, ids between them, and ignored rows.
+// Returns targets: ids at the ends of the ranks' parts, ids inside the parts, and ignored rows.
 std::vector<int32_t> some_targets(int64_t vocabulary) {
   const auto at = [&](int64_t numerator, int64_t denominator) {
     return static_cast<int32_t>(vocabulary * numerator / denominator);

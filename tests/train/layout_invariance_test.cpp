@@ -1,5 +1,5 @@
 // Layout invariance: a recipe gives the same training run under every layout. A dozen layouts on 2 and 4 ranks equal
-// one rank, in f64, to 1e-10. Compared are loss, every gradient, the global norm, the auxiliary losses, router
+// one rank, in f64, to 1e-10. The tests compare loss, every gradient, the global norm, the auxiliary losses, router
 // statistics, and the weights after three steps. `hexad verify` tests all layouts.
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ Recipe laid_out(Recipe recipe, const Layout& layout) {
   return recipe;
 }
 
-// False for layouts under which the recipe's model cannot be split or its schedule cannot run. These are skipped.
+// True if the layout can split the recipe's model and run its schedule. Other layouts are skipped.
 bool possible(const Recipe& r, const Layout& l) {
   const int64_t experts = r.model.moe.experts;
   if (experts == 0) return l.parallel.ep == 1;

@@ -47,7 +47,7 @@ TEST(Meshes, AreAcceptedByTheLayout) {
 
 // On the nodes that threads simulate, every group in which rows are sent is even. All-to-alls in two steps are tested
 // if there are two levels.
-TEST(Meshes, AreTestedInTwoStepsIfThereAreTwo) {
+TEST(Meshes, AreTestedInTwoStepsIfTheyHaveTwoLevels) {
   const auto option =
       std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "all_to_all"; });
   ASSERT_NE(option, options().end());
@@ -70,7 +70,7 @@ TEST(Meshes, AreTestedInTwoStepsIfThereAreTwo) {
   }
 }
 
-// Returns the pairs of settings that a run covers, without the generator's numbers.
+// Returns the pairs of settings that a run covers, as texts instead of the generator's numbers.
 std::set<std::string> pairs_of(const Variant& v) {
   std::vector<std::string> settings;
   for (size_t i = 0; i < options().size(); ++i)

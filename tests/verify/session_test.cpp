@@ -41,7 +41,7 @@ Printed run(const char* layouts, int world) {
   return out;
 }
 
-TEST(Session, AgreementIsOneLineEachAndASummary) {
+TEST(Session, PrintsOneLinePerLayoutAndASummary) {
   const Printed p = run("dp=2;ep=2,recompute=block", 2);
   EXPECT_TRUE(p.agree);
   EXPECT_EQ(p.text,

@@ -48,7 +48,7 @@ TEST_F(SubjectTest, ALayoutIsLegalIfTrainingAcceptsIt) {
   EXPECT_EQ(s.illegal(layout("dp=8", 8)), "batch.global must be divisible by batch.micro x dp");
 }
 
-TEST_F(SubjectTest, RunsAreInF64AndOtherwiseTheRecipe) {
+TEST_F(SubjectTest, RunsFollowTheRecipeButInF64) {
   const Subject s = subject({"train.precision=f32"});
   const Recipe r = s.recipe_for(layout("tp=2,ep=2,sp=true,zero=1,recompute=block", 4));
   EXPECT_EQ(r.train.precision, Precision::f64);

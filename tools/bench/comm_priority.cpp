@@ -4,11 +4,11 @@
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
 //
-// Runs on 2 or 4 ranks. Of four ranks, each one exchanges the measured operation with rank ^ 1, data-parallel gradients
-// with rank ^ 2, and pipeline messages with rank ^ 3. In the conflict with pipeline messages, rank ^ 3 gets keys and
-// values instead. So the operations share only a rank's link. Two ranks exchange everything with each other. --bytes:
-// bytes that a rank sends in the measured operation. --others: bytes of each other operation; these begin --head-start
-// seconds earlier. No thread waits for an operation, so that only the classes decide.
+// Runs on 2 or 4 ranks. With four ranks, each rank exchanges the measured operation with rank ^ 1, data-parallel
+// gradients with rank ^ 2, and pipeline messages with rank ^ 3. In the conflict with pipeline messages, rank ^ 3 gets
+// keys and values instead. So the operations share only a rank's link. Two ranks exchange everything with each other.
+// --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation; these begin
+// --head-start seconds earlier. No thread waits for an operation, so that only the classes decide.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
 // seconds of the operation, seconds until all operations are done. Both are those of the slowest rank.

@@ -153,7 +153,7 @@ class Bench {
     if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
   }
 
-  // Returns the seconds until the experts can begin, or the seconds after their end.
+  // Returns the seconds of dispatch, up to the experts' begin, or the seconds of combine, from their end on.
   static double of(std::string_view part, const schedule::Timeline& timeline) {
     const auto experts = std::find_if(timeline.spans.begin(), timeline.spans.end(),
                                       [](const auto& span) { return span.task.name.starts_with("experts"); });

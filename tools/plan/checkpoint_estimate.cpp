@@ -116,11 +116,12 @@ WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& fo
   constexpr double margin = 2;
   const auto [sync, a_byte] = speed;
   const double least = syncs * sync.least + bytes * a_byte.least, most = syncs * sync.most + bytes * a_byte.most;
-  return {least, most, most * margin,
-          fmt::format("one process writes {} to {} to {} and waits {} times for the disk, {:.3g} ms to {:.3g} ms each; "
-                      "measured now",
-                      base::human_quantity(1 / a_byte.most, "B/s"), base::human_quantity(1 / a_byte.least, "B/s"),
-                      folder, syncs, 1e3 * sync.least, 1e3 * sync.most)};
+  return {
+      least, most, most * margin,
+      fmt::format("one process writes to {2} at {0} to {1}, and waits {3} times for the disk, {4:.3g} ms to {5:.3g} ms "
+                  "each; measured now",
+                  base::human_quantity(1 / a_byte.most, "B/s"), base::human_quantity(1 / a_byte.least, "B/s"), folder,
+                  syncs, 1e3 * sync.least, 1e3 * sync.most)};
 }
 
 WriteTime estimate_write(const std::string& run_dir, double bytes) {

@@ -27,11 +27,11 @@ struct Range {
 /// Measured speed of a disk.
 struct DiskSpeed {
   Range sync_seconds;      // time of a write of one byte until it is on the disk
-  Range seconds_per_byte;  // of larger writes
+  Range seconds_per_byte;  // time of larger writes, per byte
 };
 
-/// Returns the time of a save of `bytes` into `folder` at the measured speed. The range is what the rates and the times
-/// in `source` give. `ample` is twice the upper end, because a disk's other work changes from moment to moment.
+/// Returns the time of a save of `bytes` into `folder` at the measured speed. The range follows from the rates and
+/// times in `source`. `ample` is twice the upper end, because the disk's other work changes from moment to moment.
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder);
 
 /// Estimates writing `bytes` from the fastest and the slowest of the last saves in `run_dir`. If there are none, this

@@ -45,7 +45,7 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
     problems.add(path + ".beside", cat("must not repeat a name or include ", enum_name(slowdown.of), " itself"));
 }
 
-// A file that has both must be of one cluster.
+// Checks that the measurements and the description in one file are of clusters of the same size.
 void check_same_size(const Cluster& cluster, config::Problems& problems) {
   if (cluster.links.empty() && cluster.products.empty() && cluster.copies.empty()) return;
   const auto check = [&](const std::string& key, int64_t measured, int64_t described) {
@@ -72,7 +72,7 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// See steady_curve().
+// Returns the curve as steady_curve() extends it.
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
@@ -139,9 +139,9 @@ Curve sampled(const schedule::TimeCurve& curve) {
 
 }  // namespace
 
-Cluster load_cluster(const std::string& path) {
+Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides) {
   config::Problems problems;
-  Cluster cluster = config::read<Cluster>(config::load(path), problems);
+  Cluster cluster = config::read<Cluster>(config::load(path, overrides), problems);
   for (size_t i = 0; i < cluster.links.size(); ++i) check_link(cluster.links[i], cat("links.", i), problems);
   for (size_t i = 0; i < cluster.products.size(); ++i)
     check_points(cluster.products[i].points, cat("products.", i, ".points"), problems);

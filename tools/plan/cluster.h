@@ -109,7 +109,7 @@ struct MeasuredProduct {
     v("pass", pass, "forward, or a gradient");
     v("experts", experts, "experts in the grouped product", at_least(1));
     v("inputs", inputs, "columns of a row", at_least(1));
-    v("outputs", outputs, "columns of its result", at_least(1));
+    v("outputs", outputs, "columns of a row of the result", at_least(1));
     v("points", points, "[rows of all experts together, seconds], ascending", config::positive());
   }
 };
@@ -161,7 +161,7 @@ struct Cluster {
 };
 
 /// Reads a cluster file. Throws Error(usage) with every problem of the file, each with its line.
-Cluster load_cluster(const std::string& path);
+Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides = {});
 /// Returns the text of a file that load_cluster() reads. All numbers are exact.
 std::string to_yaml(const Cluster& cluster);
 
@@ -179,7 +179,7 @@ struct GroupShape {
 struct RatesQuery {
   std::vector<GroupShape> groups;
   Element element = Element::f32;
-  int64_t inputs = 0, outputs = 0;  // of an expert's product; 0: the largest measured one
+  int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: those of the largest measured product
   CopyKind copy = CopyKind::copy;
 };
 

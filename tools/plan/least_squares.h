@@ -18,8 +18,8 @@ struct FitTerm {
 };
 
 struct TermsFit {
-  std::vector<double> coefficients;  // by term
-  std::vector<double> residuals;     // by sample: y minus the fitted sum
+  std::vector<double> coefficients;  // one for each term
+  std::vector<double> residuals;     // one for each sample: y minus the fitted sum
 };
 
 /// Returns the coefficients with the least sum of squared residuals of `y`. Uses a QR decomposition with column

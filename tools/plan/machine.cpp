@@ -72,7 +72,7 @@ class Checker {
     if (link->efficiency) rising(key + ".efficiency", *link->efficiency, "bytes");
   }
 
-  // Efficiency over the size of the work: it must not fall, nor rise faster than the size.
+  // Checks an efficiency over the size of the work: the efficiency must not fall, nor rise faster than the size.
   void rising(const std::string& key, const Curve& curve, const std::string& unit) const {
     if (!ascending(key, curve, unit)) return;
     for (size_t i = 1; i < curve.points.size(); ++i) {

@@ -51,7 +51,8 @@ struct AttentionEfficiency {
   void fields(V& v) {
     v("forward", forward, "share of the peak over the sequence's length, head_dim 128", config::positive(),
       config::at_most(1));
-    v("backward", backward, "the same for the backward pass", config::positive(), config::at_most(1));
+    v("backward", backward, "share of the peak in the backward pass, over the sequence's length, head_dim 128",
+      config::positive(), config::at_most(1));
     v("half_head", half_head, "a head_dim d has d/(d + half_head) x (128 + half_head)/128 of that share",
       config::at_least(0));
   }
@@ -141,7 +142,7 @@ struct Machine {
     using config::at_least, config::at_most, config::positive;
     v("name", name, "name of the machine");
     v("source", source, "sources of the numbers");
-    v("nodes", nodes, "machines; at most so many can be used", at_least(1));
+    v("nodes", nodes, "number of machines, and maximum number that a job can use", at_least(1));
     v("ranks_per_node", ranks_per_node, "ranks (devices) of a node", at_least(1));
     v("domain", domain, "ranks that the link `inside` joins; none: those of a node", at_least(1));
     v("memory", memory, "memory of a rank's device", at_least(1 << 20));
@@ -155,8 +156,8 @@ struct Machine {
     v("grouped", grouped, "matrix products of several experts in one kernel");
     v("attention", attention, "attention");
     v("memory_bandwidth", memory_bandwidth, "[bytes/s] memory of the device, read and written together", positive());
-    v("memory_efficiency", memory_efficiency, "share of it over the bytes that a kernel reads and writes", positive(),
-      at_most(1));
+    v("memory_efficiency", memory_efficiency, "share of memory_bandwidth over the bytes that a kernel reads and writes",
+      positive(), at_most(1));
     v("launch", launch, "[s] between two kernels", at_least(0));
     v("collective_start", collective_start, "[s] before a collective moves its first byte", at_least(0));
     v("host", host, "link to the host's memory");
@@ -171,13 +172,14 @@ struct Machine {
 /// time.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
-/// A machine whose optional members are all set (links that it has no use for, sizes of host memory and peaks apart),
-/// and one text for each that was assumed.
+/// A machine with values for all optional members, except links that it does not use, sizes of host memory, and peaks.
+/// `assumptions` has one text for each assumed value.
 struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;
 };
-/// Sets what `machine` leaves out: curves as measured on one H100 (docs/reports/gpu-h100.md, arXiv 2603.07685).
+/// Fills in the members that `machine` leaves out, with curves as measured on one H100 (docs/reports/gpu-h100.md, arXiv
+/// 2603.07685).
 CompleteMachine complete(const Machine& machine);
 
 }  // namespace hexad::plan

@@ -19,7 +19,7 @@ using schedule::TimeCurve;
 
 constexpr double tile = 128;             // rows and columns of the result that one SM computes at a time
 constexpr double peers_of_a_step = 8;    // sends that NCCL batches
-constexpr double attention_share = 0.5;  // of a measured product's rate
+constexpr double attention_share = 0.5;  // rate of attention over that of a measured product
 
 template <class E>
 std::string_view word(E value) {
@@ -32,11 +32,11 @@ std::optional<Element> element_of(Dtype dtype) {
   return {};
 }
 
-/// Efficiency over the size of the work. Between points, the time (size / efficiency) is linear, as of an overhead and
-/// a rate. Beyond the last point, the efficiency holds.
+/// Efficiency over the size of the work. Between points, the time (size / efficiency) is linear, as for a fixed
+/// overhead and a rate. Beyond the last point, the efficiency is constant.
 class Efficiency {
  public:
-  /// What holds below the first point: the time of that point, or its efficiency.
+  /// Quantity of the first point that also applies to smaller sizes: its time, or its efficiency.
   enum class Below : uint8_t { time, efficiency };
 
   Efficiency(const Curve& curve, Below below) : points_(curve.points), below_(below), constant_(curve.is_constant()) {}
@@ -58,7 +58,8 @@ class Efficiency {
   bool constant_;
 };
 
-// Linear between points, constant beyond them: for a share that does not depend on the amount of work.
+// Returns the share at x: linear between points, constant beyond them. For shares that do not depend on the amount of
+// work.
 double share_at(const Curve& curve, double x) {
   const auto& points = curve.points;
   if (curve.is_constant() || x <= points.front().x) return points.front().y;
@@ -84,6 +85,10 @@ class Described {
   }
 
   const Machine& machine() const { return m_; }
+  /// 0 if the description does not give it.
+  double known_peak(Dtype dtype) const {
+    return (dtype == Dtype::bf16 ? m_.peak.bf16 : dtype == Dtype::f32 ? m_.peak.f32 : m_.peak.f64).value_or(0);
+  }
 
   double product(const Product& p, double largest) const {
     const bool dense = p.groups <= 1;
@@ -95,7 +100,7 @@ class Described {
                                                                : weights;
     const double occupied = std::min(1.0, result / (static_cast<double>(m_.sms) * tile * tile));
     const double width = p.inputs / (p.inputs + share.half_width) * (p.outputs / (p.outputs + share.half_width));
-    // Of the two limits, not their product: with it, a larger product could take less time.
+    // Takes the lower of the two limits. If they were multiplied, a larger matrix product could take less time.
     const double efficiency = std::min(curve.at(mean) * width, curve.greatest() * occupied);
     const double rate = peak(p.dtype) * *m_.sustained * efficiency;
     const double flops = 2 * p.rows * p.inputs * p.outputs;
@@ -159,7 +164,7 @@ class Described {
   }
 
  private:
-  // How the ranks of a group are spread, as numbers of ranks.
+  // Distribution of a group: its ranks, its ranks in one domain, and its domains.
   struct Way {
     double ranks, inside, domains;
     double adapter;  // share of an adapter's bandwidth that a rank has
@@ -236,7 +241,7 @@ class Measured {
       const auto experts = static_cast<double>(p.experts);
       std::vector<Curve::Point> each;
       for (const auto& [rows, seconds] : p.points.points) each.push_back({rows / experts, seconds / experts});
-      // A list of one point stays one.
+      // A curve of a single point is not extended.
       const TimeCurve one = each.size() > 1 ? steady_curve(Curve(each)) : TimeCurve{{{each[0].x, each[0].y}}};
       products_.push_back({p, static_cast<double>(p.inputs) * static_cast<double>(p.outputs), one});
     }
@@ -257,7 +262,16 @@ class Measured {
   bool has(CopyKind kind) const { return copies_[base::ordinal(kind)].has_value(); }
   bool has_links() const { return !links_.empty(); }
 
-  /// Seconds without extra bytes.
+  /// Returns the highest rate of any measured product of the type, in FLOP/s.
+  double peak(Dtype dtype) const {
+    double rate = 0;
+    for (const Timed& p : products_)
+      if (p.of.element == *element_of(dtype))
+        for (const auto& [rows, seconds] : p.one.points) rate = std::max(rate, 2 * rows * p.area / seconds);
+    return rate;
+  }
+
+  /// Returns the seconds of a product without its extra bytes.
   double product(const Product& p) const {
     const Timed& timed = *nearest(*element_of(p.dtype), p.pass, p.inputs * p.outputs, p.groups <= 1);
     return p.groups * timed.one.seconds(p.rows / p.groups) * (p.inputs * p.outputs / timed.area);
@@ -290,7 +304,8 @@ class Measured {
     TimeCurve one;  // seconds of one expert over its rows
   };
 
-  // Kind of product (single or of several experts) first, then the size of the weight, then the pass.
+  // Returns the nearest measured product of the type: by kind (of one or of several experts), then by size of the
+  // weight, then by pass. Null if there is none.
   const Timed* nearest(Element element, GemmPass pass, double area, bool single) const {
     const Timed* best = nullptr;
     std::tuple<bool, double, bool> least;
@@ -302,7 +317,7 @@ class Measured {
     return best;
   }
 
-  // FLOP/s of the largest measured weight, at the rows where it is best. 0 if nothing was measured.
+  // Returns the best FLOP/s, over all numbers of rows, of the largest measured weight; 0 if nothing was measured.
   double best_rate(Element element, GemmPass pass) const {
     double largest = 0, rate = 0;
     for (const Timed& p : products_)
@@ -396,6 +411,11 @@ double Prices::collective(Collective operation, const GroupPlace& place, double 
 
 double Prices::slowdown(schedule::Lane lane, schedule::LaneSet beside) const {
   return tables_->slowdowns.alpha(lane, beside);
+}
+
+double Prices::peak(base::Dtype dtype) const {
+  if (tables_->described) return tables_->described->known_peak(dtype);
+  return tables_->measured.has_products(dtype) ? tables_->measured.peak(dtype) : 0;
 }
 
 int64_t Prices::nodes() const {

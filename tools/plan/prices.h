@@ -14,11 +14,11 @@ namespace hexad::plan {
 /// One matrix product, or a grouped one of several experts: rows x inputs times a weight of inputs x outputs for each
 /// group. The input gradient and the weight gradient of a product have the sizes of the product.
 struct Product {
-  base::Dtype dtype = base::Dtype::bf16;  // of the operands and the result
+  base::Dtype dtype = base::Dtype::bf16;  // type of the operands and the result
   GemmPass pass = GemmPass::forward;
   double rows = 0, inputs = 0, outputs = 0;  // rows of all groups together
   double groups = 1;                         // 1: a single (dense) product
-  double extra_bytes = 0;  // read and written besides, such as f32 gradients that the result is added to
+  double extra_bytes = 0;                    // more bytes moved, such as f32 gradients to which the result is added
 };
 
 /// Pass of attention.
@@ -28,7 +28,7 @@ enum class AttentionPass : uint8_t { forward, backward };
 struct Attention {
   base::Dtype dtype = base::Dtype::bf16;
   AttentionPass pass = AttentionPass::forward;
-  double flops = 0;  // of unmasked scores only: half of all for causal attention; backward is 2.5 times forward
+  double flops = 0;  // FLOPs of unmasked scores: half of all if causal; backward has 2.5 times those of forward
   double sequence = 0, head_dim = 128;
 };
 
@@ -40,11 +40,11 @@ struct GroupPlace {
   int64_t groups = 1;          // groups with ranks on the same node that communicate at the same time
 };
 
-/// Prices of one cluster. Measured curves are used where the cluster has them, otherwise its description. A copy shares
-/// its tables. All functions may be called by several threads at once, and only look up tables.
+/// Prices of one cluster. Measured curves are used where the cluster has them, otherwise its description. Copies of
+/// the object share its tables. All functions only look up tables and may be called by several threads at once.
 class Prices {
  public:
-  /// Throws Error(usage) if the cluster has neither measurements nor a description.
+  /// Makes the tables. Throws Error(usage) if the cluster has neither measurements nor a description.
   explicit Prices(const Cluster& cluster);
 
   /// Returns the seconds of a product whose groups have equally many rows; 0 without rows. Throws Error(usage) if the
@@ -57,14 +57,15 @@ class Prices {
   ///   - operands and result over the memory's bandwidth (the roofline: Williams et al., CACM 2009).
   /// Below the first point of its curve, a group takes the time of that point.
   ///
-  /// Measured: the product of this type with the nearest inputs x outputs (as a ratio), of this pass if there is one;
-  /// a dense product prefers those of one expert, a grouped one those of several. The time of one expert of
-  /// rows / groups rows times groups, in proportion to the size of the weight. Extra bytes cost as in memory_bound().
+  /// Measured: uses the measured product of this type with the nearest inputs x outputs (as a ratio), and of this pass
+  /// if there is one. A dense product prefers measurements of one expert, a grouped product those of several experts.
+  /// The result is the time of one expert with rows / groups rows, times `groups`, scaled by the size of the weight.
+  /// Extra bytes cost as in memory_bound().
   double product(const Product& product) const;
 
-  /// Returns the same for groups of which the largest has `largest` rows (at least rows / groups). Described: the time
-  /// of equal groups times 1 + skew x (1 - mean / largest), because tiles of a large group are spread over all SMs.
-  /// Measured: as for equal groups. The skew of a rank among ranks is the caller's concern: pass the rank's own rows.
+  /// Returns the seconds of a product whose largest group has `largest` rows (at least rows / groups). Described: the
+  /// time of equal groups times 1 + skew x (1 - mean / largest), because tiles of a large group are spread over all
+  /// SMs. Measured: as for equal groups. Skew between ranks is the caller's concern: `product` has this rank's rows.
   double product(const Product& product, double largest) const;
 
   /// Returns the seconds of a fused attention kernel; 0 without FLOPs. Throws Error(usage) like product().
@@ -76,7 +77,7 @@ class Prices {
   double attention(const Attention& attention) const;
 
   /// Returns the seconds of kernels that do little but read and write memory: pointwise ones, norms, optimizers,
-  /// gathers by index. `bytes` are those read plus those written; 0 bytes take no time. `kernels` is the number of
+  /// gathers by index. `bytes` counts bytes read and bytes written; 0 bytes take no time. `kernels` is the number of
   /// launches that share the bytes.
   ///
   /// Described: bytes over bandwidth x efficiency(bytes of a kernel), and a launch for each.
@@ -91,7 +92,7 @@ class Prices {
   /// Returns the seconds of a collective in which each rank sends `bytes` to other ranks (twice (n - 1)/n of the tensor
   /// for an all-reduce); 0 for one rank or without bytes. Throws Error(usage) if the cluster has no link for the group.
   ///
-  /// Described. A domain is the ranks that the fast link joins; a group has k ranks in each of D domains. Where b ranks
+  /// Described. A domain is the ranks that the fast link joins; a group has k ranks in each of D domains. If b ranks
   /// of a node use the network at once, a rank has min(1, rails / b) of an adapter. Beyond the nodes of one leaf switch
   /// (half its ports), bandwidth is divided by the oversubscription.
   ///   - all_to_all: bytes inside and outside the domain in proportion to the peers there. The two parts overlap, and
@@ -103,18 +104,22 @@ class Prices {
   ///   - all_reduce: a reduce_scatter and an all_gather of half the bytes each. Latencies: those of both, or 2 (k - 1)
   ///     inside and 2 log2 D outside if that is less (trees, NCCL 2.4).
   ///   - send: bytes over the link of the group, and one latency.
-  /// Each starts with collective_start. Efficiencies are over the bytes that a rank sends over the link in question;
-  /// below the first point of a curve, its efficiency holds.
+  /// Each starts with collective_start. Efficiencies are over the bytes that a rank sends over that link;
+  /// below the first point of a curve, the efficiency of that point holds.
   ///
-  /// Measured: nearest_link() of the group, at `bytes`. Its sharing of the network is that of the measurement.
+  /// Measured: the time of nearest_link() at `bytes`, with the network shared as in the measurement.
   double collective(Collective operation, const GroupPlace& place, double bytes) const;
 
   /// Returns the speed of `lane` while the lanes `beside` run too, over its speed alone: above 0, at most 1.
-  /// Described: a product loses the SMs of a collective beside it, and both lose as `contention` says. Entries of
-  /// `slowdowns` go before. Several lanes: schedule::Rates::alpha().
+  /// Described: a product loses the SMs of a collective beside it, and both slow down by the factors in
+  /// `contention`. Entries of `slowdowns` take precedence. For several lanes, see schedule::Rates::alpha().
   double slowdown(schedule::Lane lane, schedule::LaneSet beside) const;
 
-  /// Nodes of the cluster, and ranks on each.
+  /// Returns the peak rate of a rank's products in FLOP/s: the described one, else the highest measured rate; 0 if
+  /// the cluster has neither for the dtype.
+  double peak(base::Dtype dtype) const;
+
+  /// Return the number of nodes of the cluster, and the number of ranks on each node.
   int64_t nodes() const;
   int64_t ranks_per_node() const;
 

@@ -12,9 +12,8 @@ namespace hexad::plan {
 /// gives it the same number of experts.
 ///
 /// - even (p50): every expert gets the same number of rows. A token's experts are spread over the ranks as by chance.
-/// If
-///   the recipe defines the routing (model.moe.routing), that routing applies.
-/// - p99: the chosen ep rank has the share of all slots that it exceeds in one of a hundred routers. This assumes that
+///   If the recipe defines the routing (model.moe.routing), that routing applies.
+/// - p99: the chosen ep rank has a share of all slots that it exceeds in one of a hundred routers. This assumes that
 ///   all divisions of the slots among the experts are equally probable (the uniform distribution on the simplex,
 ///   "broken stick"). Then n of E experts together have a share of the distribution Beta(n, E - n). The experts of that
 ///   rank divide its share evenly, and the other experts divide the rest evenly. For one of 64 experts that is 4.5

@@ -34,8 +34,8 @@ class RunOnMeta {
  public:
   enum class Record : uint8_t { nothing, issues };
 
-  /// node_of_rank: as in ProcessGroup; empty: all ranks are on one node. Record::issues: the steps' operations are
-  /// recorded in issues().
+  /// Makes the run. `node_of_rank` is as in ProcessGroup; if it is empty, all ranks are on one node. With
+  /// Record::issues, issues() records the operations of the steps.
   RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
             RoutingLoad load, Record record = Record::nothing, std::vector<int> node_of_rank = {});
 
@@ -44,7 +44,7 @@ class RunOnMeta {
   train::ModelInstance& instance() { return instance_; }
   const comm::ProcessGroup& world() const { return world_; }
   const device::IssueLog& issues() const { return *run_->issues(); }
-  /// Names operations recorded from now on by the spans that are open.
+  /// Labels each later recorded operation with the span that is open at that time.
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
 
  private:

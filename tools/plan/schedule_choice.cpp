@@ -55,7 +55,7 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
       world_(world),
       needs_(recipe, instance.extensions, world.size()),
       memory_(needs_.within(legal_schedules(recipe, instance.extensions))),
-      candidates_(predicted_schedules(recipe, instance, predictor_, world, memory_.schedules)),
+      candidates_(predicted_schedules(recipe, instance.extensions, predictor_, world, memory_.schedules)),
       turns_(static_cast<int64_t>(recipe.schedule.moe.trial_share * static_cast<double>(recipe.train.steps))) {
   std::ranges::stable_sort(candidates_, {}, &ScheduleCandidate::predicted);
   set(0);
@@ -239,7 +239,7 @@ void ScheduleChoice::end_families() {
 size_t ScheduleChoice::index_of(const MoeSchedule& schedule) {
   const auto known = std::ranges::find(candidates_, schedule, &ScheduleCandidate::schedule);
   if (known != candidates_.end()) return static_cast<size_t>(known - candidates_.begin());
-  candidates_.push_back(predicted_schedule(recipe_, instance_, predictor_, world_, schedule));
+  candidates_.push_back(predicted_schedule(recipe_, instance_.extensions, predictor_, world_, schedule));
   return candidates_.size() - 1;
 }
 

@@ -77,9 +77,9 @@ class ScheduleChoice {
   const comm::ProcessGroup& world_;
   MemoryNeeds needs_;
   const WithinMemory memory_;
-  std::vector<std::pair<moe::MoeSchedule, ChunksRange>> ranges_;  // of schedules with 0 chunks
+  std::vector<std::pair<moe::MoeSchedule, ChunksRange>> ranges_;  // known ranges, by schedule with chunks set to 0
   std::vector<ScheduleCandidate> candidates_;
-  std::vector<size_t> finalists_;  // of different families
+  std::vector<size_t> finalists_;  // indices of candidates, one of each family
   size_t current_ = 0;
   bool made_ = false;
   int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials done; their limits for finalists and in total

@@ -170,7 +170,7 @@ std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout
   const bool by_ep = load == RoutingLoad::even && moe.experts > 0 && moe.routing != moe::Routing::model;
   const size_t of_stage = by_ep ? static_cast<size_t>(layout.size(base::Axis::ep)) : 1;
   std::vector<std::vector<int>> stages(layout.size(base::Axis::pp), std::vector<int>(of_stage, -1));
-  // Stages have the same ranks, up to their numbers: those of the first one decide.
+  // All stages have ranks at the same coordinates, so only the ranks of the first stage are compared.
   const auto lastness = [&](int rank) {
     return layout.coordinate(base::Axis::tp, rank) + layout.coordinate(base::Axis::etp, rank);
   };

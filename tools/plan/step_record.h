@@ -17,17 +17,20 @@ struct StepRecord {
   /// Part of the program that issues operations: "forward, micro-batch 0", "layers.3.moe", ...
   struct Span {
     std::string name;
-    int32_t around;  // number of the span around it; -1: none
+    int32_t around;  // index of the enclosing span; -1: none
   };
 
-  int rank;                                 // in the world
-  std::vector<device::Issue> issues;        // Issue::after and Issue::span are numbers of this record
-  std::vector<device::IssuedGroup> groups;  // CommunicationWork::group
+  int rank;                                 // number in the world
+  std::vector<device::Issue> issues;        // Issue::after and Issue::span are indices into this record
+  std::vector<device::IssuedGroup> groups;  // by CommunicationWork::group
   std::vector<Span> spans;
 
   /// Returns the names of the spans around an issue, outermost first, joined by " / ".
   std::string where(const device::Issue& issue) const;
 };
+
+/// Returns the operations of a log from number `begin` on, without spans. Operations before are over.
+StepRecord record_since(const device::IssueLog& log, size_t begin, int rank);
 
 /// Records a step with `micro_batches` micro-batches of rank `rank`. A step before it makes buffers and records the
 /// order in which weights are used. node_of_rank: the node of each rank; empty: all ranks are on one node. Takes the

@@ -101,15 +101,15 @@ class RankJobs {
   const StepRecord& record_;
   const std::vector<int>& nodes_;
   const PriceOfIssue& price_;
-  std::vector<char> awaited_;  // by issue: communication or another lane waits for it
+  std::vector<char> awaited_;  // for each issue: true if communication or another lane waits for it
   std::vector<int> job_of_;
-  std::array<std::optional<size_t>, device::lane_count> last_{};  // issue
+  std::array<std::optional<size_t>, device::lane_count> last_{};  // last issue of each lane
   std::array<std::vector<std::pair<int, std::string_view>>, traffic_class_count> directions_;
 };
 
-// An operation of a group as its members see it: the jobs of those that are in the records.
 using Group = std::pair<std::string, std::vector<int>>;  // name and ranks
 
+// Member of a group: its rank, and the indices of the operations that it issues in the group.
 struct Member {
   const RankJobs* rank;
   std::vector<size_t> issues;
@@ -151,7 +151,11 @@ class Matches {
         if (!side) side = Member{&r, {}};
         side->issues.push_back(i);
       }
-    for (const auto& [group, members] : collectives) {
+    for (auto& [group, members] : collectives) {
+      for (const RankJobs& r : ranks)  // a member that takes part in none
+        if (std::ranges::find(group.second, r.record().rank) != group.second.end() &&
+            std::ranges::find(members, &r, &Member::rank) == members.end())
+          members.push_back({&r, {}});
       for (const Member& m : members) require_alike(group, members.front(), m);
       if (members.size() > 1) join(members);
     }
@@ -177,7 +181,7 @@ class Matches {
 
 constexpr double gives_way = 1e-3;  // speed of traffic while a higher class is in flight
 
-double speed_of(int queue, uint64_t others, const Contention& c) {
+double speed_of(int queue, uint64_t others, const StepContention& c) {
   std::array<bool, 2> in_flight{};  // by network
   bool computes = false;
   int sharers = 1;
@@ -203,12 +207,12 @@ double speed_of(int queue, uint64_t others, const Contention& c) {
   return (higher ? gives_way : 1.0 / sharers) * beside;
 }
 
-// Divides the time of a rank into computation, communication that it is exposed to, and idleness.
+// Divides the time of a rank into busy time, exposed communication and idle time.
 void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> jobs, std::span<const Interval> times,
              int first_queue, double seconds) {
   struct Change {
     double time;
-    int traffic;  // -1: a lane
+    int traffic;  // class of traffic; -1: a lane
     int by;
   };
   std::vector<Change> changes{{seconds, -1, 0}};
@@ -243,7 +247,7 @@ void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> job
 }  // namespace
 
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
-                            const PriceOfIssue& price, const Contention& contention) {
+                            const PriceOfIssue& price, const StepContention& contention) {
   std::vector<RankJobs> ranks;
   std::vector<Job> jobs;
   ranks.reserve(records.size());

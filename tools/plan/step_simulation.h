@@ -13,12 +13,11 @@
 
 namespace hexad::plan {
 
-/// Seconds of an operation that has the machine for itself. A message is priced where it is sent; receives are not
-/// priced.
+/// Returns the seconds of an operation that runs alone on the machine. Called for sends, but not for receives.
 using PriceOfIssue = std::function<double(const StepRecord&, const device::Issue&)>;
 
-/// Rates at which queues run beside each other.
-struct Contention {
+/// Slowdown of queues that run at the same time.
+struct StepContention {
   /// Speed of kernels while communication inside nodes, or between nodes, is in flight: above 0, at most 1.
   double compute_beside_intra = 1, compute_beside_inter = 1;
   /// Speed of communication while kernels run.
@@ -30,26 +29,26 @@ struct Contention {
 
 /// Times of one rank in a simulated step, in seconds from its begin.
 struct SimulatedRank {
-  int rank;                               // in the world
-  std::vector<schedule::Interval> times;  // of the record's issues
-  double busy = 0;                        // in which kernels or copies ran
+  int rank;                               // number in the world
+  std::vector<schedule::Interval> times;  // one interval for each entry of StepRecord::issues
+  double busy = 0;                        // time in which kernels or copies ran
   /// Time in which no kernel ran while communication of the class was in flight. Classes that are in flight at the same
   /// time share it evenly.
   std::array<double, comm::traffic_class_count> exposed{};
-  double idle = 0;  // in which nothing ran: bubbles, and waits for ranks that are late
+  double idle = 0;  // time in which nothing ran: bubbles, and waits for late ranks
 };
 
 struct SimulatedStep {
-  double seconds = 0;  // of the slowest rank
+  double seconds = 0;  // duration of the step on the slowest rank
   std::vector<SimulatedRank> ranks;
 };
 
-/// Simulates a step of the ranks in `records`, which represent all ranks. Collectives whose group has several of these
-/// ranks end together; a collective with one of them takes its own time, because the other members do the same at the
-/// same time. A message begins when its sender issues it and arrives at the receiver if that is in `records`, otherwise
-/// receives take no time. node_of_rank: nodes of the world's ranks. Throws std::logic_error if ranks wait for each
-/// other forever.
+/// Simulates a step of the ranks in `records`, which represent all ranks. If several members of a group are in
+/// `records`, their collectives end together. If only one member is, its collective does not wait for the others, which
+/// are assumed to do the same at the same time. A message begins when its sender issues it. A
+/// receive ends with its message if the sender is in `records`; otherwise it takes no time. `node_of_rank` has the node
+/// of each rank of the world. Throws std::logic_error if ranks wait for each other forever.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
-                            const PriceOfIssue& price, const Contention& contention);
+                            const PriceOfIssue& price, const StepContention& contention);
 
 }  // namespace hexad::plan

@@ -55,7 +55,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   m.mfu = m.model_flops_per_second / m.peak_flops_per_second;
   if (reported_peak_ > 0 && m.peak_flops_per_second > noticeable_rise * reported_peak_)
     warn_(fmt::format(
-        "the measured peak of the ranks is {}, after {} before: the MFU shown up to step {} was {:.2f} times too "
+        "the measured peak of the ranks is {}, but was {} before: the MFU shown up to step {} was {:.2f} times too "
         "high; train.peak_flops sets the peak of a rank",
         human_quantity(m.peak_flops_per_second, "FLOP/s"), human_quantity(reported_peak_, "FLOP/s"), m.step - 1,
         m.peak_flops_per_second / reported_peak_));

@@ -14,7 +14,7 @@ namespace hexad::verify {
 /// Recipe on which another subject is based.
 struct OwnSubject {
   const train::Recipe& recipe;
-  int64_t parameters;  // of the recipe's model
+  int64_t parameters;  // number of parameters of the recipe's model
   std::string trace;   // file written by write_routing_trace()
 };
 
@@ -25,7 +25,7 @@ enum class Course : uint8_t {
 };
 
 struct SubjectKind {
-  std::string_view name;  // in lists of layouts
+  std::string_view name;  // name in lists of layouts
   /// True if the subject differs from the recipe itself.
   bool (*differs)(const train::Recipe&);
   /// Returns the changes to the recipe.

@@ -35,7 +35,7 @@ std::vector<int> nodes_of_threads(int world);
 
 /// One setting with several values. The first value is the plain one.
 struct Option {
-  std::string name;  // in lists of layouts
+  std::string name;  // name in lists of layouts
   std::string key;   // key of the recipe; empty for options of verify itself, and for options that set several keys
   std::vector<std::string> values;
   std::function<bool(const MeshSizes&)> matters;  // false: on this mesh the value changes nothing

@@ -16,7 +16,7 @@ class CardAllocator final : public Allocator {
  public:
   struct Options {
     int ordinal = 0;
-    int64_t addresses = 0;  // bytes of addresses of a segment, in whole pages; a segment cannot grow beyond it
+    int64_t addresses = 0;  // bytes of address space for each segment, in whole pages; limits the size of a segment
     int64_t limit = 0;      // bytes of pages; 0: none
     bool poison = false;    // fills new blocks with NaN
   };

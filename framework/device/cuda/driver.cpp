@@ -53,7 +53,7 @@ Driver::Driver(int ordinal) {
   require_success(device_at(&card, ordinal), "querying the card");
   int to_networks = 0;
   require_success(attribute(&to_networks, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, card),
-                  "asking whether network cards reach pages");
+                  "querying the access of network cards to pages");
   memory_.allocFlags.gpuDirectRDMACapable = to_networks != 0;
   size_t page = 0;
   require_success(granularity(&page, &memory_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "querying the size of pages");

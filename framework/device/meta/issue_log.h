@@ -22,16 +22,18 @@ class SpanLog;
 
 /// Matrix product of `rows` rows, divided evenly among `groups` weights of outputs x inputs.
 struct ProductWork {
-  base::Dtype dtype;  // of the operands
+  base::Dtype dtype;  // dtype of the operands
   base::GemmPass pass;
   int64_t rows, inputs, outputs, groups = 1;
+  // Bytes of the result beyond elements of `dtype`, and bytes read if the product is added to the result.
+  int64_t extra_bytes = 0;
 
   double flops() const {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(inputs) * static_cast<double>(outputs);
   }
 };
 
-/// Attention over `keys` positions with heads of `head_size`; `flops` of all its products.
+/// Attention over `keys` positions, with heads of `head_size` elements. `flops` counts all products of the call.
 struct AttentionWork {
   base::Dtype dtype;
   bool backward;
@@ -39,48 +41,52 @@ struct AttentionWork {
   int64_t keys, head_size;
 };
 
-/// Kernel that the bandwidth of memory limits.
+/// Kernel whose time is limited by memory bandwidth.
 struct MemoryWork {
-  int64_t bytes;  // read and written
+  int64_t bytes;  // bytes read and written
 };
 
-/// Copy inside the device, or between device and host.
+/// Copy. device: inside the device's memory. host: between it and the host. offload, restore: into offload memory, and
+/// back.
 struct CopyWork {
-  int64_t bytes;  // copied
-  bool host;      // true if one side is host memory
+  enum class Kind : uint8_t { device, host, offload, restore };
+  int64_t bytes;
+  Kind kind;
 };
 
 /// Collective or message.
 struct CommunicationWork {
-  int group;               // IssueLog::groups()
-  int64_t sent, received;  // bytes, to and from other ranks
-  int peer = -1;           // rank in the group on the other side of a message
+  int group;               // index in IssueLog::groups()
+  int64_t sent, received;  // bytes sent to and received from other ranks
+  int peer = -1;           // the other rank of a message, as its number in the group; -1 for a collective
 };
 
 using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, CommunicationWork>;
 
-/// Operation that a rank issued. Operations of a lane run in the order of the log, communication runs beside the lanes.
+/// Operation that a rank issued. Operations of one lane run in the order of the log; communication runs beside the
+/// lanes.
 struct Issue {
-  std::string_view family, name;  // "swiglu", "backward"; "comm", "all_to_all"; "copy", ""
-  Lane lane;                      // of the stream on which it was issued
+  std::string_view family, name;  // "swiglu", "backward"; "comm", "all_to_all"; "copy", "offload"
+  Lane lane;                      // lane of the stream on which the operation was issued
   Work work;
-  int32_t span;                // innermost span of the rank at the time of issue; -1: none
-  std::vector<int32_t> after;  // operations that must be done before; those of the same lane are not listed
+  int32_t span;  // innermost span of the rank at the time of issue; -1: none
+  // Operations that must end first. Earlier operations of the same lane are listed only for communication.
+  std::vector<int32_t> after;
 
   bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
 };
 
-/// Group of ranks that communicates.
+/// Group of ranks that communicate with each other.
 struct IssuedGroup {
   std::string name;        // "ep"
   int traffic;             // comm::TrafficClass
-  std::vector<int> ranks;  // numbers in the world, in the group's order
-  int rank;                // this rank's place among them
+  std::vector<int> ranks;  // world ranks of the members, in the group's order
+  int rank;                // index of this rank in `ranks`
 };
 
 class IssueLog;
 
-/// Place of an operation in its log. Nothing runs, so a thread that waits goes on, and the log notes that it waited.
+/// Mark at an operation of the log. Nothing runs, so wait() returns immediately; the log records the wait.
 class IssueMark final : public DeviceMark {
  public:
   IssueMark(IssueLog& log, int32_t issue) : log_(log), issue_(issue) {}
@@ -94,31 +100,32 @@ class IssueMark final : public DeviceMark {
   const int32_t issue_;
 };
 
-/// For one thread.
+/// Log of the operations that a rank issues. For one thread.
 class IssueLog {
  public:
-  /// Says who runs kernels. computes: the issuing thread, as on a CPU, so that it does nothing else meanwhile.
-  /// launches: queues of a device.
+  /// Executor of kernels. computes: the issuing thread, as on a CPU, which does nothing else meanwhile. launches:
+  /// queues of a device.
   enum class Host : uint8_t { computes, launches };
 
   explicit IssueLog(Host host) : host_(host) {}
   IssueLog(const IssueLog&) = delete;
   IssueLog& operator=(const IssueLog&) = delete;
 
-  /// Names later operations by the spans of `spans`, which records and outlives the recording.
+  /// Stores the number of the innermost open span of `spans` in each later operation. `spans` must be recording, and
+  /// must outlive the calls of add().
   void follow(const SpanLog& spans) { spans_ = &spans; }
-  /// Appends an operation of `lane` and returns its number; -1 during a Pause.
+  /// Appends an operation of `lane` and returns its number in the log. During a Pause, appends nothing and returns -1.
   int32_t add(std::string_view family, std::string_view name, Lane lane, Work work);
-  /// Returns the number of a group.
+  /// Adds a group and returns its index in groups().
   int add_group(IssuedGroup group);
 
   /// Makes later operations of `lane` wait for `issue`.
   void wait(Lane lane, int32_t issue);
-  /// Makes all later operations wait for `issue`, because the issuing thread does.
+  /// Makes all later operations wait for `issue`, because the issuing thread waits for it.
   void wait_on_host(int32_t issue);
-  /// Returns the last operation of the lane that is no communication; -1: none.
+  /// Returns the number of the lane's last operation other than communication; -1: none.
   int32_t last(Lane lane) const { return lanes_[base::ordinal(queue(lane))].last; }
-  /// Returns the mark of `issue`, by which other lanes wait for it. The log outlives the mark.
+  /// Returns a mark for which other lanes can wait: the end of operation `issue`. The log must outlive the mark.
   std::shared_ptr<const DeviceMark> mark(int32_t issue) { return std::make_shared<IssueMark>(*this, issue); }
 
   /// Records nothing during its lifetime: for work that a real device would not do. `log` may be null.
@@ -142,10 +149,10 @@ class IssueLog {
  private:
   struct Queue {
     int32_t last = -1;
-    std::vector<int32_t> waits;  // that the next operation begins with
-    size_t host_waits = 0;       // number of host_waits_ that its operations come after
+    std::vector<int32_t> waits;  // operations for which the queue's next operation waits
+    size_t host_waits = 0;       // number of entries of host_waits_ for which the queue already waits
   };
-  // On a host that computes, lanes are one queue: its thread.
+  // On a host that computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }
 
   const Host host_;

@@ -10,6 +10,20 @@
 namespace hexad::device {
 namespace {
 
+std::string_view name_of(CopyWork::Kind kind) {
+  switch (kind) {
+    case CopyWork::Kind::device:
+      return "device";
+    case CopyWork::Kind::host:
+      return "host";
+    case CopyWork::Kind::offload:
+      return "offload";
+    case CopyWork::Kind::restore:
+      return "restore";
+  }
+  return "";
+}
+
 class MetaBackend final : public Backend {
  public:
   explicit MetaBackend(std::shared_ptr<MetaRun> run) : run_(std::move(run)), memory_(*run_->memory()) {}
@@ -23,12 +37,13 @@ class MetaBackend final : public Backend {
     return std::make_unique<MetaStream>(lane, run_->issues());
   }
 
-  // Reads unknown bytes as zero.
+  // Copies unknown bytes to the host as zeros.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
-    const bool host = !memory_.contains(from) || !memory_.contains(to);
-    if (IssueLog* log = run_->issues())
-      log->add("copy", host ? "host" : "device", lane_of(stream), CopyWork{bytes, host});
+    if (IssueLog* log = run_->issues()) {
+      const CopyWork::Kind kind = kind_of_copy(to, from);
+      log->add("copy", name_of(kind), lane_of(stream), CopyWork{bytes, kind});
+    }
     const std::byte* values = memory_.contains(from) ? memory_.known(from, bytes) : static_cast<const std::byte*>(from);
     const size_t size = bytes;
     if (!memory_.contains(to)) {
@@ -52,6 +67,13 @@ class MetaBackend final : public Backend {
   }
 
  private:
+  CopyWork::Kind kind_of_copy(const void* to, const void* from) {
+    if (!memory_.contains(to) || !memory_.contains(from)) return CopyWork::Kind::host;
+    return memory_.is_offloaded(to)     ? CopyWork::Kind::offload
+           : memory_.is_offloaded(from) ? CopyWork::Kind::restore
+                                        : CopyWork::Kind::device;
+  }
+
   const std::shared_ptr<MetaRun> run_;
   MetaMemory& memory_;
 };

@@ -30,7 +30,7 @@ class MetaRun {
   /// launches) get the answers of this device.
   explicit MetaRun(DeviceKind stands_for, Choose routing = {}) : choose(std::move(routing)), stands_for_(stands_for) {}
 
-  /// Records what the run issues from now on. Before contexts and groups of the run are made.
+  /// Starts to record the operations that the run issues. Call it before the contexts and groups of the run are made.
   void record_issues() {
     log_.emplace(stands_for_ == DeviceKind::cpu ? IssueLog::Host::computes : IssueLog::Host::launches);
   }
@@ -40,7 +40,7 @@ class MetaRun {
   DeviceKind stands_for() const { return stands_for_; }
   const std::shared_ptr<MetaMemory>& memory() const { return memory_; }
 
-  /// The routing model, which replaces the choices of routers. Empty if the run must not depend on routing.
+  /// Routing model, which replaces the choices of routers. Empty if the run must not depend on routing.
   const Choose choose;
   /// Floating-point operations of products and of attention, forward and backward.
   double product_flops = 0, attention_flops = 0;

@@ -24,7 +24,7 @@ class MetaStream final : public Stream {
   IssueLog* const log_;
 };
 
-/// Returns the lane of a stream; compute if it is no lane of a meta device.
+/// Returns the lane of a stream of a meta device; Lane::compute for any other stream.
 Lane lane_of(const Stream& stream);
 
 }  // namespace hexad::device

@@ -162,8 +162,8 @@ struct Attention {
     }
   }
 
-  /// Computes strip[mr, keys of the block] = left times rows of a transposed pack, for keys [block, end) from `begin`
-  /// on. `origin` is the first key of the pack. Panels extend up to nr - 1 keys beyond both ends.
+  /// Computes the columns `keys` of strip[mr, keys of the block] = left times rows of a transposed pack. `origin` is
+  /// the first key of the pack, `block` that of the block. Panels extend up to nr - 1 keys beyond both ends of `keys`.
   void scores(T* strip, const T* left, int64_t rows, const T* panels, int64_t origin, int64_t block, Range keys) const {
     for (int64_t j = origin + (keys.begin - origin) / width * width; j < keys.end; j += width) {
       const T* panel = panels + (j - origin) * padded;

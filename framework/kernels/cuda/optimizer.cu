@@ -16,7 +16,7 @@ struct Slice {
   W* weights;  // null: main is the only copy
   const G* gradient;
   int64_t count;
-  int64_t first_chunk;  // chunks of the previous slices
+  int64_t first_chunk;  // number of chunks of the previous slices
   A keep;               // 1 - lr * decay
   bool aligned;         // all pointers are multiples of a vector
 };
@@ -41,7 +41,7 @@ struct Batch {
   int64_t chunks = 0;
 };
 
-/// Returns the factor. If it is negative, the step is skipped.
+/// Returns the factor that multiplies gradients. If the factor is negative, the step is skipped.
 __device__ __forceinline__ double factor_of(const double* factor) { return factor ? *factor : 1.0; }
 
 template <class A, class G, class W, int N>

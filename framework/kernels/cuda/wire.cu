@@ -25,12 +25,12 @@ __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x 
 /// Rows of bytes and the rows of row_weights that are stored in them.
 struct Wire {
   uint8_t* bytes;
-  int64_t stride;        // of the rows, in bytes
+  int64_t stride;        // bytes from row to row
   uint8_t* row_weights;  // null: not needed
   int64_t weight_bytes;
   WireLayout layout;
   int64_t rows;
-  const int64_t* index;  // of the tensor's rows; null: row by row
+  const int64_t* index;  // the tensor's row for each row of bytes; null: row r itself
 };
 
 template <class V>

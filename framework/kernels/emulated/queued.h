@@ -45,7 +45,7 @@ class Launch {
 
  private:
   device::emulated::EmulatedStream& stream_;
-  std::vector<void*> blocks_;  // of the operands
+  std::vector<void*> blocks_;  // memory blocks of the operands
 };
 
 template <auto Family, auto Entry, class>

@@ -9,12 +9,19 @@ using base::GemmPass;
 
 namespace {
 
-// Counts a product with rows of `inputs` and `outputs` elements, as operand and result.
+// Counts a product that maps `rows` rows of `inputs` elements to rows of `outputs` elements.
 template <auto Family, auto Entry>
 void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass pass, int64_t rows, int64_t inputs,
-             int64_t outputs, int64_t groups = 1) {
+             int64_t outputs, Write write, int64_t groups = 1) {
   forget(result);
-  const device::ProductWork work{dtype, pass, rows, inputs, outputs, groups};
+  const int64_t wider = bytes_of(result) - result.numel() * base::size_of(dtype);
+  const device::ProductWork work{dtype,
+                                 pass,
+                                 rows,
+                                 inputs,
+                                 outputs,
+                                 groups,
+                                 std::max<int64_t>(0, wider) + (write == Write::add ? bytes_of(result) : 0)};
   run_of(result).product_flops += work.flops();
   log_issue<Family, Entry>(result, stream, work);
 }
@@ -53,43 +60,47 @@ constexpr auto Grouped = &KernelTable::grouped_matmul;
 
 const MatmulKernels matmul{
     .forward =
-        [](Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, Write) {
+        [](Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, Write write) {
           product<Dense, &MatmulKernels::forward>(stream, out, x.dtype(), GemmPass::forward, x.dim(0), w.dim(1),
-                                                  w.dim(0));
+                                                  w.dim(0), write);
         },
     .input_gradient =
-        [](Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, Write) {
+        [](Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, Write write) {
           product<Dense, &MatmulKernels::input_gradient>(stream, dx, w.dtype(), GemmPass::input_gradient, dy.dim(0),
-                                                         w.dim(1), w.dim(0));
+                                                         w.dim(1), w.dim(0), write);
         },
     .weight_gradient =
-        [](Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, Write) {
+        [](Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
           product<Dense, &MatmulKernels::weight_gradient>(stream, dw, x.dtype(), GemmPass::weight_gradient, x.dim(0),
-                                                          x.dim(1), dy.dim(1));
+                                                          x.dim(1), dy.dim(1), write);
         },
 };
 
 const GroupedMatmulKernels grouped_matmul{
     .forward =
-        [](Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& offsets, Write) {
+        [](Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& offsets,
+           Write write) {
           product<Grouped, &GroupedMatmulKernels::forward>(stream, out, x.dtype(), GemmPass::forward,
-                                                           rows_of(offsets, x), w.dim(2), w.dim(1), groups_of(offsets));
+                                                           rows_of(offsets, x), w.dim(2), w.dim(1), write,
+                                                           groups_of(offsets));
         },
     .input_gradient =
-        [](Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets& offsets, Write) {
+        [](Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets& offsets,
+           Write write) {
           product<Grouped, &GroupedMatmulKernels::input_gradient>(stream, dx, w.dtype(), GemmPass::input_gradient,
-                                                                  rows_of(offsets, dy), w.dim(2), w.dim(1),
+                                                                  rows_of(offsets, dy), w.dim(2), w.dim(1), write,
                                                                   groups_of(offsets));
         },
     .weight_gradient =
-        [](Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets& offsets, Write) {
+        [](Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets& offsets,
+           Write write) {
           product<Grouped, &GroupedMatmulKernels::weight_gradient>(stream, dw, x.dtype(), GemmPass::weight_gradient,
-                                                                   rows_of(offsets, x), x.dim(1), dy.dim(1),
+                                                                   rows_of(offsets, x), x.dim(1), dy.dim(1), write,
                                                                    groups_of(offsets));
         },
 };
 
-// Of the table only the rows of tokens are touched.
+// Counts only the table rows that the tokens name.
 const EmbeddingKernels embedding{
     .forward =
         [](Stream& stream, const Tensor& out, const Tensor&, const Tensor& ids) {

@@ -34,7 +34,7 @@ KernelTable table_of_cuda() {
 
 const KernelTable& meta_kernels(device::DeviceKind stands_for) {
   static const KernelTable of_cpu = table_of_cpu(), of_cuda = table_of_cuda();
-  // The emulated device's kernels are the CPU's.
+  // The emulated device uses the CPU's kernels.
   return stands_for == device::DeviceKind::cuda ? of_cuda : of_cpu;
 }
 

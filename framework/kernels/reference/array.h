@@ -1,5 +1,5 @@
 // Arrays of the reference kernels: every tensor, of any dtype and strides, as doubles in row-major order. Tensors may
-// be on a device other than the host: elements are then copied, after the work of its compute stream.
+// be on a device other than the host: elements are then copied, after the work of the device's compute stream.
 #pragma once
 
 #include <vector>

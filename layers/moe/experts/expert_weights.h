@@ -11,12 +11,12 @@ using device::Stream;
 using kernels::GeluKind;
 using tensor::Tensor;
 
-/// Rows of each local expert, and the number of kernel calls for their products. Results do not depend on this number,
-/// bitwise.
+/// Rows of each local expert, and the number of kernel calls for their products. Results are bitwise independent of
+/// this number.
 struct RowGroups {
   kernels::GroupOffsets rows{};  // by local expert
-  bool dense = false;            // one call per expert that has rows, which the host must know; false: one call for all
-  int64_t computations = 1;  // number per pass over all its rows: the number of contributions to each weight gradient
+  bool dense = false;        // true: one call per expert that has rows (the host must know `rows`); false: one for all
+  int64_t computations = 1;  // number per pass (Routes::computations): the contributions to each weight gradient
 
   /// Calls f(expert, begin, end) for each expert that has rows.
   template <class F>
@@ -49,9 +49,6 @@ Tensor joined(const Tensor& gates_and_ups, int rank);
 /// of rows into chunks. Rows [R, D] are grouped by local expert. An expert may have no rows.
 class ExpertWeights {
  public:
-  /// Holds no weights, for passes that the runner only inspects.
-  ExpertWeights() = default;
-
   /// Returns the activations of `rows` [R, D] without `activated`.
   ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
   /// Returns the activations of `rows` [R, D], including `activated`.
@@ -89,6 +86,8 @@ class ExpertWeights {
    private:
     Tensor matrices(Stream& s) const;
   };
+
+  ExpertWeights() = default;  // Experts::hold sets the members
 
   HeldProjection gate_up_, down_;
   ExpertKind kind_{};

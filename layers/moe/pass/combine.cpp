@@ -96,7 +96,8 @@ void Combine::add_all_reduce(size_t chunk) {
 }
 
 Combine::Landing Combine::landing() const {
-  // True if rows are sent in the order of the slot rows. With etp 1 and direct they are too, but are unpacked anyway.
+  // True if rows are sent in the order of the slot rows. Rows that are sent directly with etp 1 are also in that
+  // order, but are unpacked anyway.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
   if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
   return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;

@@ -57,7 +57,7 @@ void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)>
   add_packing(chunk, std::move(rows));
   add_all_to_all(chunk);
   if (g_.shares_width(ep::EspExchange::gather)) add_width_gather(chunk);
-  if (g_.counts.merged) add_placing(chunk);
+  if (g_.counts.merged) add_placing(chunk);  // otherwise add_arrival() adds it, if rows must be placed
 }
 
 void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows) {
@@ -67,7 +67,8 @@ void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows)
   append(chunk, lane, TaskKind::copy, "pack",
          PassGraph::copied(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),
          on_lane([format = format_, rows = std::move(rows), packed = chunks_[chunk].rows](Stream& s) {
-           // In plain format, this is a gather: row r is values[index[r]] of the RowSource.
+           // In plain format, this is a gather: row r is values[index[r]] of the RowSource. Without an index, the
+           // values are sent as they are.
            packed.put({format.gather_packed(s, rows(s))});
          }));
 }

@@ -8,10 +8,6 @@ namespace hexad::moe {
 
 using namespace base;
 
-ExpertWeights hold_weights(const Routes& routes, const Experts& experts, kernels::Direction direction, Stream& s) {
-  return routes.computes() ? experts.hold(s, direction) : ExpertWeights{};
-}
-
 ExpertTasks::ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products)
     : g_(g), flops_per_row_(flops_per_row), products_(products), computed_(g.routes.computations()) {}
 

@@ -20,10 +20,6 @@ struct SharedWork {
   schedule::ByGemmPass<int64_t> products{};  // counted as in Experts::products()
 };
 
-/// Returns the experts' weights for one pass, or empty weights if the runner only inspects the pass. All ranks take the
-/// weights at the same point of every pass, for any rows and chunks.
-ExpertWeights hold_weights(const Routes& routes, const Experts& experts, kernels::Direction direction, Stream& s);
-
 /// Adds these tasks:
 ///   shared_experts     computes the shared experts while rows are in flight
 ///   experts            computes the experts of one chunk, or of all chunks together

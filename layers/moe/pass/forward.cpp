@@ -27,12 +27,10 @@ ForwardResult run_for_sharers(PassGraph& g, const Combine& combine, const Tensor
   }
   g.run("forward");
   const Tensor slot_results = g.bounded ? Tensor{} : combine.slot_rows().values;
-  if (!routes.collection)
-    return {routes.computes() ? all.take() : gathered_shares(*routes.sharers, tokens), slot_results};
+  if (!routes.collection) return {all.take(), slot_results};
   const Tensor out = Tensor::like(x);
-  if (routes.computes())
-    kernels::kernels(x.device())
-        .permute.combine(stream, out, combine.collected(), routes.collection->rows, weights_on_return, {});
+  kernels::kernels(x.device())
+      .permute.combine(stream, out, combine.collected(), routes.collection->rows, weights_on_return, {});
   return {out, slot_results};
 }
 
@@ -42,7 +40,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                       const ForwardKeeps& keeps, SharedWork shared, Stream& stream) {
   const bool bounded = keeps.offloaded != nullptr, of_tokens = routes.of_tokens();
   const auto& k = kernels::kernels(x.device()).permute;
-  const ExpertWeights expert_weights = hold_weights(routes, experts, kernels::Direction::forward, stream);
+  const ExpertWeights expert_weights = experts.hold(stream, kernels::Direction::forward);
   Tensor tokens = routes.own_of_result(x);  // all of x if tp is 1
   // Rows of slots return without weights and are weighted here. Rows of tokens are sent with their weights and return
   // as weighted sums.
@@ -76,6 +74,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   };
   g.add_steps({.dispatch =
                    [&](size_t c) {
+                     // Each row to send is the row of its token (PlanIndices::wire_tokens).
                      dispatch.add(c, g.room_to_dispatch(),
                                   [&, c](Stream&) { return routes.sent_rows(c, tokens, row_weights); });
                    },
@@ -87,7 +86,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      if (keeps.offloaded) keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
-  // Computes T_O, the weighted sum of each token's slot rows. The own weights and slots are all of them if tp is 1.
+  // Computes T_O, the weighted sum of each token's slot rows. If tp is 1, the own slots are all slots.
   const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights, {});
@@ -96,7 +95,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   g.run("forward");
   if (bounded) return {own.take(), {}};
   const Tensor out = Tensor::like(x);
-  if (routes.computes()) sum_own_slots(stream, out);
+  sum_own_slots(stream, out);
   return {out, combine.slot_rows().values};
 }
 

@@ -8,7 +8,7 @@ namespace hexad::moe {
 
 /// Destinations of the tensors that forward keeps for backward.
 struct ForwardKeeps {
-  std::vector<ChunkActivations>* all = nullptr;  // by chunk; one if they are computed together; null: keeps nothing
+  std::vector<ChunkActivations>* all = nullptr;  // by chunk, or one entry if chunks are computed together; null: none
   /// Destination instead of `all` under memory reuse, which offloads the tensors. The pass is then bounded, and the
   /// results of each chunk are combined separately, for the chunk's tokens in `tokens`.
   OffloadedActivations* offloaded = nullptr;

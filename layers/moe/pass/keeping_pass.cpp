@@ -45,6 +45,8 @@ Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassC
   kept.weights = weights.data;
   return tape.record("moe_pass", result.out, {x, weights}, tensors_of(std::move(kept)),
                      [call](Backward& b, const Tensor& dout, const Saved& saved) { pull_back(call, b, dout, saved); },
+                     // The weight gradients are tasks of the pass, or deferred by it (pull_back). The weight pullback
+                     // only names the parameters.
                      {call.experts->parameters(), {}});
 }
 
@@ -67,7 +69,7 @@ struct WeightWork {
   Tensor doutput;
 };
 
-void add_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const WeightWork& w) {
+void compute_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const WeightWork& w) {
   call.experts->weight_gradients(s, w.made.inputs, w.made.activations, w.gradients, w.doutput,
                                  call.routes->groups(chunk));
 }
@@ -107,6 +109,8 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
           .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
                                     weights);
     }
+    // The chunk's part of dslots. Each row to send is a slot row. Some plans send a slot row to several ranks
+    // (PlanIndices::wire_slots).
     return routes.sent_slots(chunk, dslots.read());
   }};
 }
@@ -136,7 +140,7 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
 
 // Accumulates the gradients of the op's inputs if they are not gathered. `dslots` are the gradients of the slot rows,
 // `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. If tp is 1, the own slots
-// are all slots. The gate's pullback receives the weights' gradients and adds its own part to the gradient of x.
+// are all slots. The router's pullbacks receive the weights' gradients and add their part to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
   const Tensor own_dweights = routes.own_of_plan(dweights);  // all of dweights if tp is 1
@@ -159,7 +163,7 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
 // Runs the pass of tensor ranks that hold the same inputs, and accumulates the inputs' gradients on the tape. Adds the
 // tasks that gather these gradients. The gradients of x are gathered chunk by chunk (Combine::collected) or at the end.
 void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
-                     const Tensor& dout, const Tensor& dweights, const Tensor& weights, Backward& b) {
+                     const Tensor& dout, const Tensor& dweights, Backward& b) {
   const Routes& routes = g.routes;
   const auto& k = kernels::kernels(dout.device()).permute;
   const bool at_end = !routes.collection;
@@ -178,7 +182,6 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   add_share_gather(g, after, "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
   g.run("backward");
 
-  if (!routes.computes()) return b.accumulate(0, dout), b.accumulate(1, weights);
   // The sum is rounded before it is added to other gradients, so its rounding does not depend on the number of chunks.
   if (!at_end) {
     dx.put(Tensor::empty(dout.shape(), dout.dtype(), dout.device()));
@@ -192,7 +195,7 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;
-  const ExpertWeights expert_weights = hold_weights(routes, *call.experts, kernels::Direction::backward, b.stream);
+  const ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
   const Tensor weights = routes.plan_weights(kept.weights, b.stream);  // all of kept.weights if tp is 1
   // Filled by to_send if rows are of slots, by take_returned_dweights if rows are of tokens.
@@ -228,12 +231,11 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   if (!b.weights_delayed())
     steps.weight_gradients = [&](size_t c) {
       expert_tasks.add_weight_gradients(
-          c, products, [&, c](Stream& s) { add_weight_gradients(call, s, c, std::exchange(work[c], {})); });
+          c, products, [&, c](Stream& s) { compute_weight_gradients(call, s, c, std::exchange(work[c], {})); });
     };
   g.add_steps(steps);
-  if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, kept.weights, b);
+  if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, b);
   g.run("backward");
-  if (!routes.computes()) return b.accumulate(0, routes.own_of_result(dout)), b.accumulate(1, kept.weights);
   if (gradients.take_returned_dweights) gradients.take_returned_dweights(b.stream, combine.slot_rows());
   accumulate(routes, dout, combine.slot_rows().values, dweights, b);
 }
@@ -247,7 +249,7 @@ void pull_back(const PassCall& call, Backward& b, const Tensor& dout, const Save
   if (!b.weights_delayed()) return;
   for (size_t c = 0; c < work.size(); ++c)
     b.defer([call, c, w = std::move(work[c]), &stream = b.stream]() mutable {
-      add_weight_gradients(call, stream, c, std::exchange(w, {}));
+      compute_weight_gradients(call, stream, c, std::exchange(w, {}));
     });
 }
 

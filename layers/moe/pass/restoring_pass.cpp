@@ -31,7 +31,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   OffloadedActivations& offloaded = restoring.offloaded;
   const Tensor dout = routes.own_of_result(all_dout);
   const auto& k = kernels::kernels(dout.device()).permute;
-  const ExpertWeights expert_weights = hold_weights(routes, experts, kernels::Direction::backward, b.stream);
+  const ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
   const Tensor row_weights = wire_weights(b.stream, routes.plan, weights);
   const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
 

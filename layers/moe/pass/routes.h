@@ -76,8 +76,6 @@ struct Routes {
   /// True if rows are of tokens. The experts' ranks then multiply results by weights, so the weights are sent with the
   /// rows.
   bool of_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
-  /// True unless the runner only inspects passes.
-  bool computes() const { return !settings.runner || settings.runner->computes(); }
 
   // A rank's own tokens are tokens [begin, end) of the result. With tp = 1, these are all tokens of the result and of
   // the plan, and the next three functions return all rows.

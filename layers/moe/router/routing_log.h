@@ -1,4 +1,4 @@
-// Log of the experts that the tokens of a run visited, so that another run can visit the same ones.
+// Log of the experts that the tokens of a run visited, so that another run can visit the same experts.
 #pragma once
 
 #include <map>

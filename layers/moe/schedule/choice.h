@@ -102,7 +102,7 @@ struct ChoiceFacts {
   Varied varied[5]{};
 };
 
-/// Entry of the list. of(s) returns the choice's member of a schedule.
+/// Entry of the list moe_choices (moe_schedule.h). of(s) returns the choice's member of a schedule.
 template <class Of>
 struct Choice {
   std::string_view key;

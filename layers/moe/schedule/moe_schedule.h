@@ -87,7 +87,7 @@ constexpr auto words(SharedExperts) {
   });
 }
 
-/// Numbers of chunks that `auto` predicts: MPMoE's and MoNTA's.
+/// Numbers of chunks for which `auto` predicts a time: those of MPMoE and MoNTA.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
 template <class T>
@@ -201,7 +201,7 @@ inline constexpr std::tuple moe_choices{
               "schedule.moe.overlap: with one chunk nothing overlaps");
         const bool phases =
             s.chunk_by == ChunkBy::nodes || (!s.is_chunked() && s.duplicates == Duplicates::pause_after_gate);
-        if (phases && at.ep > 1 && s.chunks > at.ep)  // one rank sends nothing and has one chunk
+        if (phases && at.ep > 1 && s.chunks > at.ep)  // an ep group of one rank has one chunk
           no.add("must be at most parallel.ep (", at.ep,
                  ") where the all-to-all is divided by peers (chunk_by: nodes, or the phases of pause_after_gate)");
         if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && s.chunks > at.experts / at.ep)
@@ -212,9 +212,9 @@ inline constexpr std::tuple moe_choices{
       .tried = chunks_tried}),
 
   choice("esp_exchange", [](auto& s) -> auto& { return s.esp_exchange; },
-    ChoiceFacts{.meaning = "transport of rows to the etp ranks that share an expert: gather (rows are sent to one and "
-                           "gathered among them), direct (sent to each: Parm's EP&ESP-AlltoAll), replicated (each is "
-                           "sent its own copy)",
+    ChoiceFacts{.meaning = "transport of rows to the etp ranks that share an expert: gather (each row is sent to one "
+                           "of these ranks, which then gather all rows), direct (each row is sent to all of these "
+                           "ranks: Parm's EP&ESP-AlltoAll), replicated (each of these ranks is sent its own copy)",
       .automatic = "replicated for duplicates: baseline and replicated, else gather, or the faster of gather and "
                    "direct if other choices are auto",
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
@@ -246,8 +246,8 @@ inline constexpr std::tuple moe_choices{
 
   choice("rows", [](auto& s) -> auto& { return s.rows; },
     ChoiceFacts{.meaning = "content of a row between ranks: slot (every expert of a token gets a copy and returns its "
-                           "result) or token (every rank that has any of its experts gets one copy and returns one "
-                           "weighted sum: EPS-MoE)",
+                           "result) or token (every rank that has any of the token's experts gets one copy and returns "
+                           "one weighted sum: EPS-MoE)",
       .automatic = "chosen in the first steps",
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .late = true,

@@ -158,7 +158,7 @@ std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_pt
                                            card_->config(kind_of(*control, urgency), control->name()));
   if (alone) return control;
   if (card_->options().sum_of && control->size() > most_addends)
-    fail(ExitCode::usage, "[", control->name(), "] train.deterministic adds up to ", most_addends,
+    fail(ExitCode::usage, "[", control->name(), "] train.deterministic sums over at most ", most_addends,
          " ranks in rank order, but this group has ", control->size());
   const ProcessGroup& its = *control;
   return std::make_unique<NcclGroup>(card_, its, std::move(control), std::move(communicator), urgency);

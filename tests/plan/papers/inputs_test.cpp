@@ -122,7 +122,7 @@ TEST(Inputs, ParmsExampleGivesTheLayer) {
   for (const Json& claim : out["claims"]) EXPECT_EQ(claim["holds"], true) << claim;
   const double best = std::min(out["t_D1_seconds"].get<double>(), out["t_D2_seconds"].get<double>());
   EXPECT_DOUBLE_EQ(out["baseline"]["speedup"].get<double>(), out["baseline"]["t_B_seconds"].get<double>() / best);
-  // Every collective of the baseline carries N_MP times too much, and it has two more of them.
+  // Every collective of the baseline carries N_MP times too much, and the baseline has two more collectives.
   EXPECT_GT(out["baseline"]["speedup"].get<double>(), 4);
 }
 
@@ -169,7 +169,7 @@ TEST(Inputs, EveryProblemIsNamedWithItsLine) {
        {"x.yaml:2: e (1) must be at least 2", "x.yaml:4: r1 (1.2) must be at most 1",
         "x.yaml:6: r2 ([[0, 0.5], [10, 0.6]]) must start at a size above 0",
         "x.yaml:8: r_3 is not a key; did you mean r3?", "x.yaml: r3 is not set; it must be greater than 0",
-        "x.yaml: I (none by default) must be given, or b, s and h, whose product with k and BPE it is",
+        "x.yaml: I (none by default) must be given, or b, s and h, because I is then the product of b, s, h, k and BPE",
         "x.yaml: I_minimal (none by default) must be given, or N, the number of chunks"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
 }

@@ -10,7 +10,7 @@ namespace {
 const double rounding = base::tolerance(base::Dtype::f64, 16);
 using Points = std::vector<config::Curve::Point>;
 
-/// Table 8: two nodes of eight A800. B3 follows from its copy: 64 MB in 0.05 ms at 80%.
+/// Volume and network of table 8: two nodes of eight A800. B3 follows from the table's copy: 64 MB in 0.05 ms at 80%.
 const double table_8_volume = 256e6;
 Network table_8() {
   return {.t = 8,

@@ -9,8 +9,8 @@ namespace {
 
 const double rounding = base::tolerance(base::Dtype::f64, 16);
 
-/// Section VI-B: AllGather on the 8-GPU server and on the 32-GPU cluster. The paper does not print the values of
-/// AlltoAll.
+/// Costs of AllGather on the 8-GPU server and on the 32-GPU cluster (section VI-B). The paper does not print the costs
+/// of AlltoAll.
 constexpr AlphaBeta all_gather_a{6.64e-4, 5.38e-10}, all_gather_b{1.09e-4, 7.14e-10};
 constexpr AlphaBeta all_to_all{3e-4, 1.3e-9};
 

@@ -102,7 +102,8 @@ cublasStatus_t state_of(const Problem& p) {
   return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/// There are bf16 kernels only for columns at multiples of 4 bytes.
+/// True if the double has a kernel for the operands: columns must begin at multiples of the element size, and of 4
+/// bytes.
 bool has_kernel(const Problem& p, const uint32_t (&alignment)[operands]) {
   const Layout* layouts[] = {&p.a, &p.b, &p.c, &p.d};
   for (int o = 0; o < operands; ++o) {

@@ -221,7 +221,7 @@ class TextSource final : public data::Source {
   std::vector<int32_t> ids_;
 };
 
-TEST(HeldoutPrompts, AreTheFirstWordsOfDocumentsFromPlacesSpreadOverThem) {
+TEST(HeldoutPrompts, AreTheFirstWordsOfEvenlySpreadDocuments) {
   const auto bytes = data::make_byte_tokenizer();
   std::vector<std::string> texts;
   for (int i = 0; i < 30; ++i)

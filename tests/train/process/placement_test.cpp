@@ -44,7 +44,7 @@ TEST(Placement, WarnsOfAnOrderThatPutsTensorRanksOnSeveralNodes) {
             "parallel.order: tp-cp-ep-dp-pp keeps them inside nodes");
 }
 
-TEST(Placement, IsSilentAboutOrdersWithoutABetterOne) {
+TEST(Placement, DoesNotWarnOfAnOrderIfNoneIsBetter) {
   EXPECT_EQ(warn_of_order({.tp = 2}, in_turn), "");
   EXPECT_EQ(warn_of_order({.tp = 2, .order = "tp-cp-dp-ep-pp"}, node_by_node), "");
   EXPECT_EQ(warn_of_order({.tp = 4, .order = "dp-tp-cp-ep-pp"}, node_by_node), "");

@@ -234,7 +234,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
 TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
   EXPECT_EQ(problem({"schedule.moe.order=return_last"}),
             "command line: schedule.moe.order=return_last: schedule.moe.order (return_last) is not a registered order; "
-            "are: returns_last, weights_last, alternating");
+            "registered: returns_last, weights_last, alternating");
   EXPECT_EQ(
       problem({"schedule.moe.order=returns_last"}),
       "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) has no chunks to order: set "

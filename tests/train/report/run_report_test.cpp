@@ -79,7 +79,7 @@ TEST(RunHistory, TellsHowARunEnded) {
   EXPECT_EQ(ending_of(history).trouble, history.end->trouble);
 }
 
-TEST(RunFacts, SayHowARunStands) {
+TEST(RunFacts, DescribeTheStateOfARun) {
   const TemporaryFolder folder;
   const auto dir = folder / "run";
   std::filesystem::create_directories(dir / "checkpoints/step-00000002");
@@ -88,9 +88,9 @@ TEST(RunFacts, SayHowARunStands) {
   record_start(dir, started_after(0, "pp 1 x dp 1"), "recipe");
   telemetry::StepMetrics s;
   s.step = 3, s.tokens = 1500, s.loss = 2.5;
-  write_text(dir / "metrics.jsonl", telemetry::to_json_line(s) + "\n" +
-                                        telemetry::to_json_line(telemetry::EvalMetrics{.step = 2, .loss = 2.25}) +
-                                        "\n");
+  write_text(dir / "metrics.jsonl",
+             telemetry::to_json_line(s) + "\n" +
+                 telemetry::to_json_line(telemetry::EvalMetrics{.step = 2, .tokens = 100, .loss = 2.25}) + "\n");
   record_end(dir, {.step = 3,
                    .date = "",
                    .trouble = "The run was preempted after step 3; saved",
@@ -118,7 +118,7 @@ TEST(RunFacts, SayHowARunStands) {
   EXPECT_EQ(json.at("checkpoints").at(0).at("bytes"), 2048);
 }
 
-TEST(RunFacts, LeaveOutWhatCannotBeRead) {
+TEST(RunFacts, OmitFactsThatCannotBeRead) {
   const TemporaryFolder folder;
   const auto dir = folder / "run";
   std::filesystem::create_directories(dir);

@@ -16,6 +16,7 @@ void add_train(const Program& program);
 void add_generate(const Program& program);
 void add_eval(const Program& program);
 void add_validate(const Program& program);
+void add_plan(const Program& program);
 void add_prepare(const Program& program);
 void add_inspect(const Program& program);
 void add_env(const Program& program);

@@ -132,13 +132,14 @@ void add_prepare(const Program& program) {
       command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
   command
       .add_option("--split-bytes", &o->split.longest_bytes,
-                  "largest bytes of a document; longer ones are cut into pieces; 0: no limit")
+                  "maximum size of a document in bytes; longer documents are cut into pieces; 0: no limit")
       .legal(zero_or_at_least(data::least_split_bytes));
   command.add_option("--jsonl-key", &o->jsonl_key, "key that holds the text in files of JSON objects");
   command.add_flag("--binary", o->binary, "also take files that are not UTF-8 text, as bytes");
-  command.add_flag("--force", o->force,
-                   "replace another dataset in the output folder; runs trained on it can then not be continued "
-                   "or evaluated");
+  command.add_flag(
+      "--force", o->force,
+      "replace another dataset in the output folder; runs trained on the replaced dataset can no longer be "
+      "continued or evaluated");
   command.run(on_one_rank(command, [o, rule, vocab, separator] {
     if (vocab.given() && o->tokenizer != "bpe")
       base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe; --tokenizer ", o->tokenizer,

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include <fmt/core.h>
 
 #include "framework/base/atomic_file.h"
@@ -18,6 +20,7 @@
 #include "tools/plan/memory_check.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/run_schedule.h"
+#include "tools/plan/step_forecast.h"
 #include "tools/train/checkpoint/start_check.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/machine.h"
@@ -40,7 +43,7 @@ struct Options {
   std::string include_root;
   int64_t world = 0;
   bool mesh = false, json = false;
-  std::string svg;
+  std::string svg, cluster;
 };
 
 using base::grouped;
@@ -82,7 +85,8 @@ std::string caution_of_machine(const Recipe& recipe, const train::Extensions& ex
   }
 }
 
-// Returns the node of every rank, as schedule.profile was measured. Empty without a readable profile of so many ranks.
+// Returns the node of every rank in the measurement of schedule.profile. Empty if there is no readable profile of
+// `ranks` ranks.
 std::vector<int> nodes_of_profile(const Recipe& recipe, int64_t ranks) {
   std::vector<int> nodes;
   if (recipe.schedule.profile.empty()) return nodes;
@@ -102,6 +106,7 @@ struct Checked {
   StartCheck start;
   double checkpoint_bytes;
   WriteTime save;
+  std::optional<StepOnCluster> step;
 };
 
 std::string resume_text(const Checked& c) {
@@ -111,6 +116,30 @@ std::string resume_text(const Checked& c) {
           ? fmt::format("{} of {} {} left", left, base::counted(c.recipe.train.steps, "step"), left == 1 ? "is" : "are")
           : fmt::format("no step is left, because train.steps is {}", c.recipe.train.steps);
   return fmt::format("continues from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
+}
+
+std::optional<StepOnCluster> step_on_cluster(const Options& options, const Recipe& recipe, const mesh::Layout& layout,
+                                             const train::Extensions& extensions) {
+  if (options.cluster.empty()) return {};
+  const Cluster cluster = load_cluster(options.cluster);
+  const StepPrices prices(cluster, layout.world());
+  const double seconds = forecast_step(recipe, extensions, layout, prices).seconds;
+  return StepOnCluster{.cluster = options.cluster,
+                       .seconds = seconds,
+                       .rates = throughput(seconds, recipe, extensions, prices.prices(), layout.world()),
+                       .assumed = assumptions(cluster)};
+}
+
+// Prints latency, throughput and MFU (the outputs of MoNTA's model).
+void print_step(const StepOnCluster& step, int ranks) {
+  fmt::print("\na step on {} (estimate)\n", step.cluster);
+  fmt::print("  latency          {:>14}\n", base::human_duration(step.seconds));
+  fmt::print("  throughput       {:>14}   tokens/s, {} for each rank\n",
+             base::human_count(step.rates.tokens_per_second), base::human_count(step.rates.tokens_per_second / ranks));
+  if (step.rates.peak_flops_per_second > 0)
+    fmt::print("  MFU              {:>14}   of {} for each rank\n", base::human_percent(step.rates.mfu()),
+               human_quantity(step.rates.peak_flops_per_second / ranks, "FLOP/s"));
+  for (const std::string& assumed : step.assumed) fmt::print("  assumed: {}\n", assumed);
 }
 
 void print_text(const Options& options, const Checked& c, const train::Extensions& extensions,
@@ -126,6 +155,7 @@ void print_text(const Options& options, const Checked& c, const train::Extension
   print_size(c.recipe, extensions);
   fmt::print("\n{}", table);
   print_checkpoint(c.checkpoint_bytes, c.save);
+  if (c.step) print_step(*c.step, ranks);
   if (c.recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(c.recipe, extensions));
   if (options.mesh) fmt::print("\n{}", mesh_table(c.layout));
 }
@@ -147,7 +177,8 @@ void print_json(const Options& options, const Checked& c, const train::Extension
                                         .estimates = memory.estimates(),
                                         .memory_limit_bytes = c.recipe.memory.limit(),
                                         .checkpoint_bytes = c.checkpoint_bytes,
-                                        .checkpoint_time = c.save}));
+                                        .checkpoint_time = c.save,
+                                        .step = c.step}));
 }
 
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
@@ -176,7 +207,8 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
                         .warnings = std::move(warnings),
                         .start = start,
                         .checkpoint_bytes = bytes,
-                        .save = estimate_write(recipe.run.dir, bytes)};
+                        .save = estimate_write(recipe.run.dir, bytes),
+                        .step = step_on_cluster(options, recipe, layout, extensions)};
   options.json ? print_json(options, checked, extensions, memory) : print_text(options, checked, extensions, memory);
   if (options.svg.empty()) return base::ExitCode::done;
   require_replaceable(options.svg, "<svg ", "drawing");
@@ -196,6 +228,10 @@ void add_validate(const Program& program) {
       .add_option("--world", &options->world,
                   "number of ranks for which to check the recipe; 0: the smallest number that the layout needs")
       .legal(whole_number(0, 1 << 24));
+  command
+      .add_option("--cluster", &options->cluster,
+                  "YAML of a cluster, measured or described: also estimate latency, throughput and MFU of a step there")
+      .path();
   const Option mesh = command.add_flag("--mesh", options->mesh, "print the ranks of each group");
   command.add_option("--svg", &options->svg, "SVG file to write, with a picture of the mesh").needs(mesh).path();
   command.add_flag("--json", options->json,

@@ -150,6 +150,12 @@ std::string json_of(const Validation& v) {
        {{"bytes", v.checkpoint_bytes},
         {"seconds", v.checkpoint_time.most > 0 ? Json{v.checkpoint_time.least, v.checkpoint_time.most} : Json(nullptr)},
         {"seconds_are", v.checkpoint_time.source}}}};
+  if (v.step)
+    json["step"] = {{"cluster", v.step->cluster},
+                    {"seconds", v.step->seconds},
+                    {"tokens_per_second", v.step->rates.tokens_per_second},
+                    {"mfu", v.step->rates.peak_flops_per_second > 0 ? Json(v.step->rates.mfu()) : Json(nullptr)},
+                    {"assumed", v.step->assumed}};
   for (int rank = 0; v.with_mesh && rank < v.layout.world(); ++rank)
     json["mesh"].push_back(by_axis([&](base::Axis axis) { return v.layout.coordinate(axis, rank); }));
   return json.dump(2, ' ', false, Json::error_handler_t::replace);

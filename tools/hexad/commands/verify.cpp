@@ -94,9 +94,11 @@ void print_bounds(const Subject& subject) {
     }
   for (const auto& [why, e] : bounds)
     if (why != "f64")
-      fmt::print("  {}: {:.1e} {}\n", why, e.tolerance,
-                 e.follows_routing() ? "as a root mean square; tokens visit the experts that the oracle chose"
-                                     : "relative to a tensor's root mean square, or to the element");
+      fmt::print(
+          "  {}: {:.1e} {}\n", why, e.tolerance,
+          e.follows_routing()
+              ? "for the root mean square of a tensor's differences; tokens visit the experts that the oracle chose"
+              : "relative to the larger of the tensor's root mean square and the element");
 }
 
 void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
@@ -107,8 +109,8 @@ void print_subject(const Options& o, const Loaded& loaded, const Subject& subjec
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
   fmt::print("data: {}\n", subject.source_text());
   fmt::print(
-      "oracle: one rank{}. Tolerance: {:.1e} relative to a tensor's root mean square, or to the element; counts must "
-      "be equal\n",
+      "oracle: one rank{}. Tolerance: {:.1e} relative to the larger of the tensor's root mean square and the element; "
+      "counts must be equal\n",
       r.device == device::DeviceKind::cpu ? "" : fmt::format(" on the CPU, layouts on device: {}", name_of(r.device)),
       exactness_of(subject.oracle_recipe()).tolerance);
   print_bounds(subject);

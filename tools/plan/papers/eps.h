@@ -45,7 +45,7 @@ double combine_volume_without_reduce(Mode mode, double P, double D, double k);
 struct Block {
   double M_in = 0, M_out = 0;  // activation bytes of all tokens: input and output
   double M_weight = 0;         // weight bytes of all devices
-  double flops = 0;            // F, of all devices
+  double flops = 0;            // F: FLOPs of all devices
 };
 struct Machine {
   double FP = 1, BW = 1, NW = 1;  // rates of a device: FLOP/s, bytes/s of its memory, bytes/s to other devices

@@ -60,7 +60,7 @@ struct Input {
 
   template <class V>
   void fields(V& v) {
-    v("I", volume, "[bytes] sent by a rank in one all-to-all; or b, s, h, k, BPE, whose product it is (equation 3)",
+    v("I", volume, "[bytes] sent by a rank in one all-to-all; none: the product of b, s, h, k and BPE (equation 3)",
       positive());
     v("b", b, "sequences of a micro-batch", at_least(1));
     v("s", s, "[tokens] sequence length", at_least(1));
@@ -101,7 +101,7 @@ struct Input {
 void check(const Input& in, Problems& problems) {
   const bool sizes = in.b && in.s && in.h;
   if (!in.volume && !sizes && problems.good({"I", "b", "s", "h"}))
-    problems.add("I", "must be given, or b, s and h, whose product with k and BPE it is");
+    problems.add("I", "must be given, or b, s and h, because I is then the product of b, s, h, k and BPE");
   if (in.volume && in.memory && !sizes && problems.good({"b", "s", "h"})) problems.add("memory", "needs b, s and h");
   if (in.volume) refuse_written(problems, {"BPE"}, "has no use if I is given");
   if (in.volume && !in.memory)

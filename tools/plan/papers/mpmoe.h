@@ -4,7 +4,7 @@
 // Corrections and additions to the paper:
 //   equations 2, 4, 5  count one expert per token; with k experts T_DI, T_M and T_DO are k times as large
 //   equation 5         holds from n = 2 on; a single micro-batch saves nothing (by the equation, n = 1 would cost
-//   memory)
+//                      memory)
 //   equation 6         divides by the memory of a program that keeps all temporary gradients (equation 4); a program
 //                      that frees them early needs only equation 3, so absolute sizes are given too
 //   Figure 8           the text has no formulas of its phase times; they are derived here from the dependencies

@@ -101,7 +101,7 @@ std::string launcher_to_train(int64_t ranks, double save_seconds) {
 std::string explain_launcher() {
   if (in_slurm_allocation()) return "  the run saves before the time limit if sbatch gets --signal=USR1@SECONDS";
   return fmt::format(
-      "  {}, or {} in the environment: seconds to save in, from mpirun's SIGTERM (Ctrl-C) to its SIGKILL",
+      "  {}, or {} in the environment: time for a save in seconds, from mpirun's SIGTERM (Ctrl-C) to its SIGKILL",
       patience_parameter, patience_variable);
 }
 

@@ -198,14 +198,14 @@ struct DistributedConfig {
       at_least(1));
     v("low_window_bytes", low_window_bytes,
       "like window_bytes, for each class that yields to another class in use: the higher class waits for at most "
-      "this number of bytes; faster networks need more",
+      "this number of bytes; faster networks need a larger value",
       at_least(1));
     v("device_collectives", device_collectives,
       "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
       "has a GPU of its own and NCCL is installed, else MPI, from GPU to GPU if it is CUDA-aware");
     v("register_buffers", register_buffers,
-      "register buckets of gradients and weights of at least 4 MiB with NCCL, which then need not copy them if links "
-      "and algorithms allow that; each bucket takes whole pages of 2 MiB of GPU memory");
+      "register buckets of gradients and weights of at least 4 MiB with NCCL, so that NCCL can avoid copying them if "
+      "links and algorithms allow that; each bucket takes whole pages of 2 MiB of GPU memory");
     v("network_classes", network_classes,
       "numbers that NCCL passes to the network (InfiniBand: service levels, RoCE: types of service) for the classes of "
       "traffic in priority, in the same order; []: the network's own choice",

@@ -1,4 +1,4 @@
-// Facts of a run directory for `hexad inspect`: how the run stands and what it has saved.
+// Facts of a run directory for `hexad inspect`: the state of the run and its checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace hexad::train {
 
 struct RunFacts {
   std::string folder;
-  std::string recipe;  // file; empty if the directory has none
+  std::string recipe;  // path of its recipe; empty if the directory has none
   RunEnding ending;
-  int64_t ranks = 0;   // of the newest start that trained a step, or of the newest; 0: unknown
-  std::string layout;  // of that start
+  int64_t ranks = 0;   // ranks of the newest start that trained a step; if no start did, of the newest one; 0: unknown
+  std::string layout;  // layout of the same start
   int64_t steps = 0;   // steps done, by the metrics
   int64_t total_steps = 0;
   int64_t tokens = 0;
@@ -31,7 +31,7 @@ struct RunFacts {
   struct Saved {
     int64_t step;
     std::string folder;
-    int64_t bytes;  // of all files
+    int64_t bytes;  // size of all files
   };
   std::vector<Saved> checkpoints;  // ascending; a checkpoint may be damaged
 

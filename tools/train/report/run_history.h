@@ -36,7 +36,8 @@ struct RunHistory {
   std::optional<RunEnd> end;     // absent: the run continues, or was killed
 };
 
-/// How a run ended, by its history. no_end: it is still training, or was killed. unknown: an older program ran it.
+/// End of a run as its history records it. no_end: the run is still training, or was killed. unknown: an older program
+/// ran it.
 enum class Outcome : uint8_t { unknown, no_end, failed, preempted, finished };
 
 constexpr auto enum_names(Outcome) {

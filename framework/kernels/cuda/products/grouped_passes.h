@@ -11,8 +11,8 @@ namespace hexad::kernels::cuda {
 /// rows.
 namespace tensor_cores {
 /// True if this generation of cards has one kernel for all groups (CUTLASS's, for Hopper). On other generations each
-/// group is a cuBLASLt product, whose rows the host must know. If the host does not have them, it reads them, counted
-/// as "grouped products: offsets".
+/// group is a cuBLASLt product, whose rows the host must know. A host without these rows reads them from the device,
+/// counted as "grouped products: offsets".
 extern const bool in_one_kernel;
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write);
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,
