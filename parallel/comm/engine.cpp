@@ -364,7 +364,7 @@ void CommEngine::rest(bool progress) {
     sched_yield();
     return;
   }
-  // Short sleeps cost a busy core up to a third of its products. Long sleeps leave the link idle.
+  // Short sleeps cost a busy core up to a third of its matrix-product throughput. Long sleeps leave the link idle.
   sleep_at_most(urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us));
 }
 

@@ -292,7 +292,7 @@ TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
   }
 }
 
-// The pullback computes column sums of dout, like that of a norm. Both uses share one pullback and one weight pullback.
+// Like a norm's pullback, this one computes column sums of dout. Both uses share one pullback and one weight pullback.
 TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
   Parameter& w = lab.parameter({4});
   const auto& k = kernels::kernels(lab.context);

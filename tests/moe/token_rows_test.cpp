@@ -100,7 +100,7 @@ class FactorPass {
     return {rows.values, numbers};
   }
 
-  // Returns a factor for each of the grouped rows of chunk c, or of all chunks.
+  // Returns a factor for each grouped row of chunk c, or of all chunks if they are computed together.
   Tensor factors(size_t c) {
     const auto& offsets = plan().counts.chunks[c].offsets;
     const int64_t local = experts / ep_group->size();

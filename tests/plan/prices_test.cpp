@@ -41,7 +41,7 @@ std::string complaint(const std::function<void()>& f) {
   return "nothing";
 }
 
-// Calls `price` with sizes from 1 to 2^36 and expects that it never falls, and rises in the end.
+// Expects that `price` never falls from size 1 to size 2^36, and that the last price is more than twice the first.
 void expect_rising(const std::string& what, const std::function<double(double)>& price) {
   double before = 0;
   for (double size = 1; size <= 0x1p36; size *= 1.7) {
@@ -310,9 +310,11 @@ TEST(Prices, NameWhatIsMissing) {
   EXPECT_EQ(complaint([] { Prices{Cluster{}}; }), "the cluster has neither measurements nor a section machine");
   const Prices prices(load_text(measured));
   EXPECT_EQ(complaint([&] { prices.product({.rows = 1, .inputs = 1, .outputs = 1}); }),
-            "the cluster has no measured products of bf16 and no section machine; hexad profile measures them");
+            "the cluster has no measured products of bf16 and no section machine; measure with hexad profile, or add a "
+            "section machine");
   EXPECT_EQ(complaint([&] { prices.copy(CopyKind::offload, 1); }),
-            "the cluster has no measured offload copies and no section machine; hexad profile measures them");
+            "the cluster has no measured offload copies and no section machine; measure with hexad profile, or add a "
+            "section machine");
   EXPECT_EQ(
       complaint([&] {
         prices.collective(Collective::all_reduce, {2, 1, 2}, 1);

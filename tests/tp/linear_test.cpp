@@ -291,7 +291,7 @@ TEST(ColumnLinear, UnderSequenceParallelismKeepsOnlyItsOwnRows) {
   });
 }
 
-TEST(SplitLinearOfOneRank, IsThePlainOne) {
+TEST(SplitLinearOfOneRank, EqualsPlainLinear) {
   const comm::SelfGroup self;
   for (const bool sequence : {false, true}) {
     TpLab lab(self);

@@ -348,7 +348,7 @@ struct Prices::Tables {
   const Described& description(const std::string& missing) const {
     if (!described)
       base::fail(base::ExitCode::usage, "the cluster has no measured ", missing,
-                 " and no section machine; hexad profile measures them");
+                 " and no section machine; measure with hexad profile, or add a section machine");
     return *described;
   }
 };

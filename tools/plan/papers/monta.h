@@ -78,8 +78,8 @@ struct Limits {
 };
 Limits limits(const Network& network);
 
-/// Returns the effective bandwidth of a network card if `cards` GPUs, `per_node` on each node, exchange `volume` bytes
-/// each (Figure 13).
+/// Returns the effective bandwidth of a network interface, in bytes/s, if `cards` GPUs, `per_node` on each node,
+/// exchange `volume` bytes each (Figure 13).
 double effective_bandwidth(double volume, double cards, double per_node, double seconds);
 
 /// A training step in which the time of its `count` all-to-alls changes.

@@ -193,8 +193,8 @@ struct DistributedConfig {
       "peer); another class can go first only between pieces",
       at_least(1));
     v("window_bytes", window_bytes,
-      "bytes in flight on a rank's link, in each direction, of traffic that yields to no other class; enough to keep "
-      "the link busy",
+      "maximum bytes in flight on a rank's link, in each direction, for traffic that yields to no other class; must be "
+      "large enough to keep the link busy",
       at_least(1));
     v("low_window_bytes", low_window_bytes,
       "like window_bytes, for each class that yields to another class in use: the higher class waits for at most "

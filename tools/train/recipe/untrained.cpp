@@ -48,7 +48,8 @@ std::vector<std::string> untrained(const Recipe& recipe) {
     add("model.bias: true with model.position: learned gives keys a bias (k.bias) that adds the same to all scores of "
         "a query: it gets no gradient, which is harmless; with rotary positions, qk_norm or qkv_clip it learns");
   if (m.hidden == 1)
-    add("model.hidden: 1 makes every norm remove the size of its only number, so no parameter before the last norm "
+    add("model.hidden: 1 makes every norm remove the magnitude of its only element, so no parameter before the last "
+        "norm "
         "gets a gradient; 2 or more lets them learn");
   if (m.vocab == 1)
     add("model.vocab: 1 makes every prediction right, so no parameter gets a gradient; 2 or more gives a loss");
