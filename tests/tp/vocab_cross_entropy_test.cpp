@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, VocabCrossEntropy, testing::Combine(testing::Val
                            return cat(std::get<0>(test.param), "_of_", std::get<1>(test.param));
                          });
 
-TEST(VocabCrossEntropyOfOneRank, IsThePlainOne) {
+TEST(VocabCrossEntropyOfOneRank, EqualsThePlainOne) {
   const comm::SelfGroup self;
   TpLab lab(self);
   Parameter& w = lab.parameter({31, hidden});
