@@ -23,6 +23,11 @@ test_a_plan_is_a_recipe_that_trains() {
   expect_text err "wrote best.yaml; train with: mpirun -np 16 "
   expect 0 "$HEXAD" validate best.yaml --world 16
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --context 1024 \
+    model.moe.top_k=4 model.vocab=2048
+  expect_text best.yaml "context: 1024" "top_k: 4"
+  expect 0 "$HEXAD" validate best.yaml --world 16
+  expect_text out "1024 tokens of context"
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out model.yaml
   expect_text err "model.yaml: exists"
 }
@@ -44,7 +49,7 @@ test_more_ranks_than_the_cluster_has_are_refused() {
 test_a_model_that_fits_no_layout_is_refused_with_the_bytes() {
   write_model
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=65536 model.layers=64
-  expect_text err "does not fit 16 ranks" "legal layouts, the one that needs least takes " " more than its " "ranks would do"
+  expect_text err "does not fit 16 ranks" "legal layouts, the one that needs least takes " " more than the " " ranks would do"
 }
 
 test_a_step_is_simulated_with_its_timeline() {

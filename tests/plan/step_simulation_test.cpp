@@ -48,6 +48,8 @@ class Step {
   StepRecord record_{};
 };
 
+constexpr std::array<int, comm::traffic_class_count> in_order{0, 1, 2, 3, 4, 5};
+
 SimulatedStep simulated(const std::vector<Step>& steps, const std::vector<int>& nodes, const StepContention& c = {}) {
   std::vector<StepRecord> records;
   for (const Step& s : steps) records.push_back(s.record());
@@ -87,9 +89,9 @@ TEST(StepSimulation, LetsHigherClassesGoFirst) {
   s.collective(dp, 4);
   const int32_t rows = s.collective(ep, 4);
   s.kernel(4, {rows});
-  EXPECT_NEAR(simulated({s}, {0, 0}).seconds, 8, 0.02);
+  EXPECT_NEAR(simulated({s}, {0, 0}, {.priority = in_order}).seconds, 8, 0.02);
   // If the collectives share the network evenly, both end after eight seconds, and the kernel follows.
-  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.priorities = false}).seconds, 12);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}).seconds, 12);
 }
 
 TEST(StepSimulation, RunsClassesOnDifferentNetworksTogether) {
@@ -97,7 +99,7 @@ TEST(StepSimulation, RunsClassesOnDifferentNetworksTogether) {
   const int tp = s.group("tp", TrafficClass::tp, {0, 1}), dp = s.group("dp", TrafficClass::dp, {0, 2});
   s.collective(dp, 4);
   s.collective(tp, 4);
-  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0, 1}, {.priorities = false}).seconds, 4);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0, 1}).seconds, 4);
 }
 
 TEST(StepSimulation, PassesMessagesBetweenStages) {
@@ -127,6 +129,45 @@ TEST(StepSimulation, EndsCollectivesOfSeveralRanksTogether) {
   const SimulatedStep step = simulated(ranks, {0, 0});
   EXPECT_DOUBLE_EQ(step.seconds, 7);
   EXPECT_DOUBLE_EQ(step.ranks[0].times[2].begin, 6);
+}
+
+// Rank 0 of 4 receives from rank 3 while it sends to rank 1, as all ranks of a ring do.
+TEST(StepSimulation, MessagesOfRanksThatAreNotSimulatedTakeTheTimeOfTheOwnOnes) {
+  Step s(0);
+  s.group("tp", TrafficClass::tp, {0, 1, 2, 3});
+  const int32_t rows = s.message("receive", 0, 3, 4);
+  s.message("send", 0, 1, 4);
+  s.kernel(1, {rows});
+  const SimulatedStep step = simulated({s}, {0, 0, 0, 0});
+  EXPECT_DOUBLE_EQ(step.seconds, 5);
+  EXPECT_DOUBLE_EQ(exposed(step.ranks[0], TrafficClass::tp), 4);
+}
+
+TEST(StepSimulation, ExchangesMessagesWithAnyNumberOfRanks) {
+  Step s(0);
+  s.group("tp", TrafficClass::tp, {0, 1, 2, 3, 4, 5, 6, 7});
+  std::vector<int32_t> all;
+  for (int peer = 1; peer < 8; ++peer) s.message("send", 0, peer, 1), all.push_back(s.message("receive", 0, peer, 1));
+  s.kernel(1, all);
+  EXPECT_DOUBLE_EQ(simulated({s}, std::vector<int>(8, 0)).seconds, 8);
+}
+
+TEST(StepSimulation, CountsTheWaitForALateRankAsIdle) {
+  std::vector<Step> ranks{Step(0), Step(1)};
+  for (Step& s : ranks) s.group("ep", TrafficClass::ep, {0, 1});
+  ranks[0].kernel(1, {ranks[0].collective(0, 2)});
+  ranks[1].kernel(1, {ranks[1].collective(0, 2, {ranks[1].kernel(5)})});
+  const SimulatedStep step = simulated(ranks, {0, 0});
+  EXPECT_DOUBLE_EQ(step.seconds, 8);
+  EXPECT_DOUBLE_EQ(step.ranks[0].idle, 5);
+  EXPECT_DOUBLE_EQ(exposed(step.ranks[0], TrafficClass::ep), 2);
+}
+
+TEST(StepSimulation, SlowsKernelsBesideCopies) {
+  Step s(0);
+  s.kernel(4, {}, Lane::copy);
+  s.kernel(4);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.compute_beside_copy = 0.5}).seconds, 6);
 }
 
 TEST(StepSimulation, NamesRanksThatNeverMeet) {

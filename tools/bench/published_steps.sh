@@ -31,6 +31,11 @@ while IFS=$'\t' read -r id recipe cluster ranks overrides tokens mfu grade rest;
       "$(number tokens_per_second "$scratch/out")" "$(number mfu "$scratch/out")"
   else
     echo "$id: $(tail -n 1 "$scratch/err")" >&2
+    echo "$id" >>"$scratch/failed"
   fi
 done <tools/bench/published_steps.tsv >"$scratch/rows"
 awk -f tools/bench/median.awk -f tools/bench/published_steps.awk "$scratch/rows"
+if [ -e "$scratch/failed" ]; then
+  echo "$(wc -l <"$scratch/failed") rows could not be simulated" >&2
+  exit 1
+fi

@@ -71,8 +71,8 @@ struct Origin {
     v("processor", processor, "processor of the first node");
     v("instructions", instructions, "instruction set of the kernels' loops");
     v("products", products, "library of the matrix products");
-    v("nodes", nodes, "machines", at_least(1));
-    v("ranks_per_node", ranks_per_node, "ranks on each node", at_least(1));
+    v("nodes", nodes, "machines", config::between(1, 1 << 20));
+    v("ranks_per_node", ranks_per_node, "ranks on each node", config::between(1, 1 << 12));
     v("cores", cores, "cores that a rank may run on, shared with the other ranks of its node", at_least(1));
     v("threads", threads, "threads of a rank's kernels", at_least(1));
   }

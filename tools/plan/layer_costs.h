@@ -1,6 +1,7 @@
 // Costs of a layer under a layout, from which steps of many candidates are composed.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 
@@ -15,42 +16,38 @@ struct ComposedStep {
   double memory = 0;  // bytes of the rank that needs most
 };
 
-/// Composes steps. Models of a few layers are recorded and simulated on the meta device for each combination of the
-/// settings that a layer depends on (tp, cp, ep, etp, micro-batch, recomputation, ZeRO-3). Time and memory of a step
-/// are linear in layers and micro-batches, so four such runs give the costs of a layer, of a micro-batch, and of the
-/// step's rest (embedding, head, reductions, update). The pipeline adds its bubble.
+/// Composes steps. Models of one and two layers are recorded and simulated on the meta device for each combination of
+/// the settings that a layer depends on (tp, cp, ep, etp, recomputation, ZeRO), with one and two micro-batches of two
+/// lengths. Time and memory of a step are linear in layers, micro-batches and tokens, except for attention, which is
+/// priced at the length of the recipe. The pipeline adds its bubble.
 class LayerCosts {
  public:
   LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world);
 
-  /// Returns the estimate for a candidate. The first call with new settings of a layer takes milliseconds.
+  /// Returns the estimate for a candidate. The first call with new settings of a layer takes tens of milliseconds.
   ComposedStep step(const PlanCandidate& candidate);
-  size_t recorded() const { return costs_.size(); }
+  size_t recorded() const { return probes_.size(); }
 
  private:
-  // A number f(layers, micro-batches) = rest + layers * by_layer + micro_batches * (micro + layers * layer).
-  struct Linear {
-    double rest = 0, by_layer = 0, micro = 0, layer = 0;
-    double at(double layers, double micro_batches) const {
-      return rest + layers * by_layer + micro_batches * (micro + layers * layer);
-    }
-  };
-  struct Costs {
-    Linear seconds;
-    Linear weights, gradients, optimizer;  // bytes, if the model had one stage
-    Linear activations;                    // bytes kept for backward of one micro-batch
-    double temporary = 0;
-  };
+  // Results of a step of few layers. Seconds are without attention.
   struct Run {
-    double seconds, weights, gradients, optimizer, activations, temporary;
+    double seconds, attention_seconds, weights, gradients, optimizer, activations, temporary;
   };
-  const Costs& costs(const PlanCandidate& candidate);
-  Run run(const train::Recipe& recipe, int64_t micro_batches) const;
+  // Runs with (1, 1), (1, 2), (2, 1) and (2, 2) periods of layers and micro-batches.
+  using Runs = std::array<Run, 4>;
+  struct Probe {
+    std::array<int64_t, 2> context;  // tokens of the sequence in each of the runs
+    std::array<Runs, 2> runs;
+  };
+  const Probe& probe(const PlanCandidate& candidate);
+  Runs at(const PlanCandidate& candidate);
+  Run run(const train::Recipe& recipe, int64_t stages, int64_t micro_batches, int64_t context) const;
+  int64_t stages_that_count(const train::Recipe& recipe) const;
 
   const train::Extensions& extensions_;
-  const Cluster& cluster_;
+  const Prices prices_;
   const int64_t world_;
-  std::map<std::string, Costs> costs_;
+  std::map<std::string, Probe> probes_;
 };
 
 }  // namespace hexad::plan

@@ -142,8 +142,8 @@ struct Machine {
     using config::at_least, config::at_most, config::positive;
     v("name", name, "name of the machine");
     v("source", source, "sources of the numbers");
-    v("nodes", nodes, "number of machines, and maximum number that a job can use", at_least(1));
-    v("ranks_per_node", ranks_per_node, "ranks (devices) of a node", at_least(1));
+    v("nodes", nodes, "number of machines, and maximum number that a job can use", config::between(1, 1 << 20));
+    v("ranks_per_node", ranks_per_node, "ranks (devices) of a node", config::between(1, 1 << 12));
     v("domain", domain, "ranks that the link `inside` joins; none: those of a node", at_least(1));
     v("memory", memory, "memory of a rank's device", at_least(1 << 20));
     v("host_memory", host_memory, "host memory for each rank", at_least(1 << 20));

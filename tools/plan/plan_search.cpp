@@ -30,15 +30,14 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   std::vector<PlanCandidate> legal = std::exchange(plan.candidates.legal, {});
   plan.legal = std::ssize(legal);
 
-  const double memory = memory_of_rank(cluster);
+  const double memory = plan.memory = memory_of_rank(cluster);
   LayerCosts costs(extensions, cluster, request.world);
   std::vector<PlannedLayout> layouts;
   plan.least_memory = std::numeric_limits<double>::infinity();
   for (PlanCandidate& candidate : legal) {
     const ComposedStep composed = costs.step(candidate);
-    plan.least_memory = std::min(plan.least_memory, composed.memory);
     if (composed.memory > composed_error * memory)
-      ++plan.too_large;
+      ++plan.too_large, plan.least_memory = std::min(plan.least_memory, composed.memory);
     else
       layouts.push_back({.candidate = std::move(candidate), .composed = composed});
   }

@@ -29,6 +29,7 @@ struct Plan {
   std::vector<PlannedLayout> best;   // simulated, best first
   PlanCandidates candidates;         // counts of refusals; `legal` is empty
   int64_t legal = 0, too_large = 0;  // layouts; those whose memory exceeds that of a rank
+  double memory = 0;                 // bytes that tensors of a rank may take
   double least_memory = 0;           // bytes: of the layout that needs least
   size_t recorded = 0;               // combinations of settings of a layer that were recorded
 };

@@ -19,6 +19,9 @@ namespace {
 
 using pp::PipelineKind;
 
+// Tokens of a sequence that a rank has at least under context parallelism.
+constexpr int64_t least_tokens = 1024;
+
 std::vector<int64_t> powers_of_two(int64_t most) {
   std::vector<int64_t> powers;
   for (int64_t n = 1; n <= most; n *= 2) powers.push_back(n);
@@ -66,6 +69,9 @@ class Collector {
     ++found_.refused[first.rule.empty() ? first.path : first.rule];
   }
 
+  /// Counts a combination that the rule of `key` refuses whatever the keys not set yet.
+  void refuse(const std::string& key) { ++found_.tried, ++found_.refused[key]; }
+
   PlanCandidates take() { return std::move(found_); }
 
  private:
@@ -86,9 +92,13 @@ PlanCandidates plan_candidates(const config::Document& document, const Recipe& r
   r.schedule.pipeline.split.clear();
   const int64_t experts = std::max<int64_t>(1, recipe.model.moe.experts);
   for (const int64_t tp : powers_of_two(std::min(space.ranks_per_domain, recipe.model.heads))) {
-    for (const int64_t cp : powers_of_two(std::min(space.world / tp, recipe.model.context / 2))) {
+    for (const int64_t cp :
+         powers_of_two(std::clamp<int64_t>(recipe.model.context / least_tokens, 1, space.world / tp))) {
       for (const int64_t pp : powers_of_two(std::min(space.world / (tp * cp), recipe.model.layers))) {
-        if (space.world % (tp * cp * pp) != 0) continue;
+        if (space.world % (tp * cp * pp) != 0) {
+          collector.refuse("parallel");
+          continue;
+        }
         const int64_t dp = space.world / (tp * cp * pp);
         r.parallel.tp = tp, r.parallel.sp = tp > 1;
         r.parallel.cp = cp, r.parallel.pp = pp;
@@ -98,12 +108,18 @@ PlanCandidates plan_candidates(const config::Document& document, const Recipe& r
           r.schedule.pipeline.kind = pipeline.kind, r.schedule.pipeline.chunks = pipeline.chunks;
           for (const int64_t ep : divisors(experts)) {
             for (const int64_t etp : tp > 1 && experts > 1 ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1}) {
-              if (space.world / pp % (ep * etp) != 0) continue;
+              if (space.world / pp % (ep * etp) != 0) {
+                collector.refuse("parallel.ep");
+                continue;
+              }
               r.parallel.ep = ep, r.parallel.etp = etp;
               for (const int64_t zero : dp* cp > 1 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{0}) {
                 r.parallel.zero = zero;
                 for (const int64_t micro : powers_of_two(8)) {
-                  if (recipe.batch.global % (micro * dp) != 0) continue;
+                  if (recipe.batch.global % (micro * dp) != 0) {
+                    collector.refuse("batch.global");
+                    continue;
+                  }
                   r.batch.micro = micro;
                   for (const auto& [recompute, name] : enum_names(recipe.recompute)) {
                     r.recompute = recompute;
@@ -135,6 +151,7 @@ std::vector<std::pair<std::string, std::string>> PlanCandidate::settings() const
           {"parallel.zero", number(p.zero)},
           {"batch.micro", number(recipe.batch.micro)},
           {"recompute", std::string(base::enum_name(recipe.recompute))},
+          {"schedule.pipeline.split", "[]"},
           {"schedule.pipeline.kind", std::string(base::enum_name(recipe.schedule.pipeline.kind))},
           {"schedule.pipeline.chunks", number(recipe.schedule.pipeline.chunks)}};
 }

@@ -17,7 +17,7 @@ struct PlanCandidate {
 
   /// Returns "key: value" for each key that the planner may change, in the order of the recipe.
   std::vector<std::pair<std::string, std::string>> settings() const;
-  /// Returns a short text: "tp 2 sp, ep 8, dp 16, pp 4 interleaved x 2, zero 1, recompute attention, micro 2".
+  /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention".
   std::string to_string(int64_t world) const;
 };
 
@@ -36,10 +36,9 @@ struct PlanCandidates {
 
 /// Returns the legal layouts of the recipe on the ranks: all combinations of
 ///   tp          powers of two that are inside a domain, with sequence parallelism
-///   cp          powers of two; ulysses where heads allow, else ring
-///   pp          powers of two, 1f1b, interleaved with 2 and 4 chunks, and zb_h1
-///   ep          divisors of the experts, horizontal or vertical as the layout says; etp: 1 or tp
-///   zero        1 and 3 (0 without data parallelism)
+///   cp          powers of two that leave a rank at least 1024 tokens of a sequence; ulysses where heads allow, else
+///   ring pp          powers of two, 1f1b, interleaved with 2 and 4 chunks, and zb_h1 ep          divisors of the
+///   experts, horizontal or vertical as the layout says; etp: 1 or tp zero        1 and 3 (0 without data parallelism)
 ///   recompute   none, norms, attention, block
 ///   batch.micro powers of two up to 8
 /// All other keys are as in the recipe. Legal: what load_to_train() accepts.

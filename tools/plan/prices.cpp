@@ -172,7 +172,8 @@ class Described {
 
   Way way_of(const GroupPlace& place) const {
     const int64_t nodes_of_domain = *m_.domain / m_.ranks_per_node;
-    const int64_t inside = place.ranks_per_node * std::min(place.nodes, nodes_of_domain);
+    const int64_t inside = place.ranks_in_domain > 0 ? place.ranks_in_domain
+                                                     : place.ranks_per_node * std::min(place.nodes, nodes_of_domain);
     Way way{static_cast<double>(place.ranks), static_cast<double>(inside),
             std::ceil(static_cast<double>(place.ranks) / static_cast<double>(inside)), 1};
     if (inside > 1 && !m_.inside)
@@ -183,8 +184,8 @@ class Described {
                  place.nodes, " nodes");
     const auto users = static_cast<double>(place.ranks_per_node * place.groups);
     way.adapter = std::min(1.0, static_cast<double>(*m_.topology.rails) / users);
-    if (m_.topology.switch_radix && place.nodes > *m_.topology.switch_radix / 2)
-      way.adapter /= m_.topology.oversubscription;
+    const int64_t span = place.node_span > 0 ? place.node_span : place.nodes;
+    if (m_.topology.switch_radix && span > *m_.topology.switch_radix / 2) way.adapter /= m_.topology.oversubscription;
     return way;
   }
 
@@ -261,6 +262,9 @@ class Measured {
   }
   bool has(CopyKind kind) const { return copies_[base::ordinal(kind)].has_value(); }
   bool has_links() const { return !links_.empty(); }
+  bool has_link(Collective operation, const GroupPlace& place) const {
+    return nearest_link(cluster_, operation, {"", place.ranks, place.nodes}) != nullptr;
+  }
 
   /// Returns the highest rate of any measured product of the type, in FLOP/s.
   double peak(Dtype dtype) const {
@@ -405,7 +409,8 @@ double Prices::collective(Collective operation, const GroupPlace& place, double 
   if (bytes <= 0 || place.ranks < 2) return 0;
   base::require(place.nodes >= 1 && place.groups >= 1 && place.ranks_per_node * place.nodes == place.ranks,
                 "[Prices] a group of ", place.ranks, " ranks as ", place.nodes, " x ", place.ranks_per_node);
-  if (tables_->measured.has_links()) return tables_->measured.collective(operation, place, bytes);
+  const bool described = tables_->described && !tables_->measured.has_link(operation, place);
+  if (tables_->measured.has_links() && !described) return tables_->measured.collective(operation, place, bytes);
   return tables_->description("links").collective(operation, place, bytes);
 }
 
@@ -414,9 +419,12 @@ double Prices::slowdown(schedule::Lane lane, schedule::LaneSet beside) const {
 }
 
 double Prices::peak(base::Dtype dtype) const {
-  if (tables_->described) return tables_->described->known_peak(dtype);
+  const double described = tables_->described ? tables_->described->known_peak(dtype) : 0;
+  if (described > 0) return described;
   return tables_->measured.has_products(dtype) ? tables_->measured.peak(dtype) : 0;
 }
+
+int64_t Prices::domain() const { return tables_->described ? *tables_->described->machine().domain : ranks_per_node(); }
 
 int64_t Prices::nodes() const {
   return tables_->described ? tables_->described->machine().nodes : tables_->measured.cluster().measured.nodes;

@@ -36,8 +36,10 @@ struct Attention {
 struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;
-  int64_t ranks_per_node = 1;  // ranks of this group on one node: ranks / nodes
-  int64_t groups = 1;          // groups with ranks on the same node that communicate at the same time
+  int64_t ranks_per_node = 1;   // ranks of this group on one node: ranks / nodes
+  int64_t groups = 1;           // groups with ranks on the same node that communicate at the same time
+  int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: as many as its consecutive nodes there hold
+  int64_t node_span = 0;        // distance of its first and last node, counted with both; 0: `nodes`
 };
 
 /// Prices of one cluster. Measured curves are used where the cluster has them, otherwise its description. Copies of
@@ -118,6 +120,9 @@ class Prices {
   /// Returns the peak rate of a rank's products in FLOP/s: the described one, else the highest measured rate; 0 if
   /// the cluster has neither for the dtype.
   double peak(base::Dtype dtype) const;
+
+  /// Returns the ranks that the fast link joins: those of a node unless the description says more.
+  int64_t domain() const;
 
   /// Return the number of nodes of the cluster, and the number of ranks on each node.
   int64_t nodes() const;

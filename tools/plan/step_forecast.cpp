@@ -5,11 +5,20 @@
 #include "layers/model_size.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/train/recipe/stages.h"
+#include "tools/train/recipe/traffic_options.h"
 
 namespace hexad::plan {
 namespace {
 
 using train::Recipe;
+
+// The tokens of recorded micro-batches are in host memory.
+void require_few_tokens(const Recipe& r) {
+  constexpr int64_t most = 1 << 22;
+  if (const int64_t tokens = r.batch.micro * r.model.context; tokens > most)
+    base::fail(base::ExitCode::usage, "model.context (", r.model.context, ") x batch.micro (", r.batch.micro, ") is ",
+               tokens, " tokens; steps are predicted for micro-batches of at most ", most, " tokens");
+}
 
 // Records and simulates a step with `micro_batches` micro-batches.
 StepForecast forecast_of(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
@@ -21,7 +30,7 @@ StepForecast forecast_of(const Recipe& recipe, const train::Extensions& extensio
   forecast.simulated = simulate_step(
       forecast.records, prices.node_of_rank(),
       [&](const StepRecord& record, const device::Issue& issue) { return prices.seconds(record, issue); },
-      prices.contention(!recipe.distributed.priority.empty()));
+      prices.contention(train::priorities_of(recipe.distributed)));
   forecast.seconds = forecast.simulated.seconds;
   for (size_t s = 0; s < forecast.records.size(); ++s) {
     const SimulatedRank& rank = forecast.simulated.ranks[s];
@@ -62,6 +71,7 @@ Throughput throughput(double step_seconds, const Recipe& recipe, const train::Ex
 
 StepForecast forecast_step(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load) {
+  require_few_tokens(recipe);
   const int64_t all = micro_batches_of(recipe, layout);
   const int64_t unit = recipe.parallel.pp * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
   const int64_t fewer = 2 * unit + all % unit, few = fewer + unit;

@@ -21,12 +21,15 @@ struct Overloaded : F... {
 CopyKind kind_of(device::CopyWork::Kind kind) {
   switch (kind) {
     case device::CopyWork::Kind::offload:
+    case device::CopyWork::Kind::to_host:
       return CopyKind::offload;
     case device::CopyWork::Kind::restore:
+    case device::CopyWork::Kind::from_host:
       return CopyKind::restore;
-    default:
-      return CopyKind::copy;
+    case device::CopyWork::Kind::device:
+      break;
   }
+  return CopyKind::copy;
 }
 
 // Collective with the cost of an operation: a broadcast is priced as an all-gather of its bytes.
@@ -49,21 +52,29 @@ StepPrices::StepPrices(const Cluster& cluster, int world) : prices_(cluster) {
 }
 
 // All groups of a name communicate at the same time, so the ranks of a node share its network.
-GroupPlace StepPrices::place_of(const device::IssuedGroup& group) const {
-  const int mine = node_of_rank_[group.ranks[group.rank]];
-  int64_t on_my_node = 0, nodes = 0, last = -1;
-  for (const int rank : group.ranks) {
-    const int node = node_of_rank_[rank];
-    on_my_node += node == mine;
-    nodes += std::exchange(last, node) != node;
+GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
+  const int64_t nodes_of_domain = std::max<int64_t>(1, prices_.domain() / prices_.ranks_per_node());
+  const int mine = node_of_rank_[rank];
+  std::vector<int> nodes;
+  int64_t on_my_node = 0, in_my_domain = 0;
+  for (const int r : ranks) {
+    nodes.push_back(node_of_rank_[r]);
+    on_my_node += nodes.back() == mine;
+    in_my_domain += nodes.back() / nodes_of_domain == mine / nodes_of_domain;
   }
-  const auto ranks = static_cast<int64_t>(group.ranks.size());
-  if (nodes * on_my_node != ranks) on_my_node = 1, nodes = ranks;  // uneven: as if each rank had its node
+  std::ranges::sort(nodes);
+  const int64_t span = nodes.back() - nodes.front() + 1;
+  nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
+  int64_t node_count = std::ssize(nodes);
+  const auto size = std::ssize(ranks);
+  if (node_count * on_my_node != size) on_my_node = 1, node_count = size;  // uneven: as if each rank had its node
   const auto ranks_of_node = std::min<int64_t>(prices_.ranks_per_node(), std::ssize(node_of_rank_));
-  return {.ranks = ranks,
-          .nodes = nodes,
+  return {.ranks = size,
+          .nodes = node_count,
           .ranks_per_node = on_my_node,
-          .groups = std::max<int64_t>(1, ranks_of_node / on_my_node)};
+          .groups = std::max<int64_t>(1, ranks_of_node / on_my_node),
+          .ranks_in_domain = in_my_domain,
+          .node_span = span};
 }
 
 double StepPrices::communication(const StepRecord& record, const device::Issue& issue) const {
@@ -71,14 +82,10 @@ double StepPrices::communication(const StepRecord& record, const device::Issue& 
   const device::IssuedGroup& group = record.groups[work.group];
   const auto bytes = static_cast<double>(std::max(work.sent, work.received));
   if (issue.name == "barrier" || bytes == 0) return 0;
+  const int me = group.ranks[group.rank];
   if (work.peer < 0 || issue.name == "broadcast")
-    return prices_.collective(collective_of(issue.name), place_of(group), bytes);
-  const bool same_node = node_of_rank_[group.ranks[work.peer]] == node_of_rank_[group.ranks[group.rank]];
-  const GroupPlace pair{.ranks = 2,
-                        .nodes = same_node ? 1 : 2,
-                        .ranks_per_node = same_node ? 2 : 1,
-                        .groups = std::min<int64_t>(prices_.ranks_per_node(), std::ssize(node_of_rank_))};
-  return prices_.collective(Collective::send, pair, bytes);
+    return prices_.collective(collective_of(issue.name), place_of(group.ranks, me), bytes);
+  return prices_.collective(Collective::send, place_of({me, group.ranks[work.peer]}, me), bytes);
 }
 
 double StepPrices::seconds(const StepRecord& record, const device::Issue& issue) const {
@@ -108,12 +115,13 @@ double StepPrices::seconds(const StepRecord& record, const device::Issue& issue)
       issue.work);
 }
 
-StepContention StepPrices::contention(bool priorities) const {
+StepContention StepPrices::contention(const comm::Priorities& priorities) const {
   return {.compute_beside_intra = prices_.slowdown(Lane::compute, {Lane::intra}),
           .compute_beside_inter = prices_.slowdown(Lane::compute, {Lane::inter}),
+          .compute_beside_copy = prices_.slowdown(Lane::compute, {Lane::copy}),
           .intra_beside_compute = prices_.slowdown(Lane::intra, {Lane::compute}),
           .inter_beside_compute = prices_.slowdown(Lane::inter, {Lane::compute}),
-          .priorities = priorities};
+          .priority = priorities.of_class};
 }
 
 }  // namespace hexad::plan

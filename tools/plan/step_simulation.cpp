@@ -22,17 +22,35 @@ using schedule::Job;
 
 enum class Network : uint8_t { intra, inter };
 
-// Queues of a rank: its lanes, then blocks of one queue for each class of traffic and network. Collectives use the
-// first block. Messages use the others, one for each peer and direction, because they overtake each other.
-constexpr int first_traffic = device::lane_count, block = 2 * traffic_class_count, blocks = 5;
-constexpr int queues_a_rank = first_traffic + block * blocks;
-static_assert(queues_a_rank <= 64, "a bit set names the active queues of a rank");
-
-bool is_lane(int queue) { return queue < first_traffic; }
-int traffic_of(int queue) { return (queue - first_traffic) % block / 2; }
-Network network_of(int queue) { return static_cast<Network>((queue - first_traffic) % 2); }
-
 bool is_message(const Issue& issue) { return issue.name == "send" || issue.name == "receive"; }
+
+bool is_lane(int queue) { return queue < device::lane_count; }
+
+// Numbers the queues of a rank, the same for all ranks: its lanes, then those of communication. A class of traffic has
+// a queue on each network for collectives, one for each direction of messages, and others for the messages to and from
+// each rank that is simulated, because these overtake each other.
+class Queues {
+ public:
+  struct Traffic {
+    int traffic;
+    Network network;
+    int lane;  // of the class
+    auto operator<=>(const Traffic&) const = default;
+  };
+  int number_of(const Traffic& traffic) {
+    const auto at = std::ranges::find(traffic_, traffic);
+    const auto number = device::lane_count + static_cast<int>(at - traffic_.begin());
+    base::require(number < most, "[plan] a simulated step has more than ", most, " queues a rank");
+    if (at == traffic_.end()) traffic_.push_back(traffic);
+    return number;
+  }
+  const Traffic& traffic(int queue) const { return traffic_[queue - device::lane_count]; }
+
+  static constexpr int most = 64;  // a bit set names the active queues of a rank
+
+ private:
+  std::vector<Traffic> traffic_;
+};
 
 // Jobs of one rank.
 class RankJobs {
@@ -46,8 +64,8 @@ class RankJobs {
   const StepRecord& record() const { return record_; }
   int job_of(size_t issue) const { return job_of_[issue]; }
 
-  // Appends the jobs, in queues from `first_queue` on.
-  void add_to(std::vector<Job>& jobs, int first_queue) {
+  // Appends the jobs, in queues from `first_queue` on. `simulated` are the ranks of all records.
+  void add_to(std::vector<Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated) {
     for (size_t i = 0; i < record_.issues.size(); ++i) {
       const Issue& issue = record_.issues[i];
       const double seconds = issue.name == "receive" ? 0 : price_(record_, issue);
@@ -59,7 +77,7 @@ class RankJobs {
       job_of_[i] = static_cast<int>(jobs.size());
       std::vector<int> after;
       for (const int32_t before : issue.after) after.push_back(job_of_[before]);
-      jobs.push_back({first_queue + queue_of(issue), seconds, std::move(after), Job::alone});
+      jobs.push_back({first_queue + queue_of(issue, queues, simulated), seconds, std::move(after), Job::alone});
     }
   }
 
@@ -77,34 +95,28 @@ class RankJobs {
     return nodes_[rank] == nodes_[other] ? Network::intra : Network::inter;
   }
 
-  int queue_of(const Issue& issue) {
+  int queue_of(const Issue& issue, Queues& queues, const std::vector<int>& simulated) const {
     const auto* work = std::get_if<CommunicationWork>(&issue.work);
     if (!work) return static_cast<int>(issue.lane);
     const device::IssuedGroup& group = record_.groups[work->group];
-    const auto queue = [&](int in_block, Network network) {
-      return first_traffic + in_block * block + 2 * group.traffic + static_cast<int>(network);
-    };
     if (!is_message(issue)) {
       const bool inside = std::ranges::all_of(
           group.ranks, [&](int r) { return network_between(r, group.ranks.front()) == Network::intra; });
-      return queue(0, inside ? Network::intra : Network::inter);
+      return queues.number_of({group.traffic, inside ? Network::intra : Network::inter, 0});
     }
-    auto& directions = directions_[group.traffic];
-    const auto at = std::ranges::find(directions, std::pair(work->peer, issue.name));
-    const auto number = static_cast<int>(at - directions.begin());
-    if (at == directions.end()) directions.emplace_back(work->peer, issue.name);
-    base::require(number + 1 < blocks, "[plan] rank ", record_.rank, " exchanges messages with more than ",
-                  (blocks - 1) / 2, " ranks of '", group.name, "'");
-    return queue(number + 1, network_between(group.ranks[group.rank], group.ranks[work->peer]));
+    const int peer = group.ranks[work->peer];
+    const auto at = std::ranges::find(simulated, peer) - simulated.begin();
+    const int pair = at == std::ssize(simulated) ? 0 : 1 + static_cast<int>(at);
+    return queues.number_of(
+        {group.traffic, network_between(group.ranks[group.rank], peer), 1 + 2 * pair + (issue.name == "send" ? 1 : 0)});
   }
 
   const StepRecord& record_;
   const std::vector<int>& nodes_;
   const PriceOfIssue& price_;
-  std::vector<char> awaited_;  // for each issue: true if communication or another lane waits for it
+  std::vector<char> awaited_;  // by issue: communication or another lane waits for it
   std::vector<int> job_of_;
-  std::array<std::optional<size_t>, device::lane_count> last_{};  // last issue of each lane
-  std::array<std::vector<std::pair<int, std::string_view>>, traffic_class_count> directions_;
+  std::array<std::optional<size_t>, device::lane_count> last_{};  // issue
 };
 
 using Group = std::pair<std::string, std::vector<int>>;  // name and ranks
@@ -159,20 +171,32 @@ class Matches {
       for (const Member& m : members) require_alike(group, members.front(), m);
       if (members.size() > 1) join(members);
     }
-    for (const auto& [pair, sides] : messages)
-      if (sides[0] && sides[1]) {
-        const std::vector<Member> both{*sides[0], *sides[1]};
-        base::require(both[0].issues.size() == both[1].issues.size(), "[plan] group '", std::get<0>(pair).first,
-                      "': rank ", both[0].rank->record().rank, " sends ", both[0].issues.size(), " messages to rank ",
-                      both[1].rank->record().rank, ", which receives ", both[1].issues.size());
-        join(both);
-      }
+    for (const auto& [pair, sides] : messages) {
+      if (!sides[1]) continue;  // a send of which the receiver is not simulated
+      const auto& [group, from, to] = pair;
+      const int size = static_cast<int>(group.second.size());
+      const auto mirrored = messages.find({group, to, (2 * to - from + size) % size});
+      const std::optional<Member>& sent = sides[0] || mirrored == messages.end() ? sides[0] : mirrored->second[0];
+      if (!sent) continue;
+      if (sides[0])
+        base::require(sent->issues.size() == sides[1]->issues.size(), "[plan] group '", group.first, "': rank ",
+                      sent->rank->record().rank, " sends ", sent->issues.size(), " messages to rank ",
+                      sides[1]->rank->record().rank, ", which receives ", sides[1]->issues.size());
+      if (sent->issues.size() == sides[1]->issues.size()) join({*sent, *sides[1]});
+    }
   }
+
+  int collectives() const { return collectives_; }
 
  private:
   void join(const std::vector<Member>& members) {
-    for (size_t k = 0; k < members.front().issues.size(); ++k, ++collectives_)
-      for (const Member& m : members) jobs_[m.rank->job_of(m.issues[k])].collective = collectives_;
+    for (size_t k = 0; k < members.front().issues.size(); ++k) {
+      // A send may have a receiver that is simulated and one in the mirrored direction: all three end together.
+      int number = Job::alone;
+      for (const Member& m : members) number = std::max(number, jobs_[m.rank->job_of(m.issues[k])].collective);
+      if (number == Job::alone) number = collectives_++;
+      for (const Member& m : members) jobs_[m.rank->job_of(m.issues[k])].collective = number;
+    }
   }
 
   std::vector<Job>& jobs_;
@@ -181,48 +205,55 @@ class Matches {
 
 constexpr double gives_way = 1e-3;  // speed of traffic while a higher class is in flight
 
-double speed_of(int queue, uint64_t others, const StepContention& c) {
+double speed_of(int queue, uint64_t others, const Queues& queues, const StepContention& c) {
   std::array<bool, 2> in_flight{};  // by network
-  bool computes = false;
+  bool computes = false, copies = false;
   int sharers = 1;
   bool higher = false;
   for (; others != 0; others &= others - 1) {
     const int other = std::countr_zero(others);
     if (is_lane(other)) {
-      computes = computes || other != static_cast<int>(device::Lane::copy);
+      (other == static_cast<int>(device::Lane::copy) ? copies : computes) = true;
       continue;
     }
-    in_flight[base::ordinal(network_of(other))] = true;
-    if (is_lane(queue) || network_of(other) != network_of(queue)) continue;
-    if (!c.priorities || traffic_of(other) == traffic_of(queue))
-      ++sharers;
-    else
-      higher = higher || traffic_of(other) < traffic_of(queue);
+    const Queues::Traffic& theirs = queues.traffic(other);
+    in_flight[base::ordinal(theirs.network)] = true;
+    if (is_lane(queue) || theirs.network != queues.traffic(queue).network) continue;
+    const int own = c.priority[queues.traffic(queue).traffic], their = c.priority[theirs.traffic];
+    sharers += their == own;
+    higher = higher || their < own;
   }
   if (queue == static_cast<int>(device::Lane::copy)) return 1;
-  if (is_lane(queue)) return (in_flight[0] ? c.compute_beside_intra : 1) * (in_flight[1] ? c.compute_beside_inter : 1);
-  const double beside = !computes                             ? 1
-                        : network_of(queue) == Network::intra ? c.intra_beside_compute
-                                                              : c.inter_beside_compute;
+  if (is_lane(queue))
+    return (in_flight[0] ? c.compute_beside_intra : 1) * (in_flight[1] ? c.compute_beside_inter : 1) *
+           (copies ? c.compute_beside_copy : 1);
+  const bool inside = queues.traffic(queue).network == Network::intra;
+  const double beside = !computes ? 1 : inside ? c.intra_beside_compute : c.inter_beside_compute;
   return (higher ? gives_way : 1.0 / sharers) * beside;
 }
 
-// Divides the time of a rank into busy time, exposed communication and idle time.
+// Divides the time of a rank into computation, communication that it is exposed to, and idleness. Communication counts
+// from the time at which the last member of its collective has begun: the time before is a wait for that member.
+// `begins`: of all members, by collective.
 void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> jobs, std::span<const Interval> times,
-             int first_queue, double seconds) {
+             std::span<const double> begins, const Queues& queues, int first_queue, double seconds) {
   struct Change {
     double time;
-    int traffic;  // class of traffic; -1: a lane
+    int traffic;  // -1: a lane
     int by;
   };
   std::vector<Change> changes{{seconds, -1, 0}};
-  int last = -1;
+  std::vector<bool> counted(jobs.size(), false);
   for (size_t i = 0; i < from.record().issues.size(); ++i) {
     const int job = from.job_of(i);
-    if (std::exchange(last, job) == job || times[job].end <= times[job].begin) continue;
+    if (counted[job]) continue;
+    counted[job] = true;
     const int queue = jobs[job].queue - first_queue;
-    const int traffic = is_lane(queue) ? -1 : traffic_of(queue);
-    changes.push_back({times[job].begin, traffic, 1});
+    const int traffic = is_lane(queue) ? -1 : queues.traffic(queue).traffic;
+    const double begin = jobs[job].collective == Job::alone ? times[job].begin
+                                                            : std::max(times[job].begin, begins[jobs[job].collective]);
+    if (times[job].end <= begin) continue;
+    changes.push_back({begin, traffic, 1});
     changes.push_back({times[job].end, traffic, -1});
   }
   std::ranges::sort(changes, {}, &Change::time);
@@ -250,15 +281,19 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
                             const PriceOfIssue& price, const StepContention& contention) {
   std::vector<RankJobs> ranks;
   std::vector<Job> jobs;
+  std::vector<int> simulated;
+  Queues queues;
   ranks.reserve(records.size());
+  for (const StepRecord& record : records) simulated.push_back(record.rank);
   for (const StepRecord& record : records) {
     ranks.emplace_back(record, node_of_rank, price);
-    ranks.back().add_to(jobs, static_cast<int>(ranks.size() - 1) * queues_a_rank);
+    ranks.back().add_to(jobs, static_cast<int>(ranks.size() - 1) * Queues::most, queues, simulated);
   }
-  Matches(jobs).match(ranks);
+  Matches matches(jobs);
+  matches.match(ranks);
   const schedule::JobTimes times = schedule::run_jobs(
-      jobs, {.sets = static_cast<int>(ranks.size()), .beside = queues_a_rank, .speed = [&](int queue, size_t others) {
-               return speed_of(queue, others, contention);
+      jobs, {.sets = static_cast<int>(ranks.size()), .beside = Queues::most, .speed = [&](int queue, size_t others) {
+               return speed_of(queue, others, queues, contention);
              }});
   if (!times.stuck.empty()) {
     std::string where;
@@ -271,11 +306,16 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
   }
 
   SimulatedStep step;
-  for (const Interval& t : times.jobs) step.seconds = std::max(step.seconds, t.end);
+  std::vector<double> begins(matches.collectives(), 0);
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    step.seconds = std::max(step.seconds, times.jobs[j].end);
+    if (jobs[j].collective != Job::alone)
+      begins[jobs[j].collective] = std::max(begins[jobs[j].collective], times.jobs[j].begin);
+  }
   for (size_t r = 0; r < ranks.size(); ++r) {
     SimulatedRank rank{.rank = records[r].rank, .times = {}};
     for (size_t i = 0; i < records[r].issues.size(); ++i) rank.times.push_back(times.jobs[ranks[r].job_of(i)]);
-    account(rank, ranks[r], jobs, times.jobs, static_cast<int>(r) * queues_a_rank, step.seconds);
+    account(rank, ranks[r], jobs, times.jobs, begins, queues, static_cast<int>(r) * Queues::most, step.seconds);
     step.ranks.push_back(std::move(rank));
   }
   return step;

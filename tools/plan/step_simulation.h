@@ -18,13 +18,14 @@ using PriceOfIssue = std::function<double(const StepRecord&, const device::Issue
 
 /// Slowdown of queues that run at the same time.
 struct StepContention {
-  /// Speed of kernels while communication inside nodes, or between nodes, is in flight: above 0, at most 1.
-  double compute_beside_intra = 1, compute_beside_inter = 1;
+  /// Speed of kernels while communication inside nodes or between nodes, or a copy on the copy lane, is in flight:
+  /// above 0, at most 1.
+  double compute_beside_intra = 1, compute_beside_inter = 1, compute_beside_copy = 1;
   /// Speed of communication while kernels run.
   double intra_beside_compute = 1, inter_beside_compute = 1;
-  /// True if lower classes of traffic give way (comm::Priorities::by_need); otherwise classes share their network
-  /// evenly.
-  bool priorities = true;
+  /// Priority of each class of traffic: a class gives way to those with smaller values on its network and shares the
+  /// network evenly with equal ones.
+  std::array<int, comm::traffic_class_count> priority{};
 };
 
 /// Times of one rank in a simulated step, in seconds from its begin.
@@ -45,9 +46,10 @@ struct SimulatedStep {
 
 /// Simulates a step of the ranks in `records`, which represent all ranks. If several members of a group are in
 /// `records`, their collectives end together. If only one member is, its collective does not wait for the others, which
-/// are assumed to do the same at the same time. A message begins when its sender issues it. A
-/// receive ends with its message if the sender is in `records`; otherwise it takes no time. `node_of_rank` has the node
-/// of each rank of the world. Throws std::logic_error if ranks wait for each other forever.
+/// are assumed to do the same at the same time. A message begins when its sender issues it. A receive ends with its
+/// message if the sender is in `records`. Otherwise it ends with the message that the receiver sends in the mirrored
+/// direction, because its peers do the same, or takes no time if there is none. `node_of_rank` has the node of each
+/// rank of the world. Throws std::logic_error if ranks wait for each other forever.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
                             const PriceOfIssue& price, const StepContention& contention);
 

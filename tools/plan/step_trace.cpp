@@ -1,5 +1,7 @@
 #include "tools/plan/step_trace.h"
 
+#include <algorithm>
+#include <map>
 #include <string>
 
 #include "framework/base/error.h"
@@ -9,6 +11,9 @@ namespace {
 
 using device::CommunicationWork;
 using device::Issue;
+
+// Taken from events, so that one that begins where another ends does not overlap it.
+constexpr double rounding_us = 1e-6;
 
 std::string lane_of(const StepRecord& record, const Issue& issue) {
   if (const auto* work = std::get_if<CommunicationWork>(&issue.work))
@@ -21,7 +26,7 @@ telemetry::TraceEvent event_of(const StepRecord& record, const Issue& issue, con
                               .lane = lane_of(record, issue),
                               .rank = record.rank,
                               .start_us = 1e6 * at.begin,
-                              .duration_us = 1e6 * at.length()};
+                              .duration_us = std::max(0.0, 1e6 * at.end - 1e6 * at.begin - rounding_us)};
   event.args["where"] = record.where(issue);
   if (const auto* work = std::get_if<CommunicationWork>(&issue.work)) {
     event.name = base::cat(issue.name, " (", record.groups[work->group].name, ")");
@@ -38,14 +43,17 @@ telemetry::TraceRecords trace_of(const StepForecast& forecast) {
   for (size_t r = 0; r < forecast.records.size(); ++r) {
     const StepRecord& record = forecast.records[r];
     const auto& times = forecast.simulated.ranks[r].times;
+    std::map<std::string, schedule::Interval> last;  // of each row
     for (size_t i = 0; i < times.size(); ++i) {
-      const bool joined = i > 0 && times[i].begin == times[i - 1].begin && times[i].end == times[i - 1].end &&
-                          !record.issues[i].communicates() && !record.issues[i - 1].communicates();
-      if (joined || times[i].length() == 0) continue;
-      trace.events.push_back(event_of(record, record.issues[i], times[i]));
+      if (times[i].length() <= 0) continue;
+      const Issue& issue = record.issues[i];
+      schedule::Interval& before = last[lane_of(record, issue)];
+      const bool joined = !issue.communicates() && before.begin == times[i].begin && before.end == times[i].end;
+      if (!joined) trace.events.push_back(event_of(record, issue, times[i]));
+      before = times[i];
     }
   }
-  telemetry::separate_overlaps(trace.events, "beside");
+  telemetry::separate_overlaps(trace.events, " (beside)");
   return trace;
 }
 

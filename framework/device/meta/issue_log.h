@@ -46,10 +46,10 @@ struct MemoryWork {
   int64_t bytes;  // bytes read and written
 };
 
-/// Copy. device: inside the device's memory. host: between it and the host. offload, restore: into offload memory, and
-/// back.
+/// Copy. device: inside the device's memory, or inside the host's where that is the device. to_host, from_host: between
+/// a device and its host. offload, restore: into offload memory, and back.
 struct CopyWork {
-  enum class Kind : uint8_t { device, host, offload, restore };
+  enum class Kind : uint8_t { device, to_host, from_host, offload, restore };
   int64_t bytes;
   Kind kind;
 };

@@ -14,8 +14,10 @@ std::string_view name_of(CopyWork::Kind kind) {
   switch (kind) {
     case CopyWork::Kind::device:
       return "device";
-    case CopyWork::Kind::host:
-      return "host";
+    case CopyWork::Kind::to_host:
+      return "to_host";
+    case CopyWork::Kind::from_host:
+      return "from_host";
     case CopyWork::Kind::offload:
       return "offload";
     case CopyWork::Kind::restore:
@@ -68,7 +70,9 @@ class MetaBackend final : public Backend {
 
  private:
   CopyWork::Kind kind_of_copy(const void* to, const void* from) {
-    if (!memory_.contains(to) || !memory_.contains(from)) return CopyWork::Kind::host;
+    const bool is_host = run_->stands_for() == DeviceKind::cpu;
+    if (!memory_.contains(to)) return is_host ? CopyWork::Kind::device : CopyWork::Kind::to_host;
+    if (!memory_.contains(from)) return is_host ? CopyWork::Kind::device : CopyWork::Kind::from_host;
     return memory_.is_offloaded(to)     ? CopyWork::Kind::offload
            : memory_.is_offloaded(from) ? CopyWork::Kind::restore
                                         : CopyWork::Kind::device;

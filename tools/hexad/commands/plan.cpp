@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,8 +18,10 @@
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/plan_search.h"
+#include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/renamed_keys.h"
 
 namespace hexad::app {
 
@@ -49,18 +52,27 @@ class Planner {
       : options_(options),
         extensions_(extensions),
         cluster_(load_cluster(options.cluster, of_cluster())),
-        document_(config::load(options.recipe, of_recipe(), options.include_root)),
-        recipe_(load_recipe(document_, extensions, 0, say)),
+        document_(renamed(config::load(options.recipe, of_recipe(), options.include_root))),
+        recipe_(load_recipe(document_, extensions, 0)),
         prices_(cluster_),
         ranks_(options.ranks > 0 ? options.ranks : prices_.nodes() * prices_.ranks_per_node()) {
     complete(recipe_, 1);
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
+    constexpr int64_t most = 1 << 20;
+    if (ranks_ > most)
+      base::fail(base::ExitCode::usage, options.ranks > 0 ? "--ranks" : options.cluster, ": ", ranks_,
+                 " ranks; plans are made for at most ", most, "; set --ranks");
     if (ranks_ > all)
       base::fail(base::ExitCode::usage, "--ranks (", ranks_, ") is more than ", options.cluster,
                  " has: ", prices_.nodes(), " nodes of ", prices_.ranks_per_node(), " ranks, ", all, " in all");
   }
 
   base::ExitCode run() {
+    if (options_.explain && options_.json)
+      base::fail(base::ExitCode::usage,
+                 "--explain and --json are given; expected one of them: the object has the parts of "
+                 "each layout's step");
+    if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     const double begin = base::now();
     const PlanRequest request{.world = ranks_,
                               .objective = *base::enum_named<Objective>(options_.objective),
@@ -70,12 +82,17 @@ class Planner {
     const Plan plan = search_plan(document_, recipe_, extensions_, cluster_, request);
     if (plan.best.empty()) refuse(plan);
     options_.json ? print_json(plan) : print_text(plan, base::now() - begin);
-    if (options_.explain && !options_.json) explain(plan);
+    if (options_.explain) explain(plan);
     if (!options_.out.empty()) write_overlay(plan.best.front());
     return base::ExitCode::done;
   }
 
  private:
+  // Old names of keys are replaced here, because rules name the new ones.
+  static config::Document renamed(config::Document document) {
+    for (const std::string& line : rename_keys(document)) say(line);
+    return document;
+  }
   static constexpr std::string_view cluster_prefix = "cluster.";
   std::vector<std::string> of_cluster() const {
     std::vector<std::string> out;
@@ -97,11 +114,11 @@ class Planner {
     if (plan.legal == 0)
       base::fail(base::ExitCode::usage, options_.recipe, ": no layout of ", ranks_, " ranks is legal; of ",
                  plan.candidates.tried, " combinations, refused by the rules of:", reasons);
-    const double memory = static_cast<double>(cluster_.machine->memory);
+    const double memory = plan.memory;
     base::fail(base::ExitCode::usage, options_.recipe, " does not fit ", ranks_, " ranks of ", options_.cluster,
                ": of ", plan.legal, " legal layouts, the one that needs least takes ",
                base::human_bytes(plan.least_memory), " a rank, ", base::human_bytes(plan.least_memory - memory),
-               " more than its ", base::human_bytes(memory), "; about ",
+               " more than the ", base::human_bytes(memory), " that its tensors may take; about ",
                static_cast<int64_t>(std::ceil(plan.least_memory / memory)) * ranks_, " ranks would do");
   }
 
@@ -184,7 +201,7 @@ class Planner {
       layouts.push_back({{"settings", settings},
                          {"step_seconds", l.step.seconds},
                          {"tokens_per_second", f.rates.tokens_per_second},
-                         {"mfu", f.rates.mfu()},
+                         {"mfu", f.rates.peak_flops_per_second > 0 ? Json(f.rates.mfu()) : Json(nullptr)},
                          {"memory_bytes", l.memory.total},
                          {"kernel_share", f.kernels},
                          {"idle_share", f.idle},
@@ -204,30 +221,34 @@ class Planner {
 
   // Writes the settings as a recipe that includes the planned one.
   void write_overlay(const PlannedLayout& l) const {
-    require_replaceable(options_.out, std::string(overlay_begins), "layout");
     std::string text = fmt::format(
         "{} for {} of {}: {} a step.\ninclude: {}\n", overlay_begins, base::counted(ranks_, "rank"), options_.cluster,
         base::human_duration(l.step.seconds), std::filesystem::absolute(options_.recipe).lexically_normal().string());
-    std::string section;
-    for (const auto& [key, value] : l.candidate.settings()) {
-      const size_t dot = key.rfind('.');
-      const std::string path = dot == key.npos ? "" : key.substr(0, dot);
-      const std::string name = dot == key.npos ? key : key.substr(dot + 1);
-      if (path != section) {
-        section = path;
-        std::string indent;
-        for (size_t at = 0; !path.empty() && at != path.npos;) {
-          const size_t next = path.find('.', at);
-          text += indent + path.substr(at, next == path.npos ? next : next - at) + ":\n";
-          indent += "  ";
-          at = next == path.npos ? next : next + 1;
-        }
+    // Keys of one section follow each other. Given keys that the plan replaces are left out.
+    std::map<std::string, std::string> settings;
+    for (const std::string& given : of_recipe())
+      settings[given.substr(0, given.find('='))] = given.substr(given.find('=') + 1);
+    for (const auto& [key, value] : l.candidate.settings()) settings[key] = value;
+    std::vector<std::string> open;  // sections around the last key
+    for (const auto& [key, value] : settings) {
+      std::vector<std::string> parts;
+      for (size_t at = 0; at != key.npos;) {
+        const size_t dot = key.find('.', at);
+        parts.push_back(key.substr(at, dot == key.npos ? dot : dot - at));
+        at = dot == key.npos ? dot : dot + 1;
       }
-      const auto depth = path.empty() ? 0 : 1 + std::ranges::count(path, '.');
-      text += std::string(2 * static_cast<size_t>(depth), ' ') + name + ": " + value + "\n";
+      const std::string name = parts.back();
+      parts.pop_back();
+      const auto shared = std::ranges::mismatch(open, parts).in2 - parts.begin();
+      for (auto i = static_cast<size_t>(shared); i < parts.size(); ++i)
+        text += std::string(2 * i, ' ') + parts[i] + ":\n";
+      text += std::string(2 * parts.size(), ' ') + name + ": " + value + "\n";
+      open = std::move(parts);
     }
     base::write_file(options_.out, text);
-    say(fmt::format("wrote {}; train with: mpirun -np {} hexad train {}", options_.out, ranks_, options_.out));
+    say(fmt::format("wrote {}; train with: mpirun -np {} hexad train {} --include-root {}", options_.out, ranks_,
+                    shell_word(options_.out),
+                    shell_word(std::filesystem::absolute(options_.recipe).parent_path().string())));
   }
 
   const Options& options_;

@@ -34,7 +34,7 @@ struct Options {
 base::ExitCode evaluate_paper(const Options& options) {
   const auto all = papers();
   const auto paper = std::ranges::find(all, options.paper, &Paper::name);
-  fmt::print("{}\n", paper->evaluate(config::load(options.input, options.overrides)));
+  fmt::print("{}\n", paper->evaluate(config::load(options.input, options.overrides, options.include_root)));
   return base::ExitCode::done;
 }
 
@@ -135,10 +135,10 @@ void print_json(const Options& options, const Simulation& s) {
 }
 
 base::ExitCode simulate_step(const Options& options, const Extensions& extensions) {
+  if (!options.trace.empty()) require_replaceable(options.trace, "\x1f\x8b", "trace");
   const Simulation s = simulated(options, extensions);
   options.json ? print_json(options, s) : print_text(options, s);
   if (options.trace.empty()) return base::ExitCode::done;
-  require_replaceable(options.trace, "\x1f\x8b", "trace");
   telemetry::write_trace(options.trace, trace_of(s.step));
   return base::ExitCode::done;
 }
@@ -168,26 +168,30 @@ void add_simulate(const Program& program) {
   auto options = std::make_shared<Options>();
   std::vector<std::string_view> names;
   for (const Paper& paper : papers()) names.push_back(paper.name);
-  command
-      .add_option("--cluster", &options->cluster,
-                  "YAML of a cluster, measured (hexad profile) or described (recipes/clusters): predicts a step there")
-      .path();
+  Option cluster = command.add_option(
+      "--cluster", &options->cluster,
+      "YAML of a cluster, measured (hexad profile) or described (recipes/clusters): predicts a step there");
+  cluster.path();
   command.add_option("--paper", &options->paper, fmt::format("prints JSON: {}", fmt::join(names, ", ")))
       .legal(one_of(names));
   command.add_option("input", &options->input, "YAML recipe, or with --paper the paper's symbols as keys").required();
   command.add_option("overrides", &options->overrides,
                      "key.path=value, applied to the input; cluster.key.path=value, applied to the cluster");
-  add_include_root(command, options->include_root);
+  add_include_root(command, options->include_root);  // of the recipe, or of the symbols' file
   command.add_option("--world", &options->world, "number of ranks; 0: the smallest number that the layout needs")
-      .legal(whole_number(0, 1 << 24));
+      .legal(whole_number(0, 1 << 24))
+      .needs(cluster);
   command
       .add_option(
           "--routing", &options->routing,
           "load of the experts: even; p99: one rank gets what it exceeds in one of a hundred routers; worst: all "
           "tokens visit one rank")
-      .legal(one_of({"even", "p99", "worst"}));
-  command.add_option("--trace", &options->trace, "file for the simulated timeline, such as step.json.gz").path();
-  command.add_flag("--json", options->json, "print one JSON object");
+      .legal(one_of({"even", "p99", "worst"}))
+      .needs(cluster);
+  command.add_option("--trace", &options->trace, "file for the simulated timeline, such as step.json.gz")
+      .path()
+      .needs(cluster);
+  command.add_flag("--json", options->json, "print one JSON object").needs(cluster);
   command.footer(keys_of_all_papers);
   command.run(
       on_one_rank(command, [options, extensions = program.extensions] { return simulate(*options, extensions); }));
