@@ -12,8 +12,9 @@ namespace hexad::schedule {
 /// One piece of work. It begins when all earlier jobs of its queue and all jobs in `after` are done.
 struct Job {
   static constexpr int alone = -1;
+  static constexpr int no_queue = -1;
 
-  int queue;
+  int queue;                 // no_queue: waits for `after` only, and has no seconds
   double seconds;            // seconds of work at full speed
   std::vector<int> after{};  // jobs, by index
   int collective = alone;    // jobs with the same number are done once all of them have done their work

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "layers/model_size.h"
+
 namespace hexad::plan {
 namespace {
 
@@ -13,6 +15,17 @@ constexpr double reserved_share = 0.06;
 constexpr double composed_error = 1.15;
 // Layouts simulated for each one that is wanted.
 constexpr size_t simulated_per_wanted = 2;
+
+// Returns a lower bound of a rank's bytes for weights and gradients, which needs no run.
+double least_state(const train::Recipe& r, const layers::ModelSize& size, int64_t world) {
+  const train::ParallelConfig& p = r.parallel;
+  const auto number = [](int64_t n) { return static_cast<double>(n); };
+  const double bytes = number(base::size_of(train::dtype_of(r.train.precision))) +
+                       (r.optim.grad_dtype == optim::GradientDtype::bf16 ? 2.0 : 4.0);
+  const double experts = number(size.expert_parameters), dense = number(size.parameters) - experts;
+  if (p.zero == 3) return bytes * (experts + dense) / number(world);
+  return bytes * (dense / number(p.tp * p.pp) + experts / number(p.ep * p.etp.value_or(p.tp) * p.pp));
+}
 
 double memory_of_rank(const Cluster& cluster) {
   if (!cluster.machine) return std::numeric_limits<double>::infinity();
@@ -34,7 +47,12 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   LayerCosts costs(extensions, cluster, request.world);
   std::vector<PlannedLayout> layouts;
   plan.least_memory = std::numeric_limits<double>::infinity();
+  const layers::ModelSize size = layers::model_size(recipe.model, extensions);
   for (PlanCandidate& candidate : legal) {
+    if (const double least = least_state(candidate.recipe, size, request.world); least > memory) {
+      ++plan.too_large, plan.least_memory = std::min(plan.least_memory, least);
+      continue;
+    }
     const ComposedStep composed = costs.step(candidate);
     if (composed.memory > composed_error * memory)
       ++plan.too_large, plan.least_memory = std::min(plan.least_memory, composed.memory);

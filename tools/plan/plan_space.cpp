@@ -121,7 +121,8 @@ PlanCandidates plan_candidates(const config::Document& document, const Recipe& r
                     continue;
                   }
                   r.batch.micro = micro;
-                  for (const auto& [recompute, name] : enum_names(recipe.recompute)) {
+                  using layers::Recompute;
+                  for (const Recompute recompute : {Recompute::none, Recompute::attention, Recompute::block}) {
                     r.recompute = recompute;
                     collector.add(r);
                   }

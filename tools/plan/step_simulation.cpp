@@ -173,30 +173,45 @@ class Matches {
     }
     for (const auto& [pair, sides] : messages) {
       if (!sides[1]) continue;  // a send of which the receiver is not simulated
+      if (sides[0]) {
+        base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair).first,
+                      "': rank ", sides[0]->rank->record().rank, " sends ", sides[0]->issues.size(),
+                      " messages to rank ", sides[1]->rank->record().rank, ", which receives ",
+                      sides[1]->issues.size());
+        join({*sides[0], *sides[1]});
+        continue;
+      }
       const auto& [group, from, to] = pair;
       const int size = static_cast<int>(group.second.size());
       const auto mirrored = messages.find({group, to, (2 * to - from + size) % size});
-      const std::optional<Member>& sent = sides[0] || mirrored == messages.end() ? sides[0] : mirrored->second[0];
-      if (!sent) continue;
-      if (sides[0])
-        base::require(sent->issues.size() == sides[1]->issues.size(), "[plan] group '", group.first, "': rank ",
-                      sent->rank->record().rank, " sends ", sent->issues.size(), " messages to rank ",
-                      sides[1]->rank->record().rank, ", which receives ", sides[1]->issues.size());
-      if (sent->issues.size() == sides[1]->issues.size()) join({*sent, *sides[1]});
+      receive_alone(*sides[1], mirrored == messages.end() ? std::nullopt : mirrored->second[0]);
     }
   }
 
   int collectives() const { return collectives_; }
 
  private:
-  void join(const std::vector<Member>& members) {
-    for (size_t k = 0; k < members.front().issues.size(); ++k) {
-      // A send may have a receiver that is simulated and one in the mirrored direction: all three end together.
-      int number = Job::alone;
-      for (const Member& m : members) number = std::max(number, jobs_[m.rank->job_of(m.issues[k])].collective);
-      if (number == Job::alone) number = collectives_++;
-      for (const Member& m : members) jobs_[m.rank->job_of(m.issues[k])].collective = number;
+  // Receives from a rank that is not simulated: message k ends with message k that this rank sends in the mirrored
+  // direction, unless that is sent only after the received one has been waited for.
+  void receive_alone(const Member& received, const std::optional<Member>& sent) {
+    const StepRecord& record = received.rank->record();
+    for (size_t k = 0; k < received.issues.size(); ++k) {
+      const size_t receive = received.issues[k];
+      Job& job = jobs_[received.rank->job_of(receive)];
+      job.queue = Job::no_queue;
+      if (!sent || sent->issues.size() != received.issues.size()) continue;
+      const size_t send = sent->issues[k];
+      bool waited_before = false;
+      for (size_t i = receive + 1; i < send && !waited_before; ++i)
+        waited_before =
+            std::ranges::find(record.issues[i].after, static_cast<int32_t>(receive)) != record.issues[i].after.end();
+      if (!waited_before) job.after.push_back(received.rank->job_of(send));
     }
+  }
+
+  void join(const std::vector<Member>& members) {
+    for (size_t k = 0; k < members.front().issues.size(); ++k, ++collectives_)
+      for (const Member& m : members) jobs_[m.rank->job_of(m.issues[k])].collective = collectives_;
   }
 
   std::vector<Job>& jobs_;
@@ -248,6 +263,7 @@ void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> job
     const int job = from.job_of(i);
     if (counted[job]) continue;
     counted[job] = true;
+    if (jobs[job].queue == Job::no_queue) continue;  // the own message in the mirrored direction counts
     const int queue = jobs[job].queue - first_queue;
     const int traffic = is_lane(queue) ? -1 : queues.traffic(queue).traffic;
     const double begin = jobs[job].collective == Job::alone ? times[job].begin
@@ -296,10 +312,12 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
                return speed_of(queue, others, queues, contention);
              }});
   if (!times.stuck.empty()) {
+    constexpr int named = 6;
     std::string where;
+    int count = 0;
     for (const RankJobs& r : ranks)
       for (size_t i = 0; i < r.record().issues.size(); ++i)
-        if (std::ranges::find(times.stuck, r.job_of(i)) != times.stuck.end())
+        if (std::ranges::find(times.stuck, r.job_of(i)) != times.stuck.end() && count++ < named)
           where += base::cat(where.empty() ? "" : ", ", "rank ", r.record().rank, " at ", r.record().issues[i].family,
                              ".", r.record().issues[i].name, " in ", r.record().where(r.record().issues[i]));
     base::fail_invariant(base::cat("[plan] ranks of the simulated step wait for each other forever: ", where));

@@ -48,7 +48,8 @@ struct SimulatedStep {
 /// `records`, their collectives end together. If only one member is, its collective does not wait for the others, which
 /// are assumed to do the same at the same time. A message begins when its sender issues it. A receive ends with its
 /// message if the sender is in `records`. Otherwise it ends with the message that the receiver sends in the mirrored
-/// direction, because its peers do the same, or takes no time if there is none. `node_of_rank` has the node of each
+/// direction, because its peers do the same; it takes no time if there is none, or if
+/// that one is sent only later. `node_of_rank` has the node of each
 /// rank of the world. Throws std::logic_error if ranks wait for each other forever.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
                             const PriceOfIssue& price, const StepContention& contention);
