@@ -99,7 +99,7 @@ Overrides in_chunks(Overrides overrides) {
 }
 const Case cases[] = {{"Ep2", 2, {"parallel.ep=2"}},
                       {"Ep2Chunks", 2, in_chunks({"parallel.ep=2"})},
-                      {"Ep2Recomputed", 2, {"parallel.ep=2", "recompute=block", "parallel.zero=3"}},
+                      {"Ep2Zero3", 2, {"parallel.ep=2", "parallel.zero=3"}},
                       {"Ep2S4", 2, in_chunks({"parallel.ep=2", "schedule.moe.memory_reuse=s4"})},
                       {"Tp2Ep2", 4, {"parallel.tp=2", "parallel.ep=2"}},
                       {"Tp2Ep2Chunks", 4, in_chunks({"parallel.tp=2", "parallel.ep=2"})},

@@ -75,7 +75,7 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
     std::string was, is, message;
   };
   const Case cases[] = {
-      {"nodes: 4", "nodes: 0", "c.yaml:3: machine.nodes (0) must be at least 1"},
+      {"nodes: 4", "nodes: 0", "c.yaml:3: machine.nodes (0) must be between 1 and 1048576"},
       {"  sms: 132\n", "", "c.yaml:1: machine.sms is not set; it must be at least 1"},
       {"domain: 16", "domain: 4",
        "c.yaml:5: machine.domain (4) must be at least machine.ranks_per_node (8): the ranks of a node are in one "

@@ -127,6 +127,17 @@ LayerCosts::Runs LayerCosts::at(const PlanCandidate& candidate) {
   return runs;
 }
 
+// Returns the micro-batches times chunks whose activations the first stage keeps.
+double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
+  const pp::PipelineConfig pipeline = train::pipeline_of(r);
+  const auto few = static_cast<int>(std::min<int64_t>(micro_batches, 4 * r.parallel.pp));
+  const auto [at, is_new] =
+      in_flight_.try_emplace({static_cast<int>(pipeline.kind), static_cast<int>(pipeline.chunks), r.parallel.pp, few});
+  if (is_new)
+    at->second = pp::peak_activations(pp::make_schedule(pipeline, static_cast<int>(r.parallel.pp), few)).front();
+  return at->second;
+}
+
 ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
   const Runs runs = at(candidate);
@@ -158,10 +169,7 @@ ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
   // The bubble is that of 1F1B, divided by the chunks of a rank (Narayanan et al. 2021).
   step.seconds = seconds.at(layers, micro_batches) + (pp - 1) * (seconds.micro + layers * seconds.layer) / chunks;
 
-  const auto few = static_cast<int>(std::min<int64_t>(static_cast<int64_t>(micro_batches), 4 * r.parallel.pp));
-  const std::vector<int> in_flight =
-      pp::peak_activations(pp::make_schedule(train::pipeline_of(r), static_cast<int>(r.parallel.pp), few));
-  const double kept = static_cast<double>(in_flight.front()) / chunks;
+  const double kept = in_flight(r, static_cast<int64_t>(micro_batches)) / chunks;
   // Divided state is divided among fewer ranks, in proportion to the stages. Embedding and head are on different
   // stages.
   const double fewer = pp / static_cast<double>(stages_that_count(r));

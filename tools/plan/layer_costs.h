@@ -42,12 +42,14 @@ class LayerCosts {
   const Probe& probe(const PlanCandidate& candidate);
   Runs at(const PlanCandidate& candidate);
   Run run(const train::Recipe& recipe, int64_t stages, int64_t micro_batches, int64_t context) const;
+  double in_flight(const train::Recipe& recipe, int64_t micro_batches);
   int64_t stages_that_count(const train::Recipe& recipe) const;
 
   const train::Extensions& extensions_;
   const Prices prices_;
   const int64_t world_;
   std::map<std::string, Probe> probes_;
+  std::map<std::array<int64_t, 4>, double> in_flight_;  // by kind, chunks, stages and micro-batches
 };
 
 }  // namespace hexad::plan

@@ -1,6 +1,8 @@
 #include "tools/plan/plan_space.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -57,16 +59,25 @@ class Collector {
     config::read<Recipe>(document, read_);
   }
 
-  void add(const Recipe& r) {
-    ++found_.tried;
+  // Adds the recipe with each of `recomputes`, between which rules make no difference.
+  void add(Recipe r, std::span<const layers::Recompute> recomputes) {
+    const auto count = std::ssize(recomputes);
+    found_.tried += count;
+    r.recompute = recomputes.front();
     config::Problems problems = read_;
     const size_t before = problems.list().size();
     train::check_layout(r, space_.world, problems);
     train::check_moe_schedule(r, extensions_, problems);
     train::check_micro_batch_overlap(r, space_.world, problems);
-    if (problems.list().size() == before) return found_.legal.push_back({r});
+    if (problems.list().size() == before) {
+      for (const layers::Recompute recompute : recomputes) {
+        r.recompute = recompute;
+        found_.legal.push_back({r});
+      }
+      return;
+    }
     const config::Problems::Problem& first = problems.list()[before];
-    ++found_.refused[first.rule.empty() ? first.path : first.rule];
+    found_.refused[first.rule.empty() ? first.path : first.rule] += count;
   }
 
   /// Counts a combination that the rule of `key` refuses whatever the keys not set yet.
@@ -81,59 +92,71 @@ class Collector {
   PlanCandidates found_;
 };
 
+// Sets the keys of a recipe, from the dense layers' axes to the micro-batch.
+class Enumeration {
+ public:
+  Enumeration(const Recipe& recipe, const PlanSpace& space, Collector& collector)
+      : recipe_(recipe), space_(space), collector_(collector) {}
+
+  void run() const {
+    Recipe r = recipe_;
+    r.parallel.order.reset();
+    r.parallel.cp_expansion = mesh::Expansion::automatic;
+    r.schedule.pipeline.split.clear();
+    for (const int64_t tp : powers_of_two(std::min(space_.ranks_per_domain, recipe_.model.heads)))
+      for (const int64_t cp :
+           powers_of_two(std::clamp<int64_t>(recipe_.model.context / least_tokens, 1, space_.world / tp)))
+        for (const int64_t pp : powers_of_two(std::min(space_.world / (tp * cp), recipe_.model.layers)))
+          with_axes(r, tp, cp, pp);
+  }
+
+ private:
+  void with_axes(Recipe& r, int64_t tp, int64_t cp, int64_t pp) const {
+    if (space_.world % (tp * cp * pp) != 0) return collector_.refuse("parallel");
+    r.parallel.tp = tp, r.parallel.sp = tp > 1;
+    r.parallel.cp = cp, r.parallel.pp = pp;
+    r.parallel.cp_kind =
+        recipe_.model.key_value_heads() % (tp * cp) == 0 ? cp::ContextKind::ulysses : cp::ContextKind::ring;
+    const int64_t experts = std::max<int64_t>(1, recipe_.model.moe.experts);
+    for (const Pipeline& pipeline : pipelines(recipe_, pp)) {
+      r.schedule.pipeline.kind = pipeline.kind, r.schedule.pipeline.chunks = pipeline.chunks;
+      for (const int64_t ep : divisors(experts))
+        for (const int64_t etp : tp > 1 && experts > 1 ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1})
+          with_experts(r, ep, etp);
+    }
+  }
+
+  void with_experts(Recipe& r, int64_t ep, int64_t etp) const {
+    if (space_.world / r.parallel.pp % (ep * etp) != 0) return collector_.refuse("parallel.ep");
+    r.parallel.ep = ep, r.parallel.etp = etp;
+    const int64_t dp = space_.world / (r.parallel.tp * r.parallel.cp * r.parallel.pp);
+    for (const int64_t zero : dp* r.parallel.cp > 1 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{0}) {
+      r.parallel.zero = zero;
+      for (const int64_t micro : powers_of_two(8)) with_batch(r, micro, dp);
+    }
+  }
+
+  void with_batch(Recipe& r, int64_t micro, int64_t dp) const {
+    if (recipe_.batch.global % (micro * dp) != 0) return collector_.refuse("batch.global");
+    r.batch.micro = micro;
+    using layers::Recompute;
+    static constexpr std::array parts{Recompute::none, Recompute::attention};
+    static constexpr std::array whole{Recompute::block};
+    collector_.add(r, parts);
+    collector_.add(r, whole);
+  }
+
+  const Recipe& recipe_;
+  const PlanSpace& space_;
+  Collector& collector_;
+};
+
 }  // namespace
 
 PlanCandidates plan_candidates(const config::Document& document, const Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space) {
   Collector collector(document, extensions, space);
-  Recipe r = recipe;
-  r.parallel.order.reset();
-  r.parallel.cp_expansion = mesh::Expansion::automatic;
-  r.schedule.pipeline.split.clear();
-  const int64_t experts = std::max<int64_t>(1, recipe.model.moe.experts);
-  for (const int64_t tp : powers_of_two(std::min(space.ranks_per_domain, recipe.model.heads))) {
-    for (const int64_t cp :
-         powers_of_two(std::clamp<int64_t>(recipe.model.context / least_tokens, 1, space.world / tp))) {
-      for (const int64_t pp : powers_of_two(std::min(space.world / (tp * cp), recipe.model.layers))) {
-        if (space.world % (tp * cp * pp) != 0) {
-          collector.refuse("parallel");
-          continue;
-        }
-        const int64_t dp = space.world / (tp * cp * pp);
-        r.parallel.tp = tp, r.parallel.sp = tp > 1;
-        r.parallel.cp = cp, r.parallel.pp = pp;
-        r.parallel.cp_kind =
-            recipe.model.key_value_heads() % (tp * cp) == 0 ? cp::ContextKind::ulysses : cp::ContextKind::ring;
-        for (const Pipeline& pipeline : pipelines(recipe, pp)) {
-          r.schedule.pipeline.kind = pipeline.kind, r.schedule.pipeline.chunks = pipeline.chunks;
-          for (const int64_t ep : divisors(experts)) {
-            for (const int64_t etp : tp > 1 && experts > 1 ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1}) {
-              if (space.world / pp % (ep * etp) != 0) {
-                collector.refuse("parallel.ep");
-                continue;
-              }
-              r.parallel.ep = ep, r.parallel.etp = etp;
-              for (const int64_t zero : dp* cp > 1 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{0}) {
-                r.parallel.zero = zero;
-                for (const int64_t micro : powers_of_two(8)) {
-                  if (recipe.batch.global % (micro * dp) != 0) {
-                    collector.refuse("batch.global");
-                    continue;
-                  }
-                  r.batch.micro = micro;
-                  using layers::Recompute;
-                  for (const Recompute recompute : {Recompute::none, Recompute::attention, Recompute::block}) {
-                    r.recompute = recompute;
-                    collector.add(r);
-                  }
-                }
-              }
-            }
-          }
-        }
-      }
-    }
-  }
+  Enumeration(recipe, space, collector).run();
   return collector.take();
 }
 
