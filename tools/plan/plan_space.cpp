@@ -22,7 +22,7 @@ namespace {
 using pp::PipelineKind;
 
 // Tokens of a sequence that a rank has at least under context parallelism.
-constexpr int64_t least_tokens = 1024;
+constexpr int64_t least_tokens = 4096;
 
 std::vector<int64_t> powers_of_two(int64_t most) {
   std::vector<int64_t> powers;

@@ -36,7 +36,7 @@ struct PlanCandidates {
 
 /// Returns the legal layouts of the recipe on the ranks: all combinations of
 ///   tp          powers of two that are inside a domain, with sequence parallelism
-///   cp          powers of two that leave a rank at least 1024 tokens of a sequence; ulysses where heads allow, else
+///   cp          powers of two that leave a rank at least 4096 tokens of a sequence; ulysses where heads allow, else
 ///   ring pp          powers of two, 1f1b, interleaved with 2 and 4 chunks, and zb_h1 ep          divisors of the
 ///   experts, horizontal or vertical as the layout says; etp: 1 or tp zero        1 and 3 (0 without data parallelism)
 ///   recompute   none, attention, block
