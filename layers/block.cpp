@@ -39,7 +39,7 @@ Block::Block(const Spec& s, const Builder& b)
 }
 
 Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const {
-  // Copies `pass`, which must live until backward. The batch that it refers to lives that long.
+  // Captures a copy of `pass`, because backward may call `attend` again. `pass.batch` must live until backward.
   const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
     return std::vector{attention_(tape, attention_norm_(tape, in[0]), pass)};
   };

@@ -37,7 +37,7 @@ class Block {
  private:
   Output run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const;
 
-  // names in traces; each includes the norm before and the sum after
+  // Names in traces; each part includes the norm before it and the sum after it.
   const std::string name_, attention_name_, mlp_name_;
   Norm attention_norm_, mlp_norm_;
   Attention attention_;

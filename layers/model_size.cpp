@@ -13,12 +13,12 @@ namespace hexad::layers {
 using namespace autograd;
 namespace {
 
-// Chooses the experts in turn. The counts do not depend on the choice.
+// Assigns experts in turn. The counts do not depend on the choice.
 void choose_in_turn(std::span<int32_t> ids, const device::MetaRun::Choice& choice) {
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % choice.experts);
 }
 
-// Returns a part for each block, and one for final norm and head.
+// Returns one part for each block, and one for the final norm and the head.
 std::vector<ModelPart> parts_of(const ModelConfig& c) {
   std::vector<ModelPart> parts;
   for (int64_t l = 0; l < c.layers; ++l) parts.push_back({l, l + 1, l == 0, false});
@@ -26,7 +26,8 @@ std::vector<ModelPart> parts_of(const ModelConfig& c) {
   return parts;
 }
 
-// Model that is whole on one rank and has no memory. It never waits for a GPU: the host makes no lists of rows.
+// Whole model on one rank of a meta device, without memory. The device imitates a GPU, so routing plans are local
+// (ep::make_local_plan) and the host makes no lists of rows.
 class MetaModel {
  public:
   MetaModel(const ModelConfig& c, const Registry& registry)

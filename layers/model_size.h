@@ -17,8 +17,8 @@ struct ModelSize {
   double flops_per_token = 0;
 };
 
-/// The same FLOPs by part: each block, and final norm and head. Blocks with experts are taken to be alike, and so are
-/// dense blocks.
+/// FLOPs per token by part: one part for each block, and one for final norm and head. All blocks with experts are
+/// assumed to be equal, and so are all dense blocks.
 struct PartFlops {
   std::vector<double> layers;
   double head = 0;

@@ -7,7 +7,7 @@ namespace {
 
 template <class T>
 const T& existing(const T* found, std::string_view kind, const std::string& name) {
-  base::require(found != nullptr, "[registry] no ", kind, " is named '", name, "'");
+  base::require(found != nullptr, "[registry] there is no ", kind, " named '", name, "'");
   return *found;
 }
 

@@ -9,7 +9,7 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// If the tied embedding is on the first stage and on the last, each stage sums a part of its gradient.
+// If the first and the last stage both hold the tied embedding, each of the two computes a part of its gradient.
 Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;
@@ -22,7 +22,7 @@ Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std
 Transformer::Transformer(const ModelConfig& c, const Registry& registry, const moe::MoeSchedule& schedule,
                          const Builder& b, std::vector<ModelPart> parts)
     : config_(c), dtype_(b.dtype()), tensor_(b.tensor_parallel()), parts_(std::move(parts)) {
-  require(!parts_.empty(), "[transformer] no part");
+  require(!parts_.empty(), "[transformer] there is no part, expected at least one");
   const Builder::Options vocabulary{.init = {Init::Kind::normal, c.init_std},
                                     .placement = vocabulary_placement(c, b, parts_)};
   if (c.position == PositionKind::rotary)
@@ -90,13 +90,14 @@ Transformer::PartOutput Transformer::forward(Tape& t, const ForwardContext& pass
 
 Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& pass, const TrainOptions& options,
                                           Tensor* row_losses) const {
-  require(parts_.size() == 1 && parts_[0].first && parts_[0].last, "[transformer] the loss of a part of the model");
+  require(parts_.size() == 1 && parts_[0].first && parts_[0].last,
+          "[transformer] the loss needs the whole model, but this rank has a part of it");
   return forward(t, pass, 0, {}, options, row_losses);
 }
 
 Tensor Transformer::logits(Tape& t, const ForwardContext& pass) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
-          "[transformer] logits of a part of the model");
+          "[transformer] logits need the whole model, but this rank has a part of it");
   const Value x = (*norm_)(t, blocks(t, pass, parts_[0], {}, Recompute::none).value);
   Tensor out = Tensor::empty({pass.batch.tokens(), config_.vocab}, accumulator_dtype(dtype_), x.device());
   kernels::kernels(x.device()).matmul.forward(t.stream, out, x.data, head_->use(t.stream), kernels::Write::replace);

@@ -8,7 +8,8 @@ void squared_gradient_norm(const Tensor& out, ParameterSet& parameters, const me
   const auto& k = kernels::kernels(parameters.device());
   k.pointwise.fill(stream, out, 0.0);
   for (const auto& p : parameters) {
-    require(p->sharded() || mesh.world().size() == 1, "[norm] no shares of ", p->name(), " were assigned to the ranks");
+    require(p->sharded() || mesh.world().size() == 1, "[norm] the shares of ", p->name(),
+            " have not been assigned to the ranks");
     if (!p->counts()) continue;
     const FlatRange share = p->share(), owned = p->owned();
     const Tensor gradient = p->owned_gradient(stream);

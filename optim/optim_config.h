@@ -66,7 +66,7 @@ struct OptimConfig {
       "learning rate after the warm-up: constant, cosine, linear, or wsd (constant, then a linear decay)");
     v("warmup", warmup, "steps of linear warm-up", at_least(0));
     v("min_lr_ratio", min_lr_ratio, "learning rate at the end, as a share of lr", probability());
-    v("decay_fraction", decay_fraction, "wsd: share of all steps that decay", probability());
+    v("decay_fraction", decay_fraction, "wsd: share of all steps in which the learning rate decays", probability());
     v("grad_dtype", grad_dtype,
       "dtype of the gradients of bf16 weights: f32, or bf16 for half the memory and traffic; gradients of other "
       "weights have the weights' dtype");

@@ -48,7 +48,8 @@ void check_states(const std::string& rule, std::vector<std::string> names) {
         !name.empty() && std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '_'; });
     if (!word || name == "main" || name == "parameter" || name == "state")
       refuse(cat("'", config::shown(name),
-                 "' cannot name a state: expected letters, digits and underscores, not main, parameter or state"));
+                 "' is not a legal name of a state: expected letters, digits and underscores, but not main, parameter "
+                 "or state"));
   }
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
@@ -69,7 +70,7 @@ std::unique_ptr<UpdateRule> UpdateRules::make(const OptimConfig& config) const {
   const RuleDeclaration* declared = find(config.name);
   if (!declared)
     base::fail(base::ExitCode::usage, "optim.name (", config::shown(config.name),
-               ") is no registered optimizer; there are: ", config::nearest_first(config.name, names()));
+               ") is not a registered optimizer; registered: ", config::nearest_first(config.name, names()));
   auto rule = declared->make(RuleSpec{config, *declared});
   check_states(config.name, rule->states());
   return rule;

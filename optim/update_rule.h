@@ -19,9 +19,9 @@ using tensor::Tensor;
 /// Part of one parameter that one update covers on this rank: flat tensors of equal length. main and states are in the
 /// accumulator dtype (f32, or f64). The gradient is in that dtype or in bf16.
 struct Slice {
-  Tensor main;                   // the weights as the optimizer keeps them
+  Tensor main;                   // the optimizer's weights, which the rule updates
   std::vector<Tensor> states{};  // states of UpdateRule::states(), in that order
-  Tensor weights;                // the model's own, in any float dtype: receives main rounded; may be main itself
+  Tensor weights;  // the model's weights, to which the rule writes main, rounded to their dtype; may be main itself
   Tensor gradient;
   double weight_decay = 0;  // 0 for norms and biases
 };
@@ -41,7 +41,8 @@ class UpdateRule {
   /// Returns the names of the numbers kept per element in addition to the main weights, initially zero. Checkpoints use
   /// these names. A name has letters, digits and underscores, and is not main, parameter or state.
   virtual std::vector<std::string> states() const { return {}; }
-  /// Appends the update to `stream`. A device's stream takes only kernels; elementwise.h has a kernel for every device.
+  /// Appends the update to `stream`. A device's stream takes only kernels; elementwise() (elementwise.h) works on every
+  /// device.
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
 };
 

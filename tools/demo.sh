@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Hexad in ten minutes, on two emulated nodes of four ranks each (tools/testbed/two_nodes.sh): predictions beside what is
-# measured; a rank that is killed and a run that goes on without it, in another layout; a wrong gradient that `hexad
-# verify` finds; a slower wire, for which `auto` chooses another schedule.
+# Shows Hexad in ten minutes, on two emulated nodes of four ranks each (tools/testbed/two_nodes.sh):
+# - predicted times beside measured ones;
+# - a run that continues on fewer ranks in another layout after a rank was killed;
+# - a wrong gradient that `hexad verify` finds;
+# - a slower network, for which `auto` chooses another schedule.
 #
 #   tools/demo.sh
 #
-# Ends with 0 when every act showed what it says, with 1 when one did not, and with 77 where it cannot run: it needs root,
-# iproute2 and openmpi-bin, and build/release/bin/hexad (tools/test.sh builds it). What it writes lies in runs/demo.
+# Exit code: 0 if every act showed its claim, 1 if an act did not, 77 if the demo cannot run here. It needs root,
+# iproute2, openmpi-bin, and build/release/bin/hexad (tools/test.sh builds it). All output files are in runs/demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -gt 0 ]; then
@@ -26,7 +28,8 @@ fail() {
   exit 1
 }
 say_command() { printf '  $ %s\n' "${*//"$PWD/"/}"; }
-# `run EXIT_CODE LOG COMMAND...`: its output goes to the terminal and to runs/demo/LOG.
+# run EXIT_CODE LOG COMMAND...: runs COMMAND, which must end with EXIT_CODE. Writes its output to the terminal and to
+# runs/demo/LOG.
 run() {
   local expected=$1 log=$out/$2 code=0
   shift 2
@@ -34,19 +37,19 @@ run() {
   "$@" 2>&1 | tee "$log" | sed -u 's/^/    /' || code=${PIPESTATUS[0]}
   [ "$code" -eq "$expected" ] || fail "the command ended with $code, expected $expected"
 }
-# The program on all ranks of two nodes: `"${eight[@]}" train ...`.
+# Commands that run the program on all ranks of two nodes: "${eight[@]}" train ...
 nodes=(tools/testbed/two_nodes.sh --nodes 2)
 eight=("${nodes[@]}" --ranks 4 --rate $rate "$hexad")
 six=("${nodes[@]}" --ranks 3 --rate $rate "$hexad")
-# `measure NAME LAUNCH...`: a cluster file runs/demo/NAME.yaml of the wire as it is; kernels are those of an example, because
-# what several ranks of one core would measure of them is how they took turns.
+# measure NAME LAUNCH...: writes the cluster file runs/demo/NAME.yaml, with the measured links and the kernels of an
+# example. Kernels are not measured, because ranks that share a core would measure each other's time slices.
 measure() {
   local example=recipes/clusters/two-nodes-200mbit.yaml
   run 0 profile-$1.log "${@:2}" profile --quick --seconds 20 --out "$out/$1-wire.yaml"
   { sed '/^products:/,$d' "$out/$1-wire.yaml" && sed -n '/^products:/,$p' $example; } >"$out/$1.yaml"
   echo "  # with products, copies and slowdowns of $example: runs/demo/$1.yaml"
 }
-# "STEP LOSS" by step; of a step that was computed twice, what came last.
+# losses RUN: prints "STEP LOSS" for each step. If a step was computed twice, its last loss counts.
 losses() {
   sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl" |
     awk '{last[$1] = $2} END {for (step in last) print step, last[step]}' | sort
@@ -81,11 +84,11 @@ done
 showed "the lanes of all eight ranks, predicted under measured: runs/demo/whole/trace.json.gz (ui.perfetto.dev)"
 
 act 'Act 2. A rank is killed; six ranks go on from the checkpoint, in another layout.'
-# In f64: in f32 a sum in another order may send a token to another expert, after which losses differ visibly.
+# Uses f64. In f32, a sum in another order may route a token to another expert, so that losses differ visibly.
 recipe64=($recipe train.precision=f64)
 run 0 unbroken.log "${eight[@]}" train "${recipe64[@]}" run.dir="$out/unbroken"
 say_command "${eight[@]}" train "${recipe64[@]}" run.dir="$out/broken"
-# The same run; every rank writes its process id.
+# Starts the same run again. Every rank writes its process id to a file.
 "${nodes[@]}" --ranks 4 --rate $rate bash -c 'echo $$ >"$0-$OMPI_COMM_WORLD_RANK"; exec "$@"' "$out/rank" \
   "$hexad" train "${recipe64[@]}" run.dir="$out/broken" >"$out/broken.log" 2>&1 &
 job=$!
@@ -103,8 +106,9 @@ wait $job || code=$?
 job=
 [ $code -ne 0 ] || fail 'the job without a rank ended with 0'
 showed "the job ended with exit code $code after step $(last_step "$out/broken") of $steps"
-# Rank 0 was ended before it could give the run directory free. The next emulated hosts have other names, so they would
-# watch the lock for 20 seconds before they take it over. All ranks are gone: removing it saves that time.
+# Rank 0 ended before it could release the lock of the run directory. The next emulated hosts have other names, so they
+# would watch the lock for 20 seconds before they take it over. Removing the lock saves that time, and is safe because
+# all ranks have ended.
 if [ -e "$out/broken/lock" ]; then
   say_command rm "$out/broken/lock" '# saves 20 seconds'
   rm "$out/broken/lock"
@@ -133,7 +137,7 @@ act 'Act 4. The wire becomes four times slower; auto chooses another schedule.'
 auto=(schedule.moe.duplicates=auto schedule.moe.overlap=auto schedule.moe.chunk_by=auto schedule.moe.chunks=auto
   schedule.moe.trial_share=0 model.hidden=256 model.moe.expert_hidden=512 parallel.ep=4 batch.micro=12
   train.steps=3 checkpoint.at_end=false)
-# `choose RATE`: what is chosen on two nodes of two ranks at that rate, in $choice.
+# choose RATE: sets $choice to the schedule that auto chooses on two nodes of two ranks at that rate.
 choose() {
   local four=("${nodes[@]}" --ranks 2 --rate "$1" "$hexad")
   measure "$1" "${four[@]}"

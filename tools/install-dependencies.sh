@@ -1,37 +1,37 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Hexad is built from, as far as they are missing. Needs root or sudo only then.
+# Installs missing Debian packages that Hexad needs. Requires root or sudo only if a package is missing.
 #
-#   tools/install-dependencies.sh              what building, testing and the quickstart need
-#   tools/install-dependencies.sh --dev        also what CI checks the sources with, and oneDNN
-#   tools/install-dependencies.sh --bench      also what tools/bench and hexad bench compare with: PyTorch, oneDNN
-#   tools/install-dependencies.sh --golden     also the PyTorch that computes tests/golden
-#   tools/install-dependencies.sh --slurm      also what tools/testbed/slurm_cluster.sh and the test cli.slurm_ranks need
-#   tools/install-dependencies.sh --cuda       also the headers from PyPI that the preset cuda needs, into build/headers, and
-#                                              the disassembler, into build/cuda-tools; NVIDIA's CUDA toolkit must be
-#                                              there
+#   tools/install-dependencies.sh              packages for building, testing and the quickstart
+#   tools/install-dependencies.sh --dev        also git, clang-format and oneDNN, for CI's checks of the sources
+#   tools/install-dependencies.sh --bench      also PyTorch and oneDNN, for comparisons in tools/bench and hexad bench
+#   tools/install-dependencies.sh --golden     also PyTorch, which computes tests/golden
+#   tools/install-dependencies.sh --slurm      also packages for tools/testbed/slurm_cluster.sh and its test
+#   tools/install-dependencies.sh --cuda       also files from PyPI for the preset cuda: headers in build/headers, a
+#                                              disassembler in build/cuda-tools. NVIDIA's CUDA toolkit must be
+#                                              installed before.
 set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache pkg-config
   libopenmpi-dev openmpi-bin
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev
-  libeigen3-dev                   # least squares, an oracle of tests, a row of a benchmark
-  libboost-context-dev            # two micro-batches that take turns on one thread
-  libjs-chart.js                  # drawn into report.html
-  perl libreadline8               # tools/corpus.sh: unpacks an R data base, runs bible(1)
+  libeigen3-dev                   # for least squares, as an oracle of tests, and for a line of `hexad bench gemm`
+  libboost-context-dev            # for two micro-batches that take turns on one thread
+  libjs-chart.js                  # copied into report.html, to draw its charts
+  perl libreadline8               # for tools/corpus.sh, which reads an R database and runs bible(1)
   libgtest-dev
 )
-peers=(libdnnl-dev ocl-icd-opencl-dev)  # a row of `hexad bench gemm`; the CMake files of oneDNN look for OpenCL
+peers=(libdnnl-dev ocl-icd-opencl-dev)  # for a line of `hexad bench gemm`; the CMake files of oneDNN search for OpenCL
 cuda=no
 for option in "$@"; do
   case $option in
   --cuda) cuda=yes ;;
   --dev) packages+=(git clang-format "${peers[@]}") ;;
-  # With the reference BLAS, which python3-torch is content with, PyTorch is 50 times slower than with OpenBLAS,
-  # whose OpenMP variant shares its threads with it.
+  # python3-torch accepts the reference BLAS, but is 50 times faster with OpenBLAS. The OpenMP variant of OpenBLAS uses
+  # the same threads as PyTorch.
   --bench) packages+=(python3-torch libopenblas0-openmp time "${peers[@]}") ;;
   --golden) packages+=(python3-torch) ;;
-  # libpmix-dev: Slurm loads PMIx by the name that is in no other package. The daemons of Slurm are not started.
+  # libpmix-dev: Slurm loads PMIx by a file name that only this package has. The daemons of Slurm are not started.
   --slurm) packages+=(slurmctld slurmd slurm-client libpmix-dev iproute2) ;;
   *)
     sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
@@ -40,7 +40,8 @@ for option in "$@"; do
   esac
 done
 
-# wheel_package NAME VERSION TARGET FOLDER...: what is in folders of a wheel of PyPI to TARGET, unless that is there.
+# wheel_package NAME VERSION TARGET FOLDER...: copies the contents of these folders of a PyPI wheel to TARGET, unless
+# TARGET exists.
 wheel_package() {
   local name=$1 version=$2 target=$3 scratch folder
   [ ! -d "$target" ] || return 0
@@ -65,7 +66,7 @@ if [ $cuda = yes ]; then
   cutlass=cutlass_library/source
   wheel_package nvidia-cutlass 4.2.0.0 "$headers/cutlass/include" $cutlass/include $cutlass/tools/util/include
   wheel_package nvidia-cudnn-frontend 1.32.0 "$headers/cudnn-frontend/include" include
-  for tool in cuobjdump nvdisasm; do  # tools/gpu/check_build.py; the toolkit may lack them
+  for tool in cuobjdump nvdisasm; do  # for tools/gpu/check_build.py; the toolkit may lack them
     wheel_package nvidia-cuda-$tool 13.5.37 "$headers/../cuda-tools/$tool" nvidia/cu13/bin
     chmod +x "$headers/../cuda-tools/$tool/$tool"
   done
@@ -81,7 +82,7 @@ if ! command -v dpkg-query >/dev/null; then
   exit 1
 fi
 
-# dpkg-query fails when it does not know a package at all, which is an answer here.
+# A failure of dpkg-query is ignored: it only means that a package is unknown, and so not installed.
 installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package} ' "${packages[@]}" 2>/dev/null || true)"
 missing=()
 for package in "${packages[@]}"; do

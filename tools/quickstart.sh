@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 machine to a trained model: installs what is missing, builds, prepares about ten megabytes of
-# English text, trains recipes/quickstart.yaml on two ranks, generates text, and prints where the report is. What an
-# earlier run has done is skipped; a training run that was interrupted goes on from its last checkpoint.
+# Trains a model on a bare Debian 12 machine: installs missing packages, builds, prepares about ten megabytes of English
+# text, trains recipes/quickstart.yaml on two ranks, generates text, and prints the path of the report. Skips steps that
+# an earlier run has completed. An interrupted training run continues from its last checkpoint.
 #
 #   tools/quickstart.sh
 set -euo pipefail
@@ -16,7 +16,7 @@ hexad=build/release/bin/hexad
 recipe=recipes/quickstart.yaml
 data=data/quickstart
 run=runs/quickstart
-done_stamp=$run/.quickstart  # digests of what the finished run was made from
+done_stamp=$run/.quickstart  # digests of the recipe and data of the finished run
 
 heading='starting'
 step() {
@@ -26,7 +26,7 @@ step() {
 interrupted=no
 on_exit() {
   local status=$?
-  [ $status -eq 75 ] && interrupted=yes  # a run that was asked to save and end
+  [ $status -eq 75 ] && interrupted=yes  # the run was requested to save and end
   if [ $interrupted = yes ]; then
     printf '\nquickstart: interrupted while %s; run it again to continue\n' "$heading" >&2
   elif [ $status -ne 0 ]; then
@@ -50,7 +50,7 @@ cmake --build --preset release --parallel "$(nproc)" --target hexad
 
 step 'preparing the text'
 tools/corpus.sh data/corpus
-# Pieces of 16 KiB are documents, so that the two percent held out come from every book.
+# Documents are pieces of 16 KiB, so that the two percent held out come from every book.
 "$hexad" prepare --input data/corpus --output "$data" --tokenizer bpe --vocab 4096 --split-bytes 16384
 
 step 'training'
@@ -59,7 +59,7 @@ if [ -f "$done_stamp" ] && [ -f "$run/report.html" ] && sha256sum --check --stat
 else
   mpi=(mpirun -np 2 --oversubscribe --bind-to none)
   mpi+=(--mca btl_vader_single_copy_mechanism none)  # containers often forbid reading another process's memory
-  mpi+=(--mca odls_base_sigkill_timeout 5)           # Ctrl-C: SIGTERM so many seconds later, as many to save
+  mpi+=(--mca odls_base_sigkill_timeout 5)           # seconds from Ctrl-C to SIGTERM, and then until SIGKILL
   if [ "$(id -u)" -eq 0 ]; then
     mpi+=(--allow-run-as-root)
   fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, runs the tests.
+# Installs missing packages, builds, and runs the tests.
 #
 #   tools/test.sh [release|debug|tsan] [--all] [-- CMAKE_OPTION...]
 #

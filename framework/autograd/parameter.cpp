@@ -20,7 +20,7 @@ template <class F>
 void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   const int rank = global.rank();
   const Shape strides = global.row_major_strides();
-  // A dimension that is held whole extends the run of the dimension before.
+  // If the region holds a whole dimension, the run extends over the dimension before it.
   int dim = rank - 1;
   int64_t run = rank > 0 ? region.size[dim] : 1;
   for (; dim > 0 && region.size[dim] == global[dim]; --dim) run *= region.size[dim - 1];
@@ -108,7 +108,8 @@ void Parameter::initialize(uint64_t seed) {
   with_dtype<float, bf16, double>("initialize", spec_.dtype, [&]<class T>() {
     using A = accumulator_t<T>;
     const bool on_host = device_.on_host();
-    std::vector<T> drawn(on_host ? 0 : static_cast<size_t>(shape_.numel()));  // uploaded if the host cannot write
+    std::vector<T> drawn(
+        on_host ? 0 : static_cast<size_t>(shape_.numel()));  // values to upload; empty if the host can write to local()
     T* out = on_host ? local().data<T>() : drawn.data();
     if (spec_.init.kind == Init::Kind::constant) {
       std::fill_n(out, shape_.numel(), T(static_cast<A>(spec_.init.value)));
@@ -176,7 +177,7 @@ const Tensor& Parameter::gradient_to_add(Stream& stream) {
   return g;
 }
 
-GradientTarget Parameter::next_product(int64_t contributions) {
+GradientTarget Parameter::next_gradient_target(int64_t contributions) {
   if (gradient_storage_ && contributions == 1) return gradient_storage_->only_contribution(*this);
   const Tensor& g = gradient();
   return {g, next_write()};

@@ -26,12 +26,12 @@ struct Init {
   double value = 0.02;  // standard deviation, or the constant
 };
 
-/// Tensors that are stacked to a parameter. Entry i along `dim` is tensor names[i], which lacks that dimension. Each
-/// entry gets the initial values of the separate tensor. Older checkpoints have these tensors in place of the
-/// parameter.
+/// Names of tensors that are stacked into one parameter. Entry i along `dim` is tensor names[i], which lacks that
+/// dimension. Each entry gets the initial values of the separate tensor. Older checkpoints have these tensors in place
+/// of the parameter.
 struct Stack {
   int dim = 0;
-  std::vector<std::string> names{};  // of the tensors; empty: the parameter is one tensor
+  std::vector<std::string> names{};  // names of the tensors; empty: the parameter is one tensor
 };
 
 /// Returns a weight [..., N, D] as the matrix [... N, D] for matmuls. The outputs of stacked tensors are side by side.
@@ -77,10 +77,10 @@ class Parameter {
   const Shape& shape() const { return shape_; }
   Dtype dtype() const { return spec_.dtype; }
 
-  /// Returns the local weights, which stay in memory while the result exists. For work that reads them more than once,
-  /// or in an order that depends on data. Starts to gather absent weights, ordered on `stream`. If weights are gathered
-  /// for use, hold() and use() are collective: ranks that share parameters call them for the same parameters in the
-  /// same order.
+  /// Returns the local weights, which stay in memory while the result exists. Meant for work that reads them more than
+  /// once, or in an order that depends on data. Starts to gather absent weights, ordered on `stream`. If weights are
+  /// gathered for use, hold() and use() are collective: ranks that share parameters call them for the same parameters
+  /// in the same order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights, ready to be read on `stream` once. Ops call this in every pass. They never keep the
   /// tensor, because the weights may leave memory at the next use() of another parameter.
@@ -112,7 +112,7 @@ class Parameter {
   /// Returns the memory for one of a micro-batch's `contributions`, and whether the contribution replaces or adds. The
   /// caller must write the memory. A single contribution is written directly to the gradient's memory. It is rounded if
   /// that memory has the dtype of the weights.
-  GradientTarget next_product(int64_t contributions = 1);
+  GradientTarget next_gradient_target(int64_t contributions = 1);
 
   /// Returns this rank's shard of the local weights. Each rank that sums the gradient has one shard. A rank counts the
   /// gradient of its shard in the norm, and with ZeRO owns the shard. Before sharding, the shard is all of the local
@@ -132,7 +132,7 @@ class Parameter {
   struct Sharding {
     FlatRange share;
     bool owns_share_only = false;
-    bool counts = true;  // of several groups of ranks with the same piece and gradient, only one counts
+    bool counts = true;  // true in exactly one of the groups of ranks that have the same piece and gradient
   };
   void shard(const Sharding& sharding);
   /// Binds the local weights to `memory`.
@@ -144,7 +144,7 @@ class Parameter {
   /// Makes `storage`, which is not owned, provide the gradient's memory from now on. If null, the gradient uses bound
   /// memory or memory of its own.
   void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
-  /// Unbinds memory, which its owner may then use again.
+  /// Unbind the memory of the weights or of the gradient, which its owner may then reuse.
   void release_weights() { local_ = {}; }
   void release_gradient() { gradient_ = {}, clear_gradient(); }
 

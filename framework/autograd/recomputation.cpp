@@ -9,7 +9,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
   Tape first(tape.stream, tape.policy(), Tape::Mode::forget);
   std::vector<Value> constants;
   std::vector<Tensor> saved;
-  std::vector<char> wants;  // true for inputs whose gradient is needed, for the second run
+  std::vector<char> wants;  // for the second run: true for inputs whose gradient is needed
   for (const Value& v : inputs) {
     constants.push_back({v.data, -1});
     saved.push_back(v.data);
@@ -39,7 +39,8 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
     // Gradients start from the existing sums, so that addends and rounding are those of a single tape.
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i]) replay->seed(leaves[i], b.take_gradient(i));
-    // Hands weight tasks on node by node: a task that is not delayed frees its tensors during the replay.
+    // Passes weight tasks to the outer tape node by node, so that a task that is not delayed frees its tensors during
+    // the replay.
     for (size_t pending = 0; replay->step(); pending = replay->pending_weights())
       for (size_t added = replay->pending_weights() - pending; added > 0; --added)
         b.defer([second, replay] { replay->step_weights(); });

@@ -21,13 +21,13 @@ class KeptTensor final : public SavedTensor {
 
 // True if only the save keeps `t` alive: an intermediate result, or rows that other ranks sent. A saved parameter or
 // gradient keeps its own memory category.
-bool in_passing(const Tensor& t) {
+bool is_intermediate(const Tensor& t) {
   const Category c = t.storage()->category();
   return c == Category::temporary || c == Category::communication;
 }
 
 void account_as_activation(const Tensor& t) {
-  if (in_passing(t)) t.storage()->set_category(Category::activation);
+  if (is_intermediate(t)) t.storage()->set_category(Category::activation);
 }
 
 class KeepPolicy final : public SavePolicy {
@@ -58,7 +58,7 @@ class OffloadPolicy final : public SavePolicy {
   explicit OffloadPolicy(int64_t min_bytes) : min_bytes_(min_bytes) {}
 
   std::shared_ptr<SavedTensor> save(const Tensor& t, Stream& stream) override {
-    if (t.bytes() < min_bytes_ || !in_passing(t)) {
+    if (t.bytes() < min_bytes_ || !is_intermediate(t)) {
       account_as_activation(t);
       return std::make_shared<KeptTensor>(t);
     }

@@ -70,7 +70,7 @@ void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, 
 }
 
 void Backward::accumulate(size_t index, Tensor gradient) {
-  require(index < inputs_.size(), "[tape] gradient for input ", index, " of an op with ", inputs_.size());
+  require(index < inputs_.size(), "[tape] gradient for input ", index, " of an op with ", inputs_.size(), " inputs");
   if (inputs_[index] >= 0) replay_.accumulate(inputs_[index], std::move(gradient));
 }
 
@@ -93,7 +93,7 @@ Tensor Backward::take_gradient(size_t index) {
 Device Backward::output_device() const {
   for (const Tensor& t : output_gradients_)
     if (t.defined()) return t.device();
-  fail_invariant("[tape] backward of an op none of whose outputs has a gradient");
+  fail_invariant("[tape] backward runs for an op, but none of the op's outputs has a gradient");
 }
 
 bool Backward::wants(size_t index) const { return inputs_[index] >= 0; }

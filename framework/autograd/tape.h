@@ -37,7 +37,7 @@ class Backward {
  public:
   Stream& stream;
 
-  /// Adds `gradient` to that of the op's input `index`. Drops it if the input needs none.
+  /// Adds `gradient` to the gradient of the op's input `index`. Drops `gradient` if the input needs no gradient.
   void accumulate(size_t index, Tensor gradient);
   /// Like accumulate(index, gradient), for a kernel that can add its gradient, of `shape` and `dtype`, to an existing
   /// one. This is cheaper than a separate addition. write(out, so_far) computes out = gradient + so_far. so_far is
@@ -61,7 +61,7 @@ class Backward {
   template <class T>
   T take_from_pullback() {
     T* value = std::any_cast<T>(&handed_);
-    require(value != nullptr, "[tape] a weight pullback takes what its pullback did not hand on");
+    require(value != nullptr, "[tape] a weight pullback takes a value that its pullback did not hand on");
     T taken = std::move(*value);
     handed_.reset();
     return taken;
@@ -71,8 +71,8 @@ class Backward {
   /// Queues weight-gradient work of a composite op behind the work already queued.
   void defer(std::function<void()> work);
   /// Runs the pullbacks of the ops recorded from number `first` (Tape::size() before them) up to this op. They run now
-  /// instead of after this op's pullback. Sums of gradients keep the same order of addends if this op has not
-  /// accumulated any. None of those ops may need a gradient from this op.
+  /// instead of after this op's pullback. Sums of gradients keep their order of addends if this op has not accumulated
+  /// a gradient before the call. None of those ops may need a gradient from this op.
   void replay_from(size_t first);
 
  private:
@@ -83,7 +83,7 @@ class Backward {
   Replay& replay_;
   std::span<const int32_t> inputs_;
   std::span<const Tensor> output_gradients_;
-  std::any handed_;  // from the pullback to the weight pullback
+  std::any handed_;  // the value passed from the pullback to the weight pullback
 };
 
 /// Computes input gradients from `dout`, the gradient of the first output.
@@ -152,7 +152,7 @@ class Tape {
     std::vector<std::shared_ptr<SavedTensor>> saved;
     Pullback pullback;
     WeightPullback weight_pullback;
-    std::shared_ptr<RecomputedTensor> recomputed;  // of this node's output
+    std::shared_ptr<RecomputedTensor> recomputed;  // recomputed output of this node
   };
   struct Recomputable {
     std::weak_ptr<Storage> storage;          // the address may be reused after the tensor is gone
@@ -215,7 +215,7 @@ class Replay {
   /// Removes and returns the gradient of a leaf, so that the caller can be its only owner. Undefined if nothing
   /// depended on the leaf.
   Tensor take_gradient(const Value& leaf) {
-    require(leaf.wants_gradient(), "[tape] the gradient of a value that needs no gradient");
+    require(leaf.wants_gradient(), "[tape] the gradient was requested of a value that needs no gradient");
     return std::exchange(gradients_[leaf.id], {});
   }
 

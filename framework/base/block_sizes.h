@@ -5,9 +5,9 @@
 
 namespace hexad::base {
 
-/// Sizes of the blocks into which work is divided; the defaults are the shipped sizes. A size changes results only by
-/// the rounding of sums. A toy model fits into one block of each kind, which would hide errors that begin with the
-/// second block. Therefore `hexad verify` and tests use smaller sizes.
+/// Sizes of the blocks into which work is divided. The defaults are the shipped sizes. A size changes results only by
+/// the rounding of sums. A toy model fits into one block of each kind, which would hide errors that appear only in
+/// later blocks. Therefore `hexad verify` and tests use smaller sizes.
 struct BlockSizes {
   // layers/moe: number of an expert's rows whose gradient of T_M is in memory at a time (Experts::backward_weighted).
   int64_t expert_rows = 256;

@@ -42,11 +42,11 @@ class BriefSpin {
   }
 
  private:
-  static constexpr int looks = 16;  // reading the clock takes longer than calling ready()
+  static constexpr int looks = 16;  // calls of ready() between two readings of the clock, which take longer
 
   std::chrono::microseconds limit_;
   CoreWatch core_;
-  bool calm_ = false;  // true if the last spin found ready() false and this core wanted
+  bool calm_ = false;  // true if ready() was false at the end of the last spin and other threads wanted the core
 };
 
 }  // namespace hexad::base

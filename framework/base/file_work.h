@@ -37,7 +37,7 @@ class FileWork {
   struct State {
     std::string what;
     std::string file;    // the last file reported; empty before the first report
-    int64_t bytes = 0;   // bytes of this file
+    int64_t bytes = 0;   // bytes of this file moved so far in this phase
     uint64_t moves = 0;  // counts reports and phases since this handle was made; a change shows progress
   };
   /// Returns the current state; nullopt if no phase is open.

@@ -1,4 +1,4 @@
-// Registry of things that a recipe chooses by name: built-in ones and those that a program adds.
+// Registry of the objects that a recipe chooses by name: built-in ones and those that a program adds.
 #pragma once
 
 #include <map>
@@ -10,14 +10,15 @@
 
 namespace hexad::base {
 
-/// An object rather than a global, so that two programs in one process may have different registries.
+/// Named objects of one type. A registry is an object, not a global, so that two programs in one process may have
+/// different ones.
 template <class T>
 class Named {
  public:
-  /// `what` names the kind of thing in the message about a duplicate name.
+  /// `what` is the kind of the objects, for the message about a duplicate name.
   Named(std::string what, std::map<std::string, T> built_in) : what_(std::move(what)), all_(std::move(built_in)) {}
 
-  /// Adds `thing`. Throws std::logic_error if the name is taken.
+  /// Adds `thing` under `name`. Throws std::logic_error if the name is taken.
   void add(const std::string& name, T thing) {
     const bool added = all_.emplace(name, std::move(thing)).second;
     require(added, "[registry] two ", what_, " are named '", name, "'");

@@ -65,7 +65,7 @@ struct Pair {
 // Returns two independent normal numbers from two words.
 inline Pair box_muller(uint32_t radius, uint32_t angle) {
   const float r = std::sqrt(-2.0f * log_of_uniform((radius >> 8) + 1));
-  // The angle's upper bits choose the quarter turn; its other bits give a position of [-1/2, 1/2) in this quarter.
+  // The angle's upper bits choose the quarter turn; its other bits give the position in this quarter, from -1/2 to 1/2.
   const uint32_t quarter = angle >> 30;
   const float x = static_cast<float>(static_cast<int32_t>((angle << 2) >> 8)) * 0x1p-24f - 0.5f;
   const float c = r * quarter_cos(x), s = r * quarter_sin(x);

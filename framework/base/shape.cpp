@@ -14,7 +14,7 @@ Shape::Shape(std::span<const int64_t> sizes) : rank_(static_cast<int>(sizes.size
 
 size_t Shape::index(int dim) const {
   const int i = dim < 0 ? dim + rank_ : dim;
-  require(i >= 0 && i < rank_, "[shape] dimension ", dim, " of ", *this);
+  require(i >= 0 && i < rank_, "[shape] dimension ", dim, " of ", *this, " does not exist");
   return static_cast<size_t>(i);
 }
 

@@ -71,8 +71,8 @@ struct Automatic {};
 inline constexpr Automatic automatic;
 
 /// Returns the multiples of `of` on both sides of `value`, for messages: nearest_multiples(63, 8) is "56, 64".
-/// Multiples start at `of` itself, so nearest_multiples(3, 8) is "8". The result of a legal value is this value. `of`
-/// must be at least 1.
+/// Multiples start at `of` itself, so nearest_multiples(3, 8) is "8". If `value` is itself a multiple, the result is
+/// `value` alone. `of` must be at least 1.
 std::string nearest_multiples(int64_t value, int64_t of);
 
 }  // namespace hexad::config

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
-#include "framework/config/settings.h"
 #include "framework/config/typed_recipe.h"
 #include "framework/config/words.h"
 #include "framework/config/writer.h"

@@ -9,7 +9,6 @@
 #include "framework/base/error.h"
 #include "framework/base/home.h"
 #include "framework/base/path_problem.h"
-#include "framework/config/include_root.h"
 #include "framework/config/merge.h"
 #include "framework/config/parser.h"
 #include "framework/config/words.h"
@@ -130,7 +129,8 @@ class Loader {
            problem == "is a directory" ? "; expected a recipe file (.yaml)" : "");
     std::ifstream file(path, std::ios::binary);
     if (!file) fail(ExitCode::usage, mentioned, ": cannot be read");
-    std::string text(budget_.bytes + 1, '\0');  // one byte more than allowed, so that parse_yaml sees the excess
+    std::string text(budget_.bytes + 1,
+                     '\0');  // one byte above the limit, so that parse_yaml() detects a text that is too long
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (file.bad()) fail(ExitCode::usage, mentioned, ": cannot be read");
     text.resize(file.gcount());

@@ -45,8 +45,8 @@ struct Document {
 /// Prefix of the sources of overrides.
 inline constexpr std::string_view command_line_source = "command line: ";
 
-/// Limits on the cost of one recipe with all files that it includes. The worst texts within these limits take about 100
-/// ms.
+/// Limits on the cost of one recipe with all files that it includes. Reading the worst text within these limits takes
+/// about 100 ms.
 struct Budget {
   size_t bytes = size_t{256} << 10;
   size_t nodes = 10'000;
@@ -65,11 +65,15 @@ struct Budget {
 /// duplicate keys, several documents, anchors, aliases, tags, merge keys, nesting deeper than 32, exceeded budget and
 /// include cycles.
 Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides = {});
+/// Like load(recipe, overrides), but included files may also be in the folder `include_root`. An empty `include_root`
+/// allows no second folder.
+Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides,
+              const std::string& include_root);
 
 /// Like load(), for a text that is not a file, such as the recipe in a checkpoint. `include` is then an unknown key.
 Document parse(std::string_view text, const std::string& name, std::span<const std::string> overrides = {});
 
-/// Applies one more override.
+/// Applies one more override of the form key.path=value.
 void override_key(Document& document, const std::string& text);
 
 }  // namespace hexad::config

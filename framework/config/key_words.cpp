@@ -1,4 +1,4 @@
-#include "framework/config/key_words.h"
+#include "framework/config/typed_recipe.h"
 
 #include <utility>
 

@@ -70,11 +70,11 @@ class Search {
     return rules;
   }
 
-  /// Effect of a value on the broken rules, the best first.
+  /// Effect of a value on the broken rules, from best to worst.
   enum class Mends : uint8_t {
     all,
-    this_one,        // mends this rule and breaks no other; the rules that stay broken do not concern this key
-    all_but_breaks,  // mends all broken rules, and breaks other rules, which need another change
+    this_one,        // mends this rule and breaks no other rule; rules that stay broken do not concern this key
+    all_but_breaks,  // mends all broken rules, but breaks rules that need another change
   };
   bool mends(Mends what, const Rules& left, const std::string& rule, const std::string& key) const {
     if (what == Mends::all) return left.empty();
@@ -145,7 +145,7 @@ class Search {
     return below || above ? fmt::format("{}", below ? *below : *above) : "";
   }
 
-  // Returns, for example, "2, with another batch.global": the nearest value among those that break the fewest rules.
+  // Returns, for example, "2, with another batch.global": the nearest of the values that break the fewest rules.
   std::string value_that_breaks_least(const std::string& key, const std::string& rule, const std::string& text) {
     std::string best;
     size_t fewest = SIZE_MAX;

@@ -20,9 +20,9 @@ std::string wrong_name(const OptionsOwner& owner, const OptionNames& declared, c
   const std::string& name = given[index].name;
   const auto same = std::ranges::find(given, name, &Given::name) - given.begin();
   if (same != static_cast<std::ptrdiff_t>(index))
-    return cat("is given twice, also by ", owner.key, ".", same, "; leave one of them out");
+    return cat("is given twice, also by ", owner.key, ".", same, "; remove one of them");
   if (std::ranges::find(declared, name) != declared.end()) return "";
-  return cat("is no option of ", owner.name, "; ",
+  return cat("is not an option of ", owner.name, "; ",
              declared.empty() ? "it has none" : "it has: " + nearest_first(name, declared));
 }
 

@@ -63,7 +63,7 @@ class TreeBuilder final : public YAML::EventHandler {
   Node take() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (started_) refuse(mark, "a second YAML document begins here; a recipe is one");
+    if (started_) refuse(mark, "a second YAML document begins here; a recipe must be one document");
     started_ = true;
   }
   void OnDocumentEnd() override {}
@@ -124,7 +124,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void open_key(const YAML::Mark& mark, const std::string& key) {
-    if (key.empty()) refuse(mark, "an empty key");
+    if (key.empty()) refuse(mark, "a key is empty");
     if (key == "<<")
       refuse(mark, "merge keys (<<) are not allowed in recipes; use include: other.yaml at the top level");
     if (!frames_.back().keys.insert(key).second)

@@ -36,7 +36,7 @@ class Problems {
   /// True if the key was given on the command line as key.path=value.
   bool on_command_line(std::string_view path) const;
 
-  // The rest is for the reader and for nearest.h.
+  // The members below are for the reader and for nearest.h.
 
   struct Problem {
     Position at;
@@ -57,7 +57,8 @@ class Problems {
   };
   void know(const std::string& path, Known known) { known_.insert_or_assign(path, std::move(known)); }
   const std::map<std::string, Known, std::less<>>& known() const { return known_; }
-  /// Adds a problem. `line` is the whole message without the position. `path` is the unreadable key, if it is declared.
+  /// Adds a problem. `line` is the whole message without the position. `path` is the key with the bad value; empty if
+  /// no struct declares the key.
   void report(const Position& at, std::string path, std::string line);
 
  private:

@@ -51,7 +51,7 @@ std::vector<std::string> rename_keys(Document& document, std::span<const Rename>
       say(*old, before, now);
       old->key = r.now;
       if (given && same_source(*old, *given)) {
-        twice.push_back(fmt::format("{}: {} is the old name of {}, which {} also gives; leave one of them out",
+        twice.push_back(fmt::format("{}: {} is the old name of {}, which {} also gives; remove one of them",
                                     old->at.text(), before, now, given->at.text()));
       } else if (given) {
         const Node* const overruled = later(old, given) == old ? given : old;

@@ -76,7 +76,7 @@ struct TypeOf {
   static constexpr Type value = TypeMaker<T>::make();
 };
 
-/// The names that enum_names(E), declared in the namespace of the enum, lists.
+/// Values and names of E's enumerators, as listed by enum_names(E) in E's namespace.
 template <class E>
 inline constexpr auto enum_table = [] {
   constexpr auto pairs = enum_names(E{});

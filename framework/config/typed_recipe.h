@@ -43,10 +43,23 @@
 
 namespace hexad::config {
 
+/// A key of a recipe with its value: "optim.lr", "0.01".
+struct Setting {
+  std::string path, value;
+};
+
+/// Words that a key accepts, for shell completion.
+struct KeyWords {
+  std::string path;                // "model.moe.score"
+  std::vector<std::string> words;  // names of an enumeration, true and false, and the word of an unset value
+};
+
 void read(const Document& document, void* value, const Type& type, Problems& problems);
 std::string write(void* value, const Type& type);
 std::string reference(void* value, const Type& type);
 std::vector<std::string> differences(void* before, void* after, const Type& type);
+std::vector<Setting> settings(void* value, const Type& type);
+std::vector<KeyWords> words_of_keys(void* value, const Type& type);
 
 /// Reads a struct from `document`. Keys that cannot be read are reported in `problems` and keep their initial value.
 template <class T>
@@ -82,6 +95,19 @@ std::string reference() {
 template <class T>
 std::vector<std::string> differences(T before, T after) {
   return differences(&before, &after, type_of<T>);
+}
+
+/// Returns the settings in the struct's order. A list of sections has one entry per key; any other list is one value.
+template <class T>
+std::vector<Setting> settings(T value) {
+  return settings(&value, type_of<T>);
+}
+
+/// Returns the keys of a struct that accept words, in its order. Elements of lists have no separate key.
+template <class T>
+std::vector<KeyWords> words_of_keys() {
+  T value{};
+  return words_of_keys(&value, type_of<T>);
 }
 
 }  // namespace hexad::config

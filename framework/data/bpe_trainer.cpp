@@ -14,8 +14,8 @@ struct Word {
   int64_t count;
 };
 
-// The words, with the count and the words of every pair of neighbours. A merge changes only the words that contain its
-// pair. The cost of training therefore grows with the number of occurrences, not with words x merges.
+// The words, and for each pair of neighbours its count and the words that contain it. A merge changes only the words
+// that contain its pair. The cost of training therefore grows with the number of occurrences, not with words x merges.
 class PairIndex {
  public:
   explicit PairIndex(std::vector<Word> words) : words_(std::move(words)) {
@@ -56,7 +56,7 @@ class PairIndex {
  private:
   struct Pair {
     int64_t count = 0;
-    std::vector<uint32_t> words;  // may name a word twice, or a word that lost the pair; merging it has no effect
+    std::vector<uint32_t> words;  // may list a word twice, or a word without the pair; a merge then changes nothing
   };
   struct Candidate {
     int64_t count;

@@ -25,8 +25,6 @@ constexpr auto enum_names(Shuffle) {
       {{Shuffle::sequences, "sequences"}, {Shuffle::documents, "documents"}});
 }
 
-std::string_view name_of(Shuffle shuffle);
-
 constexpr auto enum_names(DatasetCheck) {
   return std::to_array<std::pair<DatasetCheck, std::string_view>>(
       {{DatasetCheck::everything, "everything"}, {DatasetCheck::structure, "structure"}});
@@ -66,19 +64,17 @@ struct DataConfig {
     v("mixture", mixture,
       "several folders written by `hexad prepare` with one tokenizer, each with a weight; instead of `dataset`");
     v("synthetic", synthetic, "random tokens instead of a dataset, for benchmarks");
-    v("source", source, "name of a registered source, used instead of a dataset; synthetic is one");
+    v("source", source, "name of a registered source, used instead of a dataset, such as synthetic");
     v("source_options", source_options, "options of the registered source, each a name and a text or number");
-    v("packing", packing,
-      "isolated: documents in a sequence do not see each other; joined: a sequence is one run of text");
+    v("packing", packing, "isolated: tokens attend only to their own document; joined: a sequence is one run of text");
     v("shuffle", shuffle,
-      "units that get a new random order in every epoch. sequences: packed sequences, wherever they lie; documents: "
-      "documents, so that a long one fills consecutive steps. auto: sequences, or the order that a resumed run began "
-      "with",
+      "units that are reshuffled in every epoch: sequences (packed sequences) or documents (a long document then "
+      "fills consecutive steps); auto: sequences, or the units with which a resumed run began",
       config::automatic);
     v("mlm_probability", mlm_probability,
       "share of the tokens that the masked-LM objective predicts; 0: predict the next token", config::probability());
     v("check", check,
-      "extent of the check when a dataset is opened: everything reads it once; structure skips contents");
+      "checks of a dataset when it is opened: everything (reads the whole file) or structure (skips the contents)");
   }
 };
 

@@ -45,7 +45,7 @@ void for_each_document(std::string_view text, const DocumentSplit& split,
     const size_t newline = std::min(text.find('\n', at), text.size());
     const size_t next = std::min(newline + 1, text.size());
     if (separates(text.substr(at, newline - at))) {
-      // Several blank lines in a row are one boundary, but two separator lines in a row enclose an empty document.
+      // Several blank lines in a row are one boundary. Two separator lines in a row enclose an empty document.
       if (at > begin || split.rule == DocumentRule::separator) {
         pass_pieces(text.substr(begin, at - begin), split.longest_bytes, f);
       }

@@ -16,7 +16,6 @@
 #include "framework/data/binary_kind.h"
 #include "framework/data/file.h"
 #include "framework/data/input_problems.h"
-#include "framework/data/input_report.h"
 
 namespace hexad::data {
 using namespace base;
@@ -229,7 +228,7 @@ class Finder {
 
   void refuse_twice(const Entry& entry, const std::string& before) {
     problems_.add(ExitCode::usage,
-                  cat(entry.path, ": is among the --input twice", entry.path == before ? "" : ", also as " + before),
+                  cat(entry.path, ": is given twice by --input", entry.path == before ? "" : ", also as " + before),
                   {"its text would count twice"});
   }
 
@@ -258,17 +257,13 @@ class Finder {
 
 }  // namespace
 
-std::string_view name_of(SkipReason reason) {
-  for (const auto& [value, name] : enum_names(SkipReason{}))
-    if (value == reason) return name;
-  fail_invariant("[data] unknown reason to skip a file");
-}
-
 int64_t InputFiles::bytes() const {
   int64_t sum = 0;
   for (const InputFile& file : taken) sum += file.bytes;
   return sum;
 }
+
+int64_t InputFiles::with_text() const { return std::ranges::count_if(taken, &InputFile::has_text); }
 
 InputFiles find_inputs(const InputRules& rules) { return Finder(rules).find(); }
 

@@ -28,6 +28,7 @@ struct InputFile {
   std::string path;
   int64_t bytes = 0;
   TextForm form = TextForm::text;  // set by the first reader
+  bool has_text = true;            // set by the first reader: false if the file is empty or has only white space
 };
 
 /// Reason why a file in a folder is not taken.
@@ -55,21 +56,23 @@ constexpr auto enum_names(SkipReason) {
                                                                  {binary, "binary"},
                                                                  {output, "in the output"}});
 }
-std::string_view name_of(SkipReason reason);
 
 struct SkippedFile {
   std::string path;
   SkipReason why;
-  std::string what = {};    // "-> target" for a link, the kind for a binary or special file
+  std::string what = {};    // target of a link ("-> target"), or the kind of a binary or special file
   std::string remedy = {};  // command that extracts text from a binary file, if it contains text
 };
 
 struct InputFiles {
-  std::vector<InputFile> taken;  // by input, and sorted by path within each folder; documents have the same order
+  /// Files to read, in the order of the inputs, and sorted by path within each folder. Documents have the same order.
+  /// Includes files without text.
+  std::vector<InputFile> taken;
   std::vector<SkippedFile> skipped;
   std::vector<std::string> idle_patterns;  // patterns of include and exclude that match nothing
 
   int64_t bytes() const;
+  int64_t with_text() const;  // number of files
 };
 
 /// Finds all files. Each file is taken once, even if it has several names in folders. The file system's order of
@@ -77,5 +80,11 @@ struct InputFiles {
 /// Error(usage): an input does not exist, is neither a regular file nor a folder, or is given twice.
 /// Error(data): a file or folder cannot be read, an input is known to be binary, or no file is left.
 InputFiles find_inputs(const InputRules& rules);
+
+/// Returns "a.txt, b.txt"; for a long list, the first three names and "...".
+std::string some_of(const std::vector<std::string>& names);
+/// Returns a line for every reason: "2 hidden: texts/.git/, texts/.a", "1 PNG image: texts/a.png". The last line is for
+/// files that hold no text: "1 file without text: texts/b.txt".
+std::vector<std::string> lines_of_skipped(const InputFiles& files);
 
 }  // namespace hexad::data

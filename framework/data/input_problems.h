@@ -14,6 +14,10 @@ namespace hexad::data {
 inline constexpr std::string_view leave_out_remedy =
     "leave the file out, or pass --binary to take bytes as they are; --exclude PATTERN leaves files of folders out";
 
+/// Advice for objects of JSON files without a text.
+inline constexpr std::string_view mend_object_remedy =
+    "mend or remove the object, because no option skips a single one; --exclude PATTERN leaves files of folders out";
+
 class InputProblems {
  public:
   /// Adds the problem `line`, "FILE: the problem". `remedies` lists possible remedies; each is printed once for all

@@ -1,4 +1,4 @@
-#include "framework/data/input_report.h"
+#include "framework/data/input_files.h"
 
 #include <algorithm>
 #include <map>
@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "framework/base/counted.h"
 #include "framework/base/escaped.h"
 
 namespace hexad::data {
@@ -64,6 +65,12 @@ std::vector<std::string> lines_of_skipped(const InputFiles& files) {
     lines.push_back(
         fmt::format("{} {}: {}", members.size(), thing(*members.front(), members.size() > 1), some_of(names)));
   }
+  std::vector<std::string> without_text;
+  for (const InputFile& file : files.taken)
+    if (!file.has_text) without_text.push_back(base::escaped(file.path));
+  if (!without_text.empty())
+    lines.push_back(
+        fmt::format("{} without text: {}", base::counted(std::ssize(without_text), "file"), some_of(without_text)));
   return lines;
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/counted.h"
 #include "framework/data/prepared_folder.h"
 
 namespace hexad::data {
@@ -140,16 +141,18 @@ std::string describe(const InspectedDataset& dataset) {
   text += source_line(dataset);
   for (const Part& part : dataset.parts) {
     const TokenDataset& t = *part.tokens;
-    text += fmt::format("  {:<9} {:>14} tokens {:>12} documents {:>16} bytes of text, {:.2f} a token\n", part.name,
-                        fmt::group_digits(t.tokens()), fmt::group_digits(t.documents()),
-                        fmt::group_digits(t.text_bytes()), bytes_per_token(part));
+    text +=
+        fmt::format("  {:<9} {:>14} {:<6} {:>12} {:<9} {:>16} bytes of text, {:.2f} a token\n", part.name,
+                    fmt::group_digits(t.tokens()), base::plural(t.tokens(), "token"), fmt::group_digits(t.documents()),
+                    base::plural(t.documents(), "document"), fmt::group_digits(t.text_bytes()), bytes_per_token(part));
     text += fmt::format("  {:<9} {}, {}, vocabulary {}{}, digest {}\n", "", t.path(), dtype_of(part), t.vocab_size(),
                         t.has_loss_mask() ? ", with a loss mask" : "", t.fingerprint().to_string());
   }
   for (const Part& part : dataset.parts)
     for (const Sample& sample : samples_of(part))
-      text += fmt::format("{} document {} ({} tokens): {}\n", part.name, sample.document, sample.tokens,
-                          tokenizer ? quoted(text_of(dataset, sample)) : ids_of(sample));
+      text +=
+          fmt::format("{} document {} ({}): {}\n", part.name, sample.document, base::counted(sample.tokens, "token"),
+                      tokenizer ? quoted(text_of(dataset, sample)) : ids_of(sample));
   text.pop_back();  // the caller prints the last line end
   return text;
 }

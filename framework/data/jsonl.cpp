@@ -70,6 +70,8 @@ struct Objects {
     bad(cat(place_of(form, path, number), ": ", parts...));
   }
 
+  std::string example() const { return cat("{\"", key, "\": \"...\"}"); }
+
   void pass_line(std::string_view line, int64_t number) const {
     try {
       pass(Json::parse(line), number, line);
@@ -77,16 +79,19 @@ struct Objects {
       const std::string_view what =
           e.what();  // such as "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
       const size_t column = what.find("column ");
-      refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)));
+      refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)),
+             "; expected one object in one line, such as ", example());
     }
   }
 
   void pass(const Json& object, int64_t number, std::string_view text) const {
     if (!object.is_object())
-      return refuse(number, "is not a JSON object but ", config::shown(text),
-                    ", expected a line such as {\"text\": \"...\"}");
+      return refuse(number, "is not a JSON object but ", config::shown(text), ", expected an object such as ",
+                    example());
     const auto found = object.find(key);
-    if (found == object.end()) return refuse(number, "has no key \"", key, "\" (--jsonl-key); ", keys_of(object, key));
+    if (found == object.end())
+      return refuse(number, "has no key \"", key, "\" (--jsonl-key), expected an object such as ", example(), "; ",
+                    keys_of(object, key));
     if (!found->is_string())
       return refuse(number, "\"", key, "\" is ", found->type_name(), ", expected a string (--jsonl-key); ",
                     keys_of(object, key));

@@ -10,8 +10,8 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Returns integers that sum to `total`, in proportion to the weights: floors first, then the rest goes to the largest
-// remainders.
+// Returns integers in proportion to the weights. Their sum is `total`: each is rounded down first, then the largest
+// remainders are rounded up.
 std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<int64_t> quotas;

@@ -11,8 +11,8 @@ namespace hexad::data {
 
 /// Draws sequences from several endless sources in fixed proportions. Each block of block_size sequences is divided
 /// among the sources by weight, as evenly as integers allow. All blocks are divided in the same way, so the source of
-/// global sequence i, and the index within this source, are arithmetic on i. At any point, the number of sequences from
-/// a source differs from its share by less than the number of sources.
+/// global sequence i, and the index within this source, are computed from i alone. At any point, the number of
+/// sequences from a source differs from its share by less than the number of sources.
 class MixtureSource final : public Source {
  public:
   static constexpr int64_t block_size = 1 << 16;
@@ -48,7 +48,7 @@ class MixtureSource final : public Source {
   std::vector<Slot> block_;
 };
 
-/// Finite sources, one after the other: the held-out texts of a mixture.
+/// Finite sources in sequence: the held-out texts of a mixture.
 class ConcatenatedSource final : public Source {
  public:
   explicit ConcatenatedSource(std::vector<std::shared_ptr<const Source>> parts);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "framework/base/counted.h"
 #include "framework/base/philox.h"
 #include "framework/data/permutation.h"
 
@@ -69,7 +70,8 @@ int64_t document_at(std::span<const int64_t> starts, int64_t token) {
 void check_trainable(const TokenDataset& dataset, int64_t context) {
   require(context >= 1, "[data] context of ", context);
   if (dataset.tokens() == 0) {
-    fail(ExitCode::data, dataset.path(), ": has no token (", dataset.documents(), " documents), expected at least 1");
+    fail(ExitCode::data, dataset.path(), ": has no token (", counted(dataset.documents(), "document"),
+         "), expected at least 1");
   }
 }
 
@@ -167,7 +169,8 @@ SequentialSource::SequentialSource(std::shared_ptr<const TokenDataset> dataset, 
     : dataset_(std::move(dataset)), context_(context), packing_(packing) {
   require(context >= 1, "[data] context of ", context);
   if (dataset_->tokens() < 2) {
-    fail(ExitCode::data, dataset_->path(), ": has ", dataset_->tokens(), " tokens, expected at least 2 to predict one");
+    fail(ExitCode::data, dataset_->path(), ": has ", counted(dataset_->tokens(), "token"),
+         ", expected at least 2 to predict one");
   }
 }
 

@@ -31,9 +31,9 @@ enum class Shuffle : uint8_t {
 /// than the context continues in the next piece, with positions from 0. Pieces have different boundaries in each epoch.
 /// A dataset shorter than the context fills a piece with several epochs.
 ///
-/// The pieces whose first token is in epoch e are the sequences of the same indices, in an order drawn from (seed, e).
-/// A Permutation of these indices assigns a piece to global sequence i. The order is not stored. Making a sequence
-/// takes O(log documents) time for each of its documents.
+/// The pieces whose first token is in epoch e are shuffled among themselves. A Permutation of their indices, drawn from
+/// (seed, e), maps global sequence i to a piece. The order is not stored. Making a sequence takes O(log documents) time
+/// for each of its documents.
 class ShuffledSequences final : public Source {
  public:
   /// Throws Error(data) if the dataset has no token. context >= 1.
@@ -55,9 +55,9 @@ class ShuffledSequences final : public Source {
   uint64_t seed_;
 };
 
-/// Visits the same stream from its beginning, but with the documents of each epoch in an order drawn from (seed,
-/// epoch). A document's sequences follow each other, so a long document fills consecutive batches. Stores two numbers
-/// per document for each of two epochs.
+/// Visits the endless stream epoch 0, epoch 1, ... from its beginning. The documents of each epoch are in an order
+/// drawn from (seed, epoch). A document's sequences follow each other, so a long document fills consecutive batches.
+/// Stores two numbers per document for each of two epochs.
 class ShuffledDocuments final : public Source {
  public:
   /// Throws Error(data) if the dataset has no token. context >= 1.

@@ -8,11 +8,12 @@
 #include <fmt/format.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/file.h"
+#include "framework/data/input_files.h"
 #include "framework/data/input_problems.h"
-#include "framework/data/input_report.h"
 #include "framework/data/jsonl.h"
 #include "framework/data/prepared_folder.h"
 #include "framework/data/staged_files.h"
@@ -59,7 +60,6 @@ class Corpus {
         total_bytes_(inputs_.bytes()) {}
 
   const InputFiles& inputs() const { return inputs_; }
-  int64_t files() const { return std::ssize(inputs_.taken); }
 
   /// Calls f(file, contents). `f` may change the recorded properties of the file.
   template <class F>
@@ -124,13 +124,13 @@ class FileProblems {
  public:
   FileProblems(InputProblems& all, const std::string& path) : all_(all), path_(path) {}
   ~FileProblems() {
-    if (count_ > most) all_.add(ExitCode::data, cat(path_, ": ", count_ - most, " more of its objects"));
+    if (count_ > most) all_.add(ExitCode::data, cat(path_, ": ", count_ - most, " more of its objects have problems"));
   }
   FileProblems(const FileProblems&) = delete;
   FileProblems& operator=(const FileProblems&) = delete;
 
   void add(const std::string& problem) {
-    if (++count_ <= most) all_.add(ExitCode::data, problem);
+    if (++count_ <= most) all_.add(ExitCode::data, problem, {std::string(mend_object_remedy)});
   }
 
  private:
@@ -158,10 +158,12 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
       const Digest key = digest_of(options.jsonl_key);
       inputs.add(&key, sizeof key);
     }
+    file.has_text = false;
     const auto take = [&](std::string_view document) {
       if (document.empty()) {
         ++result.empty_documents;
       } else {
+        file.has_text = true;
         hashes.push_back(digest_of(document).low);
       }
     };
@@ -171,8 +173,8 @@ Scan scan(Corpus& corpus, const PrepareOptions& options) {
   problems.throw_if_any();
   result.inputs = inputs.value();
   if (hashes.empty()) {
-    fail(ExitCode::data, options.inputs.front(), ": ", corpus.files(), " files without any text (",
-         result.empty_documents, " empty documents), expected at least one document");
+    fail(ExitCode::data, options.inputs.front(), ": ", counted(std::ssize(corpus.inputs().taken), "file"),
+         " without any text (", counted(result.empty_documents, "empty document"), "), expected at least one document");
   }
   if (options.heldout > 0) {
     const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
@@ -236,14 +238,14 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
   if (part.documents == 0) return;
   if (part.documents == 1 || part.tokens < few_tokens)
     warnings.push_back(
-        cat("the held-out part is ", part.documents, part.documents == 1 ? " document" : " documents", " of ",
-            part.tokens, " tokens, too little for a meaningful held-out loss: give more text, a larger --heldout (",
-            options.heldout, " now) or shorter documents (--split-bytes, ", options.split.longest_bytes, " now)"));
+        cat("the held-out part is ", counted(part.documents, "document"), " of ", counted(part.tokens, "token"),
+            ", too little for a meaningful held-out loss: give more text, a larger --heldout (", options.heldout,
+            " now) or shorter documents (--split-bytes, ", options.split.longest_bytes, " now)"));
   const double share = static_cast<double>(part.text_bytes) / static_cast<double>(part.text_bytes + s.train.text_bytes);
   if (share > 2 * options.heldout + 0.05)
     warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
                            percent(options.heldout), " that --heldout asks for: there are only ",
-                           part.documents + s.train.documents, " documents to choose from"));
+                           counted(part.documents + s.train.documents, "document"), " to choose from"));
   if (share < options.heldout / 2)
     warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
                            percent(options.heldout),
@@ -280,6 +282,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   const Digest request = request_digest(options, scanned.inputs);
   if (auto earlier = earlier_run(options, request)) {
     earlier->inputs = corpus.inputs();
+    earlier->files = earlier->inputs.with_text();  // an older program also counted files without text
     earlier->warnings = warnings_of(*earlier, scanned, options);
     return *earlier;
   }
@@ -295,7 +298,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   });
 
   PrepareSummary summary;
-  summary.files = corpus.files();
+  summary.files = corpus.inputs().with_text();
   summary.empty_documents = scanned.empty_documents;
   summary.vocab_size = tokenizer->vocab_size();
   summary.tokenizer = tokenizer->fingerprint().to_string();

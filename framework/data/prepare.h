@@ -42,7 +42,7 @@ struct PreparedPart {
 };
 
 struct PrepareSummary {
-  int64_t files = 0;
+  int64_t files = 0;            // files with text
   int64_t empty_documents = 0;  // documents of white space only, which are left out
   int32_t vocab_size = 0;       // less than requested if the text has too few repeated pairs
   std::string tokenizer;        // fingerprint of the tokenizer

@@ -8,6 +8,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/counted.h"
+#include "framework/base/enum_names.h"
 #include "framework/data/file.h"
 #include "framework/data/token_dataset.h"
 #include "framework/data/tokenizer.h"
@@ -25,7 +27,7 @@ std::string in(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-// True if `path` exists. A link counts, whatever its target.
+// True if `path` exists. A link counts as existing even if its target is missing.
 bool is_there(const std::string& path) {
   std::error_code error;  // if a path cannot be examined, writing to it fails too and reports the reason
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
@@ -42,10 +44,18 @@ Json to_json(const PreparedPart& part) {
           {"fingerprint", part.fingerprint}};
 }
 
-// Returns the paths, grouped by the form of the files.
+// Returns the paths of files with text, grouped by the form of the files.
 Json taken(const InputFiles& files) {
   Json json = Json::object();
-  for (const InputFile& file : files.taken) json[std::string(name_of(file.form))].push_back(file.path);
+  for (const InputFile& file : files.taken)
+    if (file.has_text) json[std::string(name_of(file.form))].push_back(file.path);
+  return json;
+}
+
+Json without_text(const InputFiles& files) {
+  Json json = Json::array();
+  for (const InputFile& file : files.taken)
+    if (!file.has_text) json.push_back(file.path);
   return json;
 }
 
@@ -53,19 +63,15 @@ Json taken(const InputFiles& files) {
 Json not_taken(const InputFiles& files) {
   Json json = Json::object();
   for (const SkippedFile& file : files.skipped)
-    json[file.why == SkipReason::binary ? file.what : std::string(name_of(file.why))].push_back(file.path);
+    json[file.why == SkipReason::binary ? file.what : std::string(base::enum_name(file.why))].push_back(file.path);
   return json;
 }
 
 // Returns the settings by their names on the command line, without settings that have no effect.
 Json settings(const PrepareOptions& o) {
-  std::string rule;
-  for (const auto& [value, name] : enum_names(DocumentRule{})) {
-    if (value == o.split.rule) rule = name;
-  }
   Json used = {{"--tokenizer", o.tokenizer},
                {"--heldout", o.heldout},
-               {"--split", rule},
+               {"--split", base::enum_name(o.split.rule)},
                {"--split-bytes", o.split.longest_bytes},
                {"--jsonl-key", o.jsonl_key}};
   if (o.tokenizer == "bpe") used["--vocab"] = o.vocab_size;
@@ -98,7 +104,7 @@ std::string written_at(const std::string& path) {
 
 std::string differences(const Json& before, const PrepareOptions& options) {
   if (!before.contains("settings") || !before["settings"].is_object())
-    return "the text, or how it is prepared (summary.json does not say)";
+    return "the text or its preparation (summary.json does not record which)";
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
@@ -115,9 +121,10 @@ std::string description(const std::string& folder, const Json& summary) try {
   std::string sources;
   for (const Json& input : summary.value("inputs", Json::array()))
     sources += (sources.empty() ? " from " : ", ") + input.get<std::string>();
-  return fmt::format("another dataset, made {}{} ({} files): {} training and {} held-out tokens, vocabulary {}",
-                     written_at(in(folder, summary_file_name)), sources, summary.at("files").get<int64_t>(),
-                     tokens("train"), tokens("heldout"), summary.at("vocab_size").get<int64_t>());
+  return fmt::format("another dataset, made {}{} ({}): {} training and {} held-out tokens, vocabulary {}",
+                     written_at(in(folder, summary_file_name)), sources,
+                     counted(summary.at("files").get<int64_t>(), "file"), tokens("train"), tokens("heldout"),
+                     summary.at("vocab_size").get<int64_t>());
 } catch (const Json::exception&) {
   std::vector<std::string> files;
   for (std::string_view name : prepared_file_names) {
@@ -147,6 +154,7 @@ std::string summary_json(const PrepareOptions& options, Digest request, const Pr
                      {"files", summary.files},
                      {"taken", taken(summary.inputs)},
                      {"not_taken", not_taken(summary.inputs)},
+                     {"without_text", without_text(summary.inputs)},
                      {"empty_documents", summary.empty_documents},
                      {"vocab_size", summary.vocab_size},
                      {"tokenizer", summary.tokenizer},
@@ -184,7 +192,7 @@ void refuse_to_replace(const PrepareOptions& options, Digest request) {
   const Json summary = summary_in(options.output);
   if (summary.is_object() && summary.value("request", Json()) == request.to_string()) return;
   fail(ExitCode::usage, options.output, ": holds ", description(options.output, summary),
-       ". What differs now: ", differences(summary, options),
+       ". Differences now: ", differences(summary, options),
        ". Choose another --output; --force replaces the dataset, but runs that were trained on it can then be neither "
        "continued nor evaluated");
 }

@@ -34,7 +34,7 @@ struct Batch {
   Row row(int64_t sequence);
   /// Number of targets that are not ignored.
   int64_t target_count() const;
-  /// Number of documents in all sequences; 0 if first and last do not divide the sequences into documents.
+  /// Number of documents in all sequences; 0 if `first` and `last` do not divide the sequences into documents.
   int64_t document_count() const;
   /// Returns the bytes of text of the targets, given data::bytes_per_id(). Bits per byte = sum of nats / ln 2 /
   /// target_bytes.

@@ -10,7 +10,7 @@ using namespace base;
 
 namespace {
 
-// A source that checks its sequences, because embedding and loss do not check ids on a device.
+// A source that checks the ids of its sequences, because embedding and loss do not check them on a device.
 class CheckedSource final : public Source {
  public:
   CheckedSource(std::string name, int64_t vocab, bool repeats, std::shared_ptr<const Source> source)
@@ -80,7 +80,7 @@ NamedData Sources::open(const std::string& name, const SourceContext& run,
   const SourceDeclaration* declared = find(name);
   if (!declared)
     fail(ExitCode::usage, "data.source (", config::shown(name),
-         ") is no registered source; there are: ", config::nearest_first(name, names()));
+         ") is not a registered source; registered: ", config::nearest_first(name, names()));
   NamedData data = declared->make({run, {source_options(name), declared->options, options}});
   require(data.train != nullptr, "[data] the source ", name, " gave nothing to train on");
   const auto checked = [&](std::shared_ptr<const Source> source, bool repeats) -> std::shared_ptr<const Source> {

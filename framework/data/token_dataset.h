@@ -42,7 +42,7 @@ class TokenDatasetWriter {
 /// Checks of the reader in addition to the header, the exact file size and the offsets.
 enum class DatasetCheck : uint8_t {
   everything,  // reads the file once to check the digest of its contents and the range of all ids (about 1 s per 4 GB)
-  structure,   // ids are then checked when they are read
+  structure,   // no further check; each id is checked when it is read
 };
 
 struct DatasetOpenOptions {

@@ -49,7 +49,7 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteT
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   if (const std::string problem = file_problem(path); problem == "no such file")
-    fail(ExitCode::data, path, ": there is no such file; `hexad prepare` writes a dataset's tokenizer beside it");
+    fail(ExitCode::data, path, ": there is no such file; `hexad prepare` writes a tokenizer into the dataset's folder");
   TokenizerContents contents = read_tokenizer_file(path);
   if (contents.kind == "bytes") return make_byte_tokenizer();
   return make_bpe_tokenizer(std::move(contents.merges));

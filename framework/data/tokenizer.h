@@ -13,8 +13,8 @@
 
 namespace hexad::data {
 
-/// A tokenizer and its vocabulary. Ids [0, 256) are the bytes. The tokens of this kind of tokenizer follow. The last
-/// two ids are end-of-document and mask. These two have no text: encode() never returns them, and decode() prints
+/// A tokenizer and its vocabulary. Ids [0, 256) are the bytes. The ids that this kind of tokenizer adds follow. The
+/// last two ids are end-of-document and mask. These two have no text: encode() never returns them, and decode() prints
 /// nothing for them.
 class Tokenizer {
  public:

@@ -1,7 +1,6 @@
 #include "framework/data/training_data.h"
 
 #include <filesystem>
-#include <stdexcept>
 
 #include "framework/base/error.h"
 #include "framework/data/masked_source.h"
@@ -115,28 +114,22 @@ class Opener {
 
 }  // namespace
 
-std::string_view name_of(Shuffle shuffle) {
-  for (const auto& [value, name] : enum_names(Shuffle{})) {
-    if (value == shuffle) return name;
-  }
-  throw std::logic_error("[data] unknown shuffle");
-}
-
 void check(const DataConfig& data, config::Problems& problems) {
   const int given = (data.dataset.empty() ? 0 : 1) + (data.mixture.empty() ? 0 : 1) + (data.synthetic ? 1 : 0) +
                     (data.source.empty() ? 0 : 1);
   if (given != 1) {
     problems.add(
         "data.dataset",
-        cat("must be given, or data.mixture, data.synthetic or data.source instead: exactly one of the four, not ",
-            given));
+        cat("must be set, or one of data.mixture, data.synthetic and data.source instead: expected exactly one of "
+            "the four, but ",
+            given, " are set"));
   }
   if (data.registered() && data.mlm_probability > 0) {
     problems.add("data.mlm_probability", cat("must be 0 with ", data.synthetic ? "data.synthetic" : "data.source",
                                              ", which has no mask token"));
   }
   if (data.source.empty() && !data.source_options.empty()) {
-    problems.add("data.source_options.0.name", "is for a registered source, but data.source names none");
+    problems.add("data.source_options.0.name", "is an option of a registered source, but data.source is not set");
   }
 }
 

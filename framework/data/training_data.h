@@ -19,7 +19,7 @@ struct TrainingData {
   std::shared_ptr<const Source> heldout = nullptr;       // null if nothing is held out
   std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null if the source is a registered one
   std::vector<std::string> missing_heldout = {};         // missing files; their datasets have no held-out part
-  std::vector<Digest> fingerprints = {};                 // of the train files in the recipe's order; for checkpoints
+  std::vector<Digest> fingerprints = {};  // one per train file, in the recipe's order; stored in checkpoints
 };
 
 struct TrainingDataOptions {
@@ -30,8 +30,8 @@ struct TrainingDataOptions {
   FileWork work = {};                                          // records progress of reads
 };
 
-/// Opens the data of `config`. `sources` holds the sources that data.source may name; errors of these sources are
-/// passed on.
+/// Opens the data of `config`. `sources` holds the sources that data.source may name. Passes on the errors of these
+/// sources.
 /// Throws Error(data), naming the file, in these cases: a file is missing or damaged; a dataset was made with another
 /// tokenizer than that of its folder or mixture, or has more ids; a file changed since the checkpoint.
 /// Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's. Throws it also if the masked-LM

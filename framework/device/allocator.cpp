@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <span>
 #include <tuple>
 
@@ -12,7 +11,7 @@
 
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
-#include "framework/device/block_size.h"
+#include "framework/base/units.h"
 
 namespace hexad::device {
 namespace {
@@ -35,18 +34,11 @@ std::string_view name_of(Category category) {
   return names[base::ordinal(category)];
 }
 
-std::string human_bytes(int64_t bytes) {
-  constexpr std::string_view units[] = {"B", "KB", "MB", "GB", "TB"};
-  size_t unit = 0;
-  double value = static_cast<double>(bytes);
-  for (; value >= 999.5 && unit + 1 < std::size(units); ++unit) value /= 1000;
-  return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, units[unit]);
-}
-
 std::string MemoryStats::table() const {
   std::string text;
   const auto add = [&](std::string_view name, int64_t in_use, int64_t highest) {
-    text += fmt::format("  {:<14}{:>8} in use, peak {:>8}\n", name, human_bytes(in_use), human_bytes(highest));
+    text += fmt::format("  {:<14}{:>8} in use, peak {:>8}\n", name, base::human_bytes(static_cast<double>(in_use)),
+                        base::human_bytes(static_cast<double>(highest)));
   };
   for (int c = 0; c < category_count; ++c) add(name_of(static_cast<Category>(c)), used[c], peak[c]);
   add("total", total, peak_total);
@@ -87,8 +79,8 @@ std::string Allocator::largest_blocks() const {
   std::sort(blocks.begin(), blocks.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
   std::string text;
   for (const auto& [size, number] : std::span(blocks).first(std::min<size_t>(blocks.size(), 8)))
-    text += fmt::format("{}  {} x {} {}", text.empty() ? "" : "\n", number, human_bytes(size.bytes),
-                        name_of(size.category));
+    text += fmt::format("{}  {} x {} {}", text.empty() ? "" : "\n", number,
+                        base::human_bytes(static_cast<double>(size.bytes)), name_of(size.category));
   return text;
 }
 

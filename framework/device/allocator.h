@@ -28,7 +28,7 @@ class Allocator {
   /// Changes the category of a live block: a temporary that the tape saves becomes an activation.
   void recategorise(int64_t bytes, Category from, Category to);
   MemoryStats stats() const;
-  /// Returns the blocks in use that make up most bytes, one line per size and category: "  12 x 1.50 MB activation".
+  /// Returns the blocks in use that make up most bytes, one line per size and category: "  12 x 1.50 MiB activation".
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Called once per step.
   void reset_peaks();
@@ -53,6 +53,10 @@ class Allocator {
   MemoryStats stats_;
   std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use
 };
+
+/// Returns the size taken from the system for a block of `bytes`: rounded up to eighths of a power of two, at least
+/// 512. At most 12.5% is wasted, and blocks of slightly varying sizes (experts) can be reused.
+int64_t block_size(int64_t bytes);
 
 /// Keeps freed blocks by size class (eighths of a power of two) and reuses them. Cached blocks are returned to the
 /// system if a new block would exceed `limit`.

@@ -14,7 +14,7 @@ class MetaRun;
 
 struct ContextOptions {
   DeviceKind kind = DeviceKind::cpu;
-  int place = 0;              // index among the ranks of this node, which share its cards in turn
+  int place = 0;              // index of this rank on its node; cards are assigned to ranks in turn
   int64_t memory_limit = 0;   // bytes; 0: none
   int64_t pinned_limit = 0;   // bytes of page-locked host memory, on devices that copy from it; 0: none
   bool poison = false;        // fills new blocks with NaN
@@ -33,8 +33,8 @@ class Backend {
   virtual std::shared_ptr<Allocator> make_allocator() = 0;
   virtual std::shared_ptr<Allocator> make_offload_allocator() = 0;
   virtual std::unique_ptr<Stream> make_lane(Lane lane, bool by_itself) = 0;
-  /// Copies between any two of host and device memory, in the order of `stream`. Host source memory may be reused on
-  /// return. A host destination is valid once the stream reaches this copy.
+  /// Copies memory within the host, within the device, or between them, in the order of `stream`. Host source memory
+  /// may be reused on return. A host destination is valid once the stream reaches this copy.
   virtual void copy(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
   virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
   /// Allocates host memory that the device copies without the host's help.
@@ -42,9 +42,11 @@ class Backend {
 };
 
 std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);
-/// Throws Error with the reason: usage if built without CUDA, resource if there is no driver or no device.
+/// Makes the backend of an NVIDIA card. Throws Error with the reason: usage if built without CUDA, resource if there is
+/// no driver or no device.
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options);
-/// HEXAD_EMULATED_JITTER, a number, delays the start of work at random; the number is the seed.
+/// Makes the backend of the emulated device. If the environment variable HEXAD_EMULATED_JITTER is set, the start of
+/// work is delayed at random; its value, a number, is the seed.
 std::unique_ptr<Backend> make_emulated_backend(const ContextOptions& options);
 std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options);
 

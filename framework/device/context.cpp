@@ -1,5 +1,6 @@
 #include "framework/device/context.h"
 
+#include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
 #include "framework/device/meta/meta_run.h"
@@ -25,7 +26,7 @@ std::unique_ptr<Backend> make_backend(const ContextOptions& options) {
 
 std::string_view name_of(DeviceKind kind) {
   if (kind == DeviceKind::meta) return "meta";
-  return enum_names(kind)[base::ordinal(kind)].second;
+  return base::enum_name(kind);
 }
 
 DeviceContext::DeviceContext(const Options& options)

@@ -96,19 +96,19 @@ class DeviceContext {
   SpanLog spans_{*this};
 };
 
-/// Location of a tensor: a handle to the rank's context. The context must outlive every tensor made through it. Memory
-/// is shared by handle and may be freed later.
+/// Location of a tensor: a handle to the rank's context. The context must outlive every tensor made through it. The
+/// memory of tensors has shared ownership and may be freed after the context is gone.
 class Device {
  public:
   Device() = default;
   Device(DeviceContext& context) : context_(&context) {}  // implicit conversion: a context is a device
   DeviceKind kind() const { return context_->kind(); }
   bool on_host() const { return context_->on_host(); }
-  /// See DeviceContext::meta.
+  /// True unless the device is a meta device, whose tensors have no memory.
   bool has_memory() const { return context_->meta() == nullptr; }
-  /// See DeviceContext::runs_ahead.
+  /// True if launches are asynchronous (DeviceContext::runs_ahead).
   bool runs_ahead() const { return context_->runs_ahead(); }
-  /// See DeviceContext::host.
+  /// Returns the context of DeviceContext::host() as a location.
   Device host() const { return context_->host(); }
   DeviceContext& context() const { return *context_; }
   bool operator==(const Device&) const = default;

@@ -10,7 +10,7 @@ namespace {
 [[noreturn]] void refuse() {
   base::fail(
       base::ExitCode::usage,
-      "device: cuda was asked for, but this program was built without CUDA (cmake --preset cuda builds with it); "
+      "device: cuda was requested, but this program was built without CUDA (cmake --preset cuda builds with it); "
       "use device: cpu");
 }
 

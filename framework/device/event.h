@@ -43,7 +43,8 @@ class Event {
   /// Holds `owner` until the host's part is done. For a device event, holds it as long as a handle of the event exists.
   void keep(std::shared_ptr<const void> owner) const;
   /// Calls `f` once the event is done: immediately if it already is, otherwise on the completing thread. No thread
-  /// completes a device's part, so the thread that calls `f` first waits for it.
+  /// completes a device's part. Therefore the thread that will call `f` waits for the device's part before it calls
+  /// `f`.
   void then(std::function<void()> f) const;
   /// Blocks the calling thread until the host's part, if any, is done, and rethrows its error. Returns the device's
   /// part, for which the device's queues can wait; null if there is none.

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "framework/base/ordinal.h"
+#include "framework/base/enum_names.h"
 
 namespace hexad::device {
 
@@ -17,6 +17,6 @@ constexpr auto enum_names(Lane) {
       {{Lane::inter, "inter"}, {Lane::intra, "intra"}, {Lane::copy, "copy"}, {Lane::compute, "compute"}});
 }
 inline constexpr int lane_count = enum_names(Lane{}).size();
-constexpr std::string_view name_of(Lane lane) { return enum_names(lane)[base::ordinal(lane)].second; }
+constexpr std::string_view name_of(Lane lane) { return base::enum_name(lane); }
 
 }  // namespace hexad::device

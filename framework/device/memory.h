@@ -15,8 +15,6 @@ enum class Category : uint8_t { parameter, gradient, optimizer, activation, temp
 inline constexpr int category_count = 7;
 std::string_view name_of(Category category);
 
-std::string human_bytes(int64_t bytes);  // such as "1.50 MB": three digits, powers of 1000
-
 /// Bytes in use and their peaks. `peak_total` is the peak of the sum, which is at most the sum of the peaks. The
 /// offload category is outside device memory and not part of `total`. `held` is the memory taken from the device's
 /// driver for `total`, used or unused; 0 if it is not counted.

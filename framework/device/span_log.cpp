@@ -26,9 +26,11 @@ SpanLog::Records SpanLog::stop() {
     if (span.end == 0) end(i);
     if (marks_.empty()) continue;
     for (const Event& mark : marks_[i]) mark.wait();
-    records_.device.push_back({span.name, marks_[i][0].launched()->passed_at(), marks_[i][1].launched()->passed_at()});
+    records_.device.push_back(
+        {span.name, marks_[i][0].launched()->passed_at(), marks_[i][1].launched()->passed_at(), span.around});
   }
   marks_.clear();
+  open_.clear();
   return std::exchange(records_, {});
 }
 
@@ -38,7 +40,8 @@ void SpanLog::sample() {
 
 size_t SpanLog::begin(std::string name) {
   sample();
-  records_.host.push_back({.name = std::move(name), .begin = now()});
+  records_.host.push_back({.name = std::move(name), .begin = now(), .around = innermost()});
+  open_.push_back(records_.host.size() - 1);
   if (on_device()) marks_.push_back({context_.compute().record_timed(), {}});
   return records_.host.size() - 1;
 }
@@ -46,6 +49,7 @@ size_t SpanLog::begin(std::string name) {
 void SpanLog::end(size_t span) {
   if (on_device()) marks_[span][1] = context_.compute().record_timed();
   records_.host[span].end = now();
+  std::erase(open_, span);
   sample();
 }
 

@@ -22,6 +22,7 @@ class SpanLog {
   struct Recorded {
     std::string name;
     double begin = 0, end = 0;
+    int32_t around = -1;  // number of the innermost span that was open when this span began; -1: none
   };
   struct Sample {
     double time = 0;
@@ -29,7 +30,8 @@ class SpanLog {
   };
   struct Records {
     std::vector<Recorded> host;
-    /// The same spans as executed by a device's compute queue; empty if kernels run on the host.
+    /// Spans as executed by the device's compute queue, one for each span of the host; empty if kernels run on the
+    /// host.
     std::vector<Recorded> device;
     std::vector<Sample> memory;
   };
@@ -44,6 +46,8 @@ class SpanLog {
   Records stop();
   /// Records the memory in use.
   void sample();
+  /// Returns the number of the last begun span that is still open; -1: none.
+  int32_t innermost() const { return open_.empty() ? -1 : static_cast<int32_t>(open_.back()); }
 
  private:
   friend class Span;
@@ -55,6 +59,7 @@ class SpanLog {
   bool recording_ = false;
   int64_t recordings_ = 0;
   Records records_;
+  std::vector<size_t> open_;                 // numbers of open spans, in the order of their begins
   std::vector<std::array<Event, 2>> marks_;  // marks of the spans in records_.device
 };
 

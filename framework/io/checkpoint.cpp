@@ -48,7 +48,7 @@ void require_regular_file(const std::string& path, std::string_view about) {
   }
   if (!S_ISREG(status.st_mode)) {
     fail(ExitCode::data, path, ": is ", S_ISLNK(status.st_mode) ? "a link" : "not a regular file",
-         ", expected a file of the checkpoint's own", about);
+         ", expected a regular file", about);
   }
 }
 

@@ -39,8 +39,8 @@ class CheckpointWriter {
   /// Throws Error(resource) if the files cannot be written, and std::logic_error if the parts are not a complete
   /// checkpoint (see merge_parts()); then call discard().
   /// Once the folder has its name, the checkpoint exists and nothing throws. Three failures cause only warnings: a
-  /// rename that is not confirmed on disk, a hint that cannot be written, a folder that cannot be deleted. After the
-  /// first of these, nothing older is deleted.
+  /// rename that is not confirmed on disk, a hint that cannot be written, a folder that cannot be deleted. After an
+  /// unconfirmed rename, nothing older is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
   /// Removes the files written so far. Never throws; warns about a folder that cannot be removed.
   void discard() const noexcept;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "framework/base/counted.h"
+#include "framework/base/units.h"
 #include "framework/io/json.h"
 
 namespace hexad::io {
@@ -32,13 +34,7 @@ int64_t file_bytes(const Manifest& manifest) {
   return bytes;
 }
 
-/// Returns 46702792704 as "46,702,792,704".
-std::string grouped(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, 1, ',');
-  return digits;
-}
-
+/// Returns the JSON object that describes a checkpoint.
 Json json_of(const Checkpoint& checkpoint) {
   const Manifest& m = checkpoint.manifest();
   Json totals = Json::object(), tensors = Json::array();
@@ -69,19 +65,20 @@ std::string text_of(const Json& json) { return json.dump(1, ' ', false, Json::er
 std::string describe(const Checkpoint& checkpoint) {
   const Manifest& m = checkpoint.manifest();
   std::string text =
-      fmt::format("{}\n  step {}, {} tokens, seed {}, save number {}\n  layout {}\n  {} bytes in {} shard{}\n",
-                  checkpoint.folder(), m.run.step, grouped(m.run.tokens), m.run.seed, m.sequence, m.run.layout,
-                  grouped(file_bytes(m)), m.shards.size(), m.shards.size() == 1 ? "" : "s");
+      fmt::format("{}\n  step {}, {} {}, seed {}, save number {}\n  layout {}\n  {} bytes in {}\n", checkpoint.folder(),
+                  m.run.step, base::grouped(m.run.tokens), base::plural(m.run.tokens, "token"), m.run.seed, m.sequence,
+                  m.run.layout, base::grouped(file_bytes(m)), base::counted(std::ssize(m.shards), "shard"));
   for (const auto& [kind, total] : totals_by_kind(m)) {
-    text += fmt::format("  {:<10} {:>6} tensors {:>20} elements {:>20} bytes\n", name_of(kind), total.tensors,
-                        grouped(total.elements), grouped(total.bytes));
+    text += fmt::format("  {:<10} {:>6} {:<7} {:>20} {:<8} {:>20} bytes\n", name_of(kind), total.tensors,
+                        base::plural(total.tensors, "tensor"), base::grouped(total.elements),
+                        base::plural(total.elements, "element"), base::grouped(total.bytes));
   }
   size_t width = 0;
   for (const TensorRecord& t : m.tensors) width = std::max(width, t.name.size());
   for (const TensorRecord& t : m.tensors) {
-    text += fmt::format("{:<{}}  {:<9}  {:<4}  {:<18} {:>16} bytes  {} piece{}\n", t.name, width, name_of(t.kind),
-                        name_of(t.dtype), t.shape.to_string(), grouped(t.bytes()), t.pieces.size(),
-                        t.pieces.size() == 1 ? "" : "s");
+    text +=
+        fmt::format("{:<{}}  {:<9}  {:<4}  {:<18} {:>16} bytes  {}\n", t.name, width, name_of(t.kind), name_of(t.dtype),
+                    t.shape.to_string(), base::grouped(t.bytes()), base::counted(std::ssize(t.pieces), "piece"));
   }
   return text;
 }

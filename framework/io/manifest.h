@@ -51,13 +51,13 @@ struct RunState {
   std::string data_position = "null";  // JSON
   std::string random_state = "null";   // JSON; counter-based random numbers need only seed and step
   std::string auto_choices = "null";   // JSON: values of `auto` keys, so that a resumed run is bitwise identical
-  std::string layout = "null";         // JSON: the parallel layout of the saving run, for people
+  std::string layout = "null";         // JSON: the parallel layout of the saving run, for people to read
 };
 
 struct Manifest {
   RunState run;
   int64_t sequence =
-      1;  // number of this save in the run; the highest is the newest, also after the run returned to an earlier step
+      1;  // number of this save in the run. The highest number is the newest, even after a return to an earlier step
   std::vector<ShardRecord> shards;
   std::vector<TensorRecord> tensors;  // by name, then kind
 };

@@ -64,8 +64,8 @@ void OutputFile::push_out() {
 
 void OutputFile::sync_range(int64_t begin, int64_t end, unsigned how) {
   if (begin == end || ::sync_file_range(fd_, begin, end - begin, how) == 0) return;
-  // File systems without this call sync at the end. A write error must be reported here, because the system reports it
-  // only to the first call that asks; fsync would miss it.
+  // File systems without this call sync at the end. A write error must be reported here: the system reports it to the
+  // first caller only, so fsync would miss it.
   if (errno != EINVAL && errno != ESPIPE && errno != ENOSYS && errno != EOPNOTSUPP)
     fail_write("cannot be flushed to disk");
 }

@@ -125,7 +125,7 @@ class RunLock::Holder {
     const std::lock_guard guard(mutex_);
     if (successor_)
       fail(ExitCode::usage, path_, ": was taken over by process ", successor_->pid, " on host ", successor_->host,
-           " while this job did not renew it; this job ends, so that two do not write into one run directory");
+           " while this job did not renew it; this job ends, because two jobs must not write to one run directory");
   }
 
  private:

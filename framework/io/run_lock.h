@@ -24,14 +24,14 @@ struct LockTiming {
 /// renews it (increments a counter in it) while the job runs.
 ///
 /// A job that finds a file of another machine with a free flock watches the file. If the file is renewed, the job is
-/// refused; otherwise it takes over. No clocks are compared, so clocks need not be right. If a holder was suspended for
-/// longer than the patience and lost the lock, it detects this at its next look and must end.
+/// refused; otherwise it takes over. No clocks are compared, so they need not agree. A holder that was suspended for
+/// longer than the patience may have lost the lock. Such a holder detects the loss at its next look and must end.
 class RunLock {
  public:
-  /// Creates the directory if needed and locks it. Takes over the lock of a dead job. If this job ran on the same
-  /// machine (host name and boot), that needs no wait. Otherwise it takes `timing.patience`, which is reported to
-  /// `note`, and progress is reported to `work`. Throws Error(usage) with host and process id of the job that holds the
-  /// lock. Throws Error(resource) if the directory cannot be created or written.
+  /// Creates the directory if needed and locks it. Takes over the lock of a dead job: immediately if that job ran on
+  /// the same machine (host name and boot), otherwise after `timing.patience`. Reports the wait to `note` and its
+  /// progress to `work`. Throws Error(usage) with host and process id of the job that holds the lock. Throws
+  /// Error(resource) if the directory cannot be created or written.
   static RunLock acquire(
       const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
       LockTiming timing = {}, const base::FileWork& work = {});
@@ -43,7 +43,7 @@ class RunLock {
   const std::string& path() const;
   /// Throws Error(usage) if another job had taken over at the last renewal.
   void require_held() const;
-  /// Like require_held(), but checks now. Call it before writing files that another job may have written.
+  /// Like require_held(), but checks now. Call it before writing to files that another job may have written.
   void require_held_now();
 
  private:

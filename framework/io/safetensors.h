@@ -72,7 +72,7 @@ struct SafetensorsResult {
 };
 
 /// Writes and fsyncs `path`. Throws Error(resource) naming the file, the number of bytes written and the system's
-/// reason; the owner removes the incomplete file. If a reader would reject the file, it throws before writing.
+/// reason; the owner removes the incomplete file. Throws before writing if a reader would reject the file.
 SafetensorsResult write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                                     const std::map<std::string, std::string>& metadata = {},
                                     const FaultHook& fault = {}, const FileWork& work = {});

@@ -61,14 +61,14 @@ SafetensorsHeader parse_header(std::string_view text, int64_t file_bytes, const 
       header.tensors.push_back(read_tensor(name, node, data_begin, data_bytes));
     }
   });
-  // A tensor without elements starts where its neighbour does, and must come first.
+  // A tensor without elements has the same offset as the next tensor, and must come before it.
   std::ranges::sort(header.tensors, {}, [](const TensorInfo& t) { return std::pair(t.begin, t.end); });
   int64_t expected = data_begin;
   for (const TensorInfo& t : header.tensors) {
     if (t.begin != expected) {
       fail(ExitCode::data, path, ": tensor '", t.name, "' begins at byte ", t.begin,
-           t.begin < expected ? ", inside" : ", beyond", " the end of the one before it (", expected,
-           "): tensors must follow each other without holes");
+           t.begin < expected ? ", inside" : ", beyond", " the end of the previous tensor (", expected,
+           "); expected tensors without gaps or overlap");
     }
     expected = t.end;
   }

@@ -3,9 +3,9 @@
 
 namespace hexad::kernels {
 
-/// Limit on this thread's kernels while the object lives: at most `share` of the threads (at least one), and for
-/// products on a card at most that share of its multiprocessors (EPS-MoE, section 4.4). The rest is left to
-/// communication. Results do not depend on the limit.
+/// Limits this thread's kernels during its lifetime: to at most `share` of the threads (at least one), and products on
+/// a card to that share of its multiprocessors (EPS-MoE, section 4.4). The rest is left to communication. Results do
+/// not depend on the limit.
 class ComputeShare {
  public:
   /// Sets the limit. `share` is in (0, 1].

@@ -25,6 +25,23 @@ using FamilyType = std::remove_cvref_t<decltype(std::declval<KernelTable>().*Fam
 template <class Family>
 inline constexpr auto entries_of_family = Family::entries();
 
+/// Returns the name of a member in a list of named members, such as a family's entries().
+template <auto Member, class Tuple>
+constexpr std::string_view name_in(const Tuple& list) {
+  std::string_view name;
+  const auto look = [&](const auto& named) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(named.member)>, decltype(Member)>)
+      if (named.member == Member) name = named.name;
+  };
+  std::apply([&](const auto&... named) { (look(named), ...); }, list);
+  return name;
+}
+
+/// Name of entry `Entry` of family `Family`.
+template <auto Family, auto Entry>
+inline constexpr EntryName name_of_entry{name_in<Family>(families_of_table),
+                                         name_in<Entry>(entries_of_family<FamilyType<Family>>)};
+
 /// Calls f.operator()<Family>(name) for every family, e.g. Family = &KernelTable::swiglu.
 template <class F>
 constexpr void for_each_family(const F& f) {

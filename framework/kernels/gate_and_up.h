@@ -10,8 +10,8 @@ struct GateAndUp {
   tensor::Tensor gate, up;
 };
 
-/// Returns the halves of rows [T, 2 F] that hold gate and up, or their gradients, side by side. The halves share its
-/// storage.
+/// Returns the halves of rows [T, 2 F] that hold gate and up, or their gradients, side by side. The halves share the
+/// storage of `side_by_side`.
 inline GateAndUp gate_and_up(const tensor::Tensor& side_by_side) {
   const int64_t width = side_by_side.dim(1) / 2;
   return {side_by_side.slice(1, 0, width), side_by_side.slice(1, width, 2 * width)};

@@ -66,8 +66,8 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds,
   return flops_of(p) / times[times.size() / 2];
 }
 
-// Returns the rate over all products of `seconds`. A single product may have had a core to itself that other processes
-// also need.
+// Returns the rate over all products of `seconds`. The fastest single product may have had a core to itself that is
+// usually shared with other processes.
 double mean_rate(Device device, Dtype dtype, const Product& p, double seconds, const Multiply& multiply) {
   const auto [x, w, out] = matrices_of(p, device, dtype);
   multiply(out, x, w);  // allocates memory, too
@@ -105,7 +105,7 @@ GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds) {
 }
 
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least) {
-  constexpr double slices = 0.04, longest = 0.1;  // in seconds: slices per size, longest product
+  constexpr double slices = 0.04, longest = 0.1;  // seconds: slices per size, and maximum duration of a product
   const bool card = device.kind() == device::DeviceKind::cuda;
   const int64_t smallest = card ? 1024 : 256, largest = card ? 8192 : 2048;
   GemmRate best;

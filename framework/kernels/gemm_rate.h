@@ -10,7 +10,7 @@ namespace hexad::kernels {
 using base::Dtype;
 
 struct GemmRate {
-  double flops_per_second = 0;  // of the fastest shape
+  double flops_per_second = 0;  // rate of the fastest shape
   int64_t rows = 0, inputs = 0, outputs = 0;
 };
 

@@ -31,7 +31,7 @@ struct OperandOf<Out<T>> {
 template <class Argument>
 using Operand = typename OperandOf<Argument>::Type;
 
-/// True if a kernel with these arguments has an effect: it answers a question of the host, or has an output.
+/// True if a kernel with these arguments has an effect: it returns an answer to the host, or has an output.
 template <class Answer, class... Arguments>
 inline constexpr bool has_effect = !std::is_void_v<Answer> || (is_out<Arguments> || ...);
 

@@ -33,7 +33,7 @@ inline Tensor expert_matrix(const Tensor& stack, int64_t e) {
   return stack.slice(0, e, e + 1).reshape({stack.dim(1), stack.dim(2)});
 }
 
-/// Write mode of a result: the result replaces the old values or is added to them.
+/// Write mode of a result: it replaces the old values or is added to them.
 enum class Write : uint8_t { replace, add };
 
 /// Rows of each group: rows [o[e], o[e + 1]) of a tensor belong to group e, for offsets o of groups + 1 entries
@@ -52,13 +52,14 @@ struct GroupOffsets {
 /// Products y = x w^T, in three entries so that schedules can separate them. T may be zero: a weight gradient that
 /// replaces is then zero.
 struct MatmulKernels {
-  /// out[T, N] = or += x[T, D] w[N, D]^T. Strided rows allowed for x and out. out may be acc while x and w are bf16. w
-  /// may be acc, too (the router's); then out is acc, and the product is one of acc operands.
+  /// Computes out[T, N] = or += x[T, D] w[N, D]^T. Strided rows allowed for x and out. out may be acc while x and w are
+  /// bf16. w may be acc, too (the router's); then out is acc, and the product is one of acc operands.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, Write write)> forward;
-  /// dx[T, D] = or += dy[T, N] w[N, D]. Strided rows allowed for dx and dy. If w is acc and dx is bf16, dy is acc.
+  /// Computes dx[T, D] = or += dy[T, N] w[N, D]. Strided rows allowed for dx and dy. If w is acc and dx is bf16, dy is
+  /// acc.
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, Write write)> input_gradient;
-  /// dw[N, D] = or += dy[T, N]^T x[T, D]. Strided rows allowed for dy and x. dw is acc, or has the dtype of x; dy may
-  /// be acc if x is bf16.
+  /// Computes dw[N, D] = or += dy[T, N]^T x[T, D]. Strided rows allowed for dy and x. dw is acc, or has the dtype of x;
+  /// dy may be acc if x is bf16.
   Kernel<void(Stream&, Out<Tensor> dw, const Tensor& dy, const Tensor& x, Write write)> weight_gradient;
 
   static constexpr auto entries() {
@@ -88,11 +89,11 @@ struct GroupedMatmulKernels {
 };
 
 struct BiasKernels {
-  /// x[T, N] += bias[N].
+  /// Computes x[T, N] += bias[N].
   Kernel<void(Stream&, Out<Tensor> x, const Tensor& bias)> forward;
-  /// dbias[N] (acc) += column sums of dy[T, N].
+  /// Computes dbias[N] (acc) += column sums of dy[T, N].
   Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy)> backward;
-  /// Row t of x[R, N] += bias[expert of t][N]; bias is [E, N].
+  /// Adds bias[expert of t][N] to row t of x[R, N]; bias is [E, N].
   Kernel<void(Stream&, Out<Tensor> x, const Tensor& bias, const GroupOffsets&)> grouped_forward;
   Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy, const GroupOffsets&)> grouped_backward;
 
@@ -107,13 +108,13 @@ struct BiasKernels {
 /// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), with the residual
 /// stream on both sides.
 struct RmsNormKernels {
-  /// Computes the norm of x + addend (rounded to their dtype), which is kept in `sum`. If both are undefined, it is the
-  /// norm of x. inverse_rms[rows] (acc) is kept for backward. sum may be x or addend.
+  /// Computes sum = x + addend (rounded to their dtype) and its norm, out. If `sum` and `addend` are undefined, out is
+  /// the norm of x. inverse_rms[rows] (acc) is kept for backward. sum may be x or addend.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> sum, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& addend,
               const Tensor& gain, double eps)>
       forward;
-  /// dx = the gradient through the norm of x + dresidual (undefined: none; may be dx). dgain_partials[P, D] (acc):
-  /// addends of the gain's gradient, P = partials(rows). dx and dgain_partials are not computed if undefined.
+  /// Computes dx = dresidual (undefined: zero; may be dx) plus the gradient through the norm of x. dgain_partials[P, D]
+  /// (acc): addends of the gain's gradient, P = partials(rows). dx and dgain_partials are not computed if undefined.
   Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual)>
       backward;
@@ -129,7 +130,7 @@ struct RmsNormKernels {
 
 /// Layer norm y = (x - mean) / sqrt(variance + eps) * gain + bias (Ba et al. 2016).
 struct LayerNormKernels {
-  /// stats[rows, 2] (acc): mean and inverse standard deviation. `bias` may be undefined.
+  /// Computes out and stats[rows, 2] (acc): mean and inverse standard deviation. `bias` may be undefined.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> stats, const Tensor& x, const Tensor& gain, const Tensor& bias,
               double eps)>
       forward;
@@ -151,8 +152,8 @@ enum class Direction : uint8_t { forward, backward };
 
 /// Rotary position embedding (Su et al. 2021), halves convention: dimension i is paired with i + C/2.
 struct RotaryKernels {
-  /// out[T, H, C] = x rotated by the angles of positions[T] (i32). Strided rows allowed for x. cosine, sine: [context,
-  /// C/2] acc. `backward` rotates by the negative angle (the adjoint). out may be x.
+  /// Computes out[T, H, C] = x rotated by the angles of positions[T] (i32). Strided rows allowed for x. cosine, sine:
+  /// [context, C/2] acc. `backward` rotates by the negative angle (the adjoint). out may be x.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& positions, const Tensor& cosine,
               const Tensor& sine, Direction direction)>
       apply;
@@ -197,7 +198,8 @@ struct AttentionSaved {
 /// Blockwise softmax(scale q k^T) v (Dao et al. 2022); no S x S matrix is kept. q, out: [B S, H, C]; k, v: [B S, G, C],
 /// H a multiple of G (grouped queries). Strided rows allowed for q, k, v and their gradients.
 struct AttentionKernels {
-  /// log_sum_exp [B S, H] (acc) is kept for backward; -inf for a row that sees no key, whose output is zero.
+  /// Computes out and log_sum_exp [B S, H] (acc), which is kept for backward. A row that sees no key has a log-sum-exp
+  /// of -inf and an output of zero.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> log_sum_exp, const Tensor& q, const Tensor& k, const Tensor& v,
               const Tensor& first, const Tensor& last, const AttentionShape& shape)>
       forward;
@@ -205,9 +207,9 @@ struct AttentionKernels {
               const AttentionShape& shape)>
       backward;
   /// Merges attention to a block of further keys into sum[T, H, C] and sum_log_sum_exp[T, H] (both acc), the results
-  /// for the keys so far. block[T, H, C] and block_log_sum_exp[T, H] (acc) are the block's results. They are merged by
-  /// log-sum-exps (Liu et al. 2023, section 3). A row that saw no key of the block (-inf) does not change, whatever
-  /// values the block has there.
+  /// for the keys so far. block[T, H, C] and block_log_sum_exp[T, H] (acc) are the block's results. Both results are
+  /// merged by log-sum-exps (Liu et al. 2023, section 3). A row that saw no key of the block (-inf) does not change,
+  /// whatever values the block has there.
   Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
               const Tensor& block_log_sum_exp)>
       merge;
@@ -237,9 +239,9 @@ struct SwigluSaved {
   static constexpr auto tensors() { return std::array{&SwigluSaved::gate, &SwigluSaved::up, &SwigluSaved::weights}; }
 };
 
-/// out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row [R] (acc; undefined: one). If a
-/// linear map follows, weighting here means that its results need not be kept for the weights' gradients. Strided rows
-/// allowed for gate, up and their gradients.
+/// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row [R] (acc; undefined:
+/// one). If a linear map follows, weighting here means that its results need not be kept for the weights' gradients.
+/// Strided rows allowed for gate, up and their gradients.
 struct SwigluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;
   /// Computes the gradients of the weighted product: dgate, dup, dweights[R] (acc), and the product itself again. dgate
@@ -259,7 +261,7 @@ constexpr auto enum_names(GeluKind) {
 }
 struct GeluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, GeluKind kind)> forward;
-  /// dx may be x or dout.
+  /// Computes dx, which may be x or dout.
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dout, const Tensor& x, GeluKind kind)> backward;
 
   static constexpr auto entries() {
@@ -279,7 +281,7 @@ struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
   bool normalize = true;   // the chosen weights sum to one
-  double scale = 1.0;      // factor of the weights, applied after normalising (DeepSeek's routed scaling factor)
+  double scale = 1.0;      // factor applied to the chosen weights after `normalize` (DeepSeek's routed scaling factor)
   int64_t groups = 1;      // group-limited: experts are in `groups` equal groups, and only the best `top_groups` groups
   int64_t top_groups = 1;  // (by the sum of their two best selection scores) are eligible
 };
@@ -293,7 +295,8 @@ struct RouterKernels {
       forward;
   /// Computes weights [T, K] for given ids (overridden routing).
   Kernel<void(Stream&, Out<Tensor> weights, const Tensor& ids, const Tensor& scores, const RouterRule& rule)> weigh;
-  /// dlogits [T, E] = gradient through weights (dweights [T, K]) and through scores (dscores [T, E], may be undefined).
+  /// Computes dlogits [T, E] = gradient through weights (dweights [T, K]) and through scores (dscores [T, E], may be
+  /// undefined).
   Kernel<void(Stream&, Out<Tensor> dlogits, const Tensor& dweights, const Tensor& dscores, const Tensor& scores,
               const Tensor& ids, const RouterRule& rule)>
       backward;
@@ -308,26 +311,27 @@ struct RouterKernels {
 /// Statistics of a router's choices and the losses computed from them. A scope is a set of tokens. segment[T] (i32) is
 /// the scope of each token, -1 for none (padding). If undefined, all tokens are in scope 0.
 struct RouterLossKernels {
-  /// counts[S, E] (i64) = or += slots of ids [T, K] (i32, -1: none) by scope and expert.
+  /// Computes counts[S, E] (i64) = or += slots of ids [T, K] (i32, -1: none) by scope and expert.
   Kernel<void(Stream&, Out<Tensor> counts, const Tensor& ids, const Tensor& segment, Write write)> count;
-  /// fractions[S, E] (acc) = counts[S, E] (i64 or acc) over their sum in the scope; 1/E if that sum is zero.
+  /// Computes fractions[S, E] (acc) = counts[S, E] (i64 or acc) divided by their sum in the scope; 1/E if that sum is
+  /// zero.
   Kernel<void(Stream&, Out<Tensor> fractions, const Tensor& counts)> fractions;
-  /// loss[1] (acc) = sum_t c_s <p_t, f_s> over tokens t of scopes s (Shazeer 2017; Fedus 2021, eq. 4). p_t = scores[t,
-  /// :] over their sum; a row whose sum is zero counts nothing. f_s = fractions[s, :] and c_s = coefficients[s] (f64).
-  /// Summed in double in an order that depends only on the shape.
+  /// Computes loss[1] (acc) = sum_t c_s <p_t, f_s> over tokens t of scopes s (Shazeer 2017; Fedus 2021, eq. 4). p_t =
+  /// scores[t, :] over their sum; a row whose sum is zero counts nothing. f_s = fractions[s, :] and c_s =
+  /// coefficients[s] (f64). Summed in double in an order that depends only on the shape.
   Kernel<void(Stream&, Out<Tensor> loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
               const Tensor& coefficients)>
       balance;
-  /// dscores[T, E] (acc) = dloss[1] times the gradient of `balance`; zero rows for tokens in no scope.
+  /// Computes dscores[T, E] (acc) = dloss[1] times the gradient of `balance`; zero rows for tokens in no scope.
   Kernel<void(Stream&, Out<Tensor> dscores, const Tensor& dloss, const Tensor& scores, const Tensor& segment,
               const Tensor& fractions, const Tensor& coefficients)>
       balance_backward;
-  /// loss[1] (acc) = scale times the sum over tokens in a scope of logsumexp(logits[t, :])^2 (Zoph et al. 2022, eq. 5),
-  /// summed as above; log_sum_exp[T] (acc, 0 for tokens in no scope) is kept for backward.
+  /// Computes loss[1] (acc) = scale times the sum over tokens in a scope of logsumexp(logits[t, :])^2 (Zoph et al.
+  /// 2022, eq. 5), summed as above; log_sum_exp[T] (acc, 0 for tokens in no scope) is kept for backward.
   Kernel<void(Stream&, Out<Tensor> loss, Out<Tensor> log_sum_exp, const Tensor& logits, const Tensor& segment,
               double scale)>
       z;
-  /// dlogits[T, E] (acc) = dloss[1] times the gradient of `z`.
+  /// Computes dlogits[T, E] (acc) = dloss[1] times the gradient of `z`.
   Kernel<void(Stream&, Out<Tensor> dlogits, const Tensor& dloss, const Tensor& logits, const Tensor& log_sum_exp,
               const Tensor& segment, double scale)>
       z_backward;
@@ -381,7 +385,7 @@ struct SlotKernels {
   /// undefined. -1 stays -1. An id that names no expert becomes chunks experts, which must fit i32. keys may be ids.
   Kernel<void(Stream&, Out<Tensor> keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks)>
       keys;
-  /// out[i] (i64) = first + i.
+  /// Computes out[i] (i64) = first + i.
   Kernel<void(Stream&, Out<Tensor> out, int64_t first)> iota;
 
   static constexpr auto entries() {
@@ -393,17 +397,17 @@ struct SlotKernels {
 
 /// Conversion of indices to other origins. out may be x if their dtypes are the same, unless stated otherwise.
 struct IndexKernels {
-  /// out[i] = x[i] + by (both i32 or both i64). A negative x[i] is no index and does not change.
+  /// Computes out[i] = x[i] + by (both i32 or both i64). A negative x[i] is no index and does not change.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, int64_t by)> shift;
-  /// out[i] (i32 or i64) = x[i] - first if first <= x[i] < first + count, else -1; x is i32.
+  /// Computes out[i] (i32 or i64) = x[i] - first if first <= x[i] < first + count, else -1; x is i32.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, int64_t first, int64_t count)> within;
-  /// out[i] = x[i] + parts[1, p] with parts [2, P]. p is the first part that ends after x[i]: x[i] < parts[0, p]. All
-  /// i64. A negative x[i] does not change; all other x[i] are below the last part's end.
+  /// Computes out[i] = x[i] + parts[1, p] with parts [2, P]. p is the first part that ends after x[i]: x[i] < parts[0,
+  /// p]. All i64. A negative x[i] does not change; all other x[i] are below the last part's end.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& parts)> shift_parts;
-  /// out[i] = x[index[i]], all i64. out may be index.
+  /// Computes out[i] = x[index[i]], all i64. out may be index.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> take;
-  /// out[x[i]] = i for non-negative x[i], which are distinct; all i64. Elements that no x names do not change. out may
-  /// not be x.
+  /// Computes out[x[i]] = i for non-negative x[i], which are distinct; all i64. Elements that no x names do not change.
+  /// out may not be x.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x)> inverse;
 
   static constexpr auto entries() {
@@ -417,28 +421,28 @@ struct IndexKernels {
 /// Moves rows to experts and back. `rows` [T, K] (i64) is the row of the permuted tensor that holds slot k of token t;
 /// -1: the slot was dropped. `tokens` [R] (i64) is the inverse: the token at row r; -1: none.
 struct PermuteKernels {
-  /// out[r, :] = x[tokens[r], :]; rows without a token do not change. `rows` (may be undefined) is the inverse. A
-  /// backend may use it instead, to read x once.
+  /// Computes out[r, :] = x[tokens[r], :]; rows without a token do not change. `rows` (may be undefined) is the
+  /// inverse. A backend may use it instead, to read x once.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& tokens, const Tensor& rows)> gather;
-  /// out[t, :] = sum over k of weights[t, k] y[rows[t, k], :], in slot order in acc, then the addends [T, D] in their
-  /// order. Undefined weights are one. This is the adjoint of `gather`, and the MoE layer's combine with its addends:
-  /// shared experts, the residual. out may be an addend.
+  /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :], in slot order in acc, then the addends [T, D]
+  /// in their order. Undefined weights are one. This is the adjoint of `gather`, and the MoE layer's combine with its
+  /// addends: shared experts, the residual. out may be an addend.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& y, const Tensor& rows, const Tensor& weights,
               std::span<const Tensor> addends)>
       combine;
-  /// dy[rows[t, k], :] = weights[t, k] dout[t, :] and dweights[t, k] = <dout[t, :], y[rows[t, k], :]> (0 if dropped).
-  /// Rows of dy that no slot names are zero.
+  /// Computes dy[rows[t, k], :] = weights[t, k] dout[t, :] and dweights[t, k] = <dout[t, :], y[rows[t, k], :]> (0 if
+  /// dropped). Rows of dy that no slot names are zero.
   Kernel<void(Stream&, Out<Tensor> dy, Out<Tensor> dweights, const Tensor& dout, const Tensor& y, const Tensor& rows,
               const Tensor& weights)>
       combine_backward;
-  /// out[index[r], :] = x[r, :] for distinct rows index[R] (i64; -1: row r is not copied). Rows of out that no index
-  /// names do not change. The inverse of `gather` over a part of the rows. Strided rows allowed, here and in the two
-  /// entries below.
+  /// Computes out[index[r], :] = x[r, :] for distinct rows index[R] (i64; -1: row r is not copied), the inverse of
+  /// `gather` over a part of the rows. Rows of out that no index names do not change. Strided rows allowed, here and in
+  /// the two entries below.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> scatter;
-  /// out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; undefined: one, a copy). The part of
-  /// `combine_backward` that computes dy, for any part of the rows. out may be x if index[r] = r.
+  /// Computes out[r, :] = scale[r] x[index[r], :] with index[R] (i64) and scale[R] (acc; undefined: one, a copy). This
+  /// is the part of `combine_backward` that computes dy, for any part of the rows. out may be x if index[r] = r.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index, const Tensor& scale)> gather_weighted;
-  /// out[r] (acc) = <a[r, :], b[r, :]>, summed in an order that depends only on the width.
+  /// Computes out[r] (acc) = <a[r, :], b[r, :]>, summed in an order that depends only on the width.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> row_dots;
 
   static constexpr auto entries() {
@@ -454,17 +458,17 @@ struct PermuteKernels {
 
 /// Converts rows of tensors to bytes and back (framework/kernels/wire.h). Strided rows allowed for x and out.
 struct WireKernels {
-  /// bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from the rows of x[R', D] that index[R] (i64) names, and
-  /// from row_weights[R, X] (acc), which belong to position r. If index is undefined, row by row, R = R'. If
-  /// row_weights is undefined, X = 0. fp8: codes of x / scale in float with scale = max(max |row| / 448, 2^-126), 0 for
-  /// a row of zeros; f64 is converted through float. In a row with an element that is not finite (in float), all
-  /// elements and the scale become NaN: a poisoned row must not look healthy.
+  /// Computes bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from the rows of x[R', D] that index[R] (i64)
+  /// names, and from row_weights[R, X] (acc), which belong to position r. If index is undefined, row r of x is used,
+  /// and R = R'. If row_weights is undefined, X = 0. fp8: codes of x / scale in float with scale = max(max |row| / 448,
+  /// 2^-126), 0 for a row of zeros; f64 is converted through float. In a row with an element that is not finite (in
+  /// float), all elements and the scale become NaN: a poisoned row must not look healthy.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;
-  /// out[index[r], :] = scale * value for distinct rows index[R]. If index is undefined, out[r, :], and out has R rows.
-  /// All other rows of out do not change. row_weights_out[R, X] = the row_weights of position r. If undefined, they are
-  /// not read, whatever their number.
+  /// Computes out[index[r], :] = scale * value for distinct rows index[R]. If index is undefined, out[r, :] is
+  /// computed, and out has R rows. All other rows of out do not change. row_weights_out[R, X] receives the row_weights
+  /// of each position r. If it is undefined, the row_weights are not read, and X may be any number.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> row_weights_out, const Tensor& bytes, const Tensor& index,
               WireFormat format)>
       unpack;
@@ -476,9 +480,9 @@ struct WireKernels {
 };
 
 struct EmbeddingKernels {
-  /// out[T, D] = table[ids[t], :] (ids i32, checked by the caller).
+  /// Computes out[T, D] = table[ids[t], :] (ids i32, checked by the caller).
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& table, const Tensor& ids)> forward;
-  /// dtable (acc) [V, D] += dout rows, in token order. A token of id -1 is skipped, and its row is not read.
+  /// Computes dtable (acc) [V, D] += dout rows, in token order. A token of id -1 is skipped, and its row is not read.
   Kernel<void(Stream&, Out<Tensor> dtable, const Tensor& dout, const Tensor& ids)> backward;
 
   static constexpr auto entries() {
@@ -489,8 +493,8 @@ struct EmbeddingKernels {
 
 /// Softmax cross-entropy over rows of logits [T, V] (acc); targets i32, -1: ignored.
 struct CrossEntropyKernels {
-  /// losses[T] (acc, 0 if ignored). dlogits[T, V] (any floating dtype; not computed if undefined) = scale * (softmax -
-  /// onehot), zero rows if ignored or if scale is 0. dlogits may be logits.
+  /// Computes losses[T] (acc, 0 if ignored). dlogits[T, V] (any floating dtype; not computed if undefined) = scale *
+  /// (softmax - onehot), zero rows if ignored or if scale is 0. dlogits may be logits.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
               double scale)>
       forward;
@@ -518,8 +522,9 @@ struct SplitSoftmaxKernels {
   };
   /// Computes statistics [3, T] from logits[T, W] (both acc); the logits become e^(logit - m).
   Kernel<void(Stream&, Out<Tensor> statistics, Out<Tensor> logits, const Tensor& targets, int64_t first)> start;
-  /// losses[T] (acc, 0 if ignored) from the statistics of all ranks [ranks, 3, T], of which this one is `rank`. The
-  /// values that `start` left in `logits` become scale * (softmax - onehot); zero if ignored or if scale is 0.
+  /// Computes losses[T] (acc, 0 if ignored) from the statistics of all ranks [ranks, 3, T], of which this rank is
+  /// `rank`. The values that `start` left in `logits` become scale * (softmax - onehot); zero if ignored or if scale is
+  /// 0.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> logits, const Tensor& statistics, int64_t rank,
               const Tensor& targets, int64_t first, double scale)>
       finish;
@@ -533,19 +538,20 @@ struct SplitSoftmaxKernels {
 /// Elementwise kernels and reductions.
 struct PointwiseKernels {
   Kernel<void(Stream&, Out<Tensor> out, double value)> fill;
-  /// out = x with another dtype or strides (strided rows).
+  /// Computes out = x with another dtype or strides (strided rows).
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x)> copy;
-  /// out = a + b. out may be a or b.
+  /// Computes out = a + b. out may be a or b.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> add;
-  /// out += alpha * x; out may be acc while x is bf16.
+  /// Computes out += alpha * x; out may be acc while x is bf16.
   Kernel<void(Stream&, Out<Tensor> out, double alpha, const Tensor& x)> axpy;
   Kernel<void(Stream&, Out<Tensor> out, double alpha)> scale;
-  /// out = min(max(x, -limit), limit); backward passes dout where |x| <= limit.
+  /// Computes out = min(max(x, -limit), limit); backward passes dout where |x| <= limit.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, double limit)> clamp;
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dout, const Tensor& x, double limit)> clamp_backward;
-  /// out[1] (acc or f64) = or += the sum of all elements, in double, in an order that depends only on their number.
+  /// Computes out[1] (acc or f64) = or += the sum of all elements, in double, in an order that depends only on their
+  /// number.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, Write write)> sum;
-  /// out = addends[0] + addends[1] + ..., in this order in acc, bitwise identical to the sum over ranks of
+  /// Computes out = addends[0] + addends[1] + ..., in this order in acc, bitwise identical to the sum over ranks of
   /// comm::reduce. At least one addend, on CUDA at most 64; all have one dtype. out may be an addend.
   Kernel<void(Stream&, Out<Tensor> out, std::span<const Tensor> addends)> sum_of;
 
@@ -569,8 +575,9 @@ struct AdamwStep {
   int64_t step;  // the first step is 1
 };
 
-/// Part of one parameter that one launch updates, flat and of equal length. main, m, v are acc; the gradient is acc or
-/// bf16. `weights` (the model's copy, any float dtype) receives the rounded result; it may be main.
+/// Part of one parameter that one launch updates. The tensors are flat and have the same length. main, m, v are acc;
+/// the gradient is acc or bf16. `weights` (the model's copy, any float dtype) receives the rounded result; it may be
+/// main.
 struct AdamwSlice {
   Tensor main, m, v, weights, gradient;
   double weight_decay;
@@ -583,10 +590,11 @@ struct OptimizerKernels {
   /// Plain SGD: main -= lr * factor * gradient; weights = main.
   Kernel<void(Stream&, Out<Tensor> main, Out<Tensor> weights, const Tensor& gradient, double lr, const Tensor& factor)>
       sgd;
-  /// out[1] (f64) = or += the sum of squares, in an order that depends only on the number of elements.
+  /// Computes out[1] (f64) = or += the sum of squares, in an order that depends only on the number of elements.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, Write write)> squared_norm;
-  /// factor[1] (f64) = min(1, limit / sqrt(sums[0])), or 1 if limit is 0; -1 if any of sums[n] (f64) is not finite.
-  /// sums holds the squared norm of all gradients, then any other values that must be finite for a step to count.
+  /// Computes factor[1] (f64) = min(1, limit / sqrt(sums[0])), or 1 if limit is 0; -1 if any of sums[n] (f64) is not
+  /// finite. sums holds the squared norm of all gradients, then any other values that must be finite for a step to
+  /// count.
   Kernel<void(Stream&, Out<Tensor> factor, const Tensor& sums, double limit)> clip;
 
   static constexpr auto entries() {

@@ -18,16 +18,16 @@ constexpr auto enum_names(WireFormat) {
       {{WireFormat::model, "model"}, {WireFormat::fp8, "fp8"}});
 }
 
-/// Layout of one row of `width` elements of `dtype` and `row_weights` numbers (a router weight, a gradient of one).
-/// These numbers are never rounded: they are f32, or f64 if the elements are f64. The parts are in this order and in
-/// the machine's byte order. Each part is aligned to the size of its elements, and gaps are zero:
+/// Layout of one row of `width` elements of `dtype`, with `row_weights` additional numbers, each a router weight or the
+/// gradient of one. These numbers are never rounded: they are f32, or f64 if the elements are f64. The parts are in
+/// this order and in the machine's byte order. Each part is aligned to the size of its elements. Gaps are zero:
 ///
-///     values | scale (fp8 only) | row_weights | up to a multiple of 8 bytes
+///     values | scale (fp8 only) | row_weights | padding to a multiple of 8 bytes
 struct WireLayout {
   int64_t values;       // bytes of the values, which come first
   int64_t scale;        // offset of the f32 scale; the end of the values if there is none
   int64_t row_weights;  // offset of the first row weight
-  int64_t bytes;        // of the row
+  int64_t bytes;        // bytes of the row, with padding
 };
 inline WireLayout wire_layout(WireFormat format, base::Dtype dtype, int64_t width, int64_t row_weights) {
   const auto up = [](int64_t bytes, int64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; };

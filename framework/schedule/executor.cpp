@@ -37,8 +37,8 @@ void settle(device::DeviceContext& context, const std::vector<Issued>& issued) n
   for (int lane = 0; lane < device::lane_count; ++lane) wait_quietly(context.stream(static_cast<Lane>(lane)).record());
 }
 
-// Makes a device's other lanes wait for the inputs of the graph, which the compute lane makes. On the host the inputs
-// have been computed already.
+// Makes a device's other lanes wait for the inputs of the graph, which the compute lane produces. On the host, the
+// inputs are complete already.
 void begin(device::DeviceContext& context) {
   if (context.on_host()) return;
   const Event made = context.compute().record();
@@ -66,7 +66,7 @@ struct Stopwatch {
   std::vector<TaskTime> on_lane;
   std::vector<double> arrived;              // ends of asynchronous parts
   std::latch running;                       // asynchronous parts
-  std::vector<std::array<Event, 2>> marks;  // of tasks on a device's lanes: their begin and end
+  std::vector<std::array<Event, 2>> marks;  // begin and end of each task on a device's lanes
 };
 
 // The asynchronous part of a task that its lane will issue. A failed lane skips its remaining tasks. The part then
@@ -165,11 +165,11 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
   return times;
 }
 
-// True if the issuer waits for all of an event. A worker's lane waits by itself. A device's lane waits for the device's
-// part of an event; its issuer waits for the host's part.
+// True if the issuer must wait for the whole event. A lane with a thread waits by itself. A lane of a device waits for
+// the device's part of an event, and its issuer for the host's part.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
-// Yields the caller's thread before it waits. A task waited for once counts as done.
+// Yields the caller's thread before it waits. A task that has been waited for counts as done.
 class Yields {
  public:
   Yields(std::span<const Task> tasks, device::DeviceContext& context, Fibers* fibers) : fibers_(fibers) {

@@ -26,8 +26,8 @@ struct TaskTime {
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,
              Fibers* fibers = nullptr);
 
-/// Returns a random order that dependencies and lanes allow, chosen by `seed`. It turns a forgotten edge into a failing
-/// test.
+/// Returns a random order that dependencies and lanes allow, chosen by `seed`. A test that runs the tasks in such an
+/// order detects a missing edge.
 std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed);
 /// Runs the tasks one by one in a shuffled order. Only for graphs whose tasks do not block on the order of other ranks.
 void execute_shuffled(const TaskGraph& graph, device::DeviceContext& context, uint64_t seed);

@@ -30,15 +30,15 @@ std::exception_ptr error_of(const Fibers::Work& work) {
 }  // namespace
 
 struct Fibers::Pair {
-  fiber paused{};              // the piece that is paused; none: it is over
-  std::exception_ptr error{};  // of the second piece
-  bool given_up = false;       // the second piece, because the first has failed
+  fiber paused{};              // the paused piece; none if it is over
+  std::exception_ptr error{};  // error of the second piece
+  bool given_up = false;       // true if the second piece is abandoned, because the first piece has failed
 
   void change_over() { paused = std::move(paused).resume(); }
 };
 
 void Fibers::run(const Work& first, const Work& second) {
-  base::require(!pair_, "[fibers] a pair begins inside another");
+  base::require(!pair_, "[fibers] run() was called inside run()");
   Pair pair;
   pair_ = &pair;
   pair.paused = fiber(std::allocator_arg, boost::context::protected_fixedsize_stack(stack_bytes), [&](fiber&& caller) {

@@ -1,8 +1,10 @@
-// Runs a layer's graphs in place of execute(), to record the times of tasks or to inspect a pass.
+// Runs a layer's graphs in place of execute(), to record tasks and their times.
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "framework/schedule/executor.h"
 #include "framework/schedule/task_graph.h"
 
 namespace hexad::schedule {
@@ -12,8 +14,17 @@ class GraphRunner {
   virtual ~GraphRunner() = default;
   /// Called on the rank's thread in place of execute(graph, context). `name` identifies the pass: "moe.3 forward".
   virtual void run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
-  /// False if the runner only inspects graphs and computes nothing.
-  virtual bool computes() const { return true; }
+};
+
+/// Executes graphs and keeps them, without their work, in the order of the calls.
+class GraphCollector final : public GraphRunner {
+ public:
+  void run(const std::string&, const TaskGraph& graph, device::DeviceContext& context) override {
+    graphs.push_back(without_work(graph));
+    execute(graph, context);
+  }
+
+  std::vector<TaskGraph> graphs;
 };
 
 }  // namespace hexad::schedule

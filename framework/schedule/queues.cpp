@@ -14,9 +14,12 @@ class Run {
       : jobs_(jobs), sets_(sets), states_(jobs.size()), queues_(sets.sets * sets.beside) {
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Job& job = jobs[i];
-      base::require(job.queue >= 0 && job.queue < static_cast<int>(queues_.size()), "[schedule] job ", i,
-                    " is in queue ", job.queue, " of ", queues_.size());
-      queues_[job.queue].jobs.push_back(i);
+      base::require(
+          job.queue == Job::no_queue ? job.seconds == 0 : job.queue >= 0 && job.queue < sets.sets * sets.beside,
+          "[schedule] job ", i, " of ", job.seconds, " s is in queue ", job.queue, " of ", sets.sets * sets.beside);
+      queue_of_.push_back(job.queue == Job::no_queue ? queues_.size() : static_cast<size_t>(job.queue));
+      if (job.queue == Job::no_queue) queues_.emplace_back();
+      queues_[queue_of_[i]].jobs.push_back(i);
       states_[i].waits_for = job.after.size();
       for (int before : job.after) states_[before].waiting.push_back(i);
       if (job.collective == Job::alone) continue;
@@ -92,11 +95,11 @@ class Run {
 
   void end(size_t job) {
     times_.jobs[job].end = now_;
-    const size_t queue = jobs_[job].queue;
+    const size_t queue = queue_of_[job];
     ++queues_[queue].at;
     begin_head(queue);
     for (size_t next : states_[job].waiting)
-      if (--states_[next].waits_for == 0 && *queues_[jobs_[next].queue].head() == next) begin_head(jobs_[next].queue);
+      if (--states_[next].waits_for == 0 && *queues_[queue_of_[next]].head() == next) begin_head(queue_of_[next]);
   }
 
   bool at_work(size_t queue) const {
@@ -122,7 +125,7 @@ class Run {
     }
   }
 
-  // Advances the time until the next job has done its work. Jobs whose end differs by rounding only end together.
+  // Advances the time until the next job ends. Jobs whose ends differ only by rounding end together.
   void pass_time() {
     const auto old = [&](const Event& e) { return e.version != states_[e.job].version; };
     while (!events_.empty() && old(events_.top())) events_.pop();
@@ -137,14 +140,15 @@ class Run {
       s.left = 0;
       ++s.version;
       moved_.push_back(e.job);
-      changed_.push_back(set_of(jobs_[e.job].queue));
+      changed_.push_back(set_of(queue_of_[e.job]));
     }
   }
 
   const std::span<const Job> jobs_;
   const QueueSets& sets_;
   std::vector<State> states_;
-  std::vector<Queue> queues_;
+  std::vector<Queue> queues_;                     // those of the sets, then one for each job without a queue
+  std::vector<size_t> queue_of_;                  // by job
   std::vector<std::vector<size_t>> collectives_;  // jobs
   std::vector<size_t> unmoved_;                   // by collective: jobs that have not done their work
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

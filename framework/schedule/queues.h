@@ -12,9 +12,10 @@ namespace hexad::schedule {
 /// One piece of work. It begins when all earlier jobs of its queue and all jobs in `after` are done.
 struct Job {
   static constexpr int alone = -1;
+  static constexpr int no_queue = -1;
 
-  int queue;
-  double seconds;            // of work, at full speed
+  int queue;                 // no_queue: waits for `after` only, and has no seconds
+  double seconds;            // seconds of work at full speed
   std::vector<int> after{};  // jobs, by index
   int collective = alone;    // jobs with the same number are done once all of them have done their work
 };
@@ -30,11 +31,11 @@ struct QueueSets {
 
 struct JobTimes {
   std::vector<Interval> jobs;  // seconds; unset for jobs that never end and for their successors
-  std::vector<int> stuck;      // the first job of each queue that never ends; empty: all jobs end
+  std::vector<int> stuck;      // the first job that never ends, for each queue that has one; empty: all jobs end
 };
 
-/// Runs the jobs of each queue in the order of `jobs`, one at a time. A job that waits for others of its collective
-/// holds its queue but slows no other. Events are sorted by time, so n jobs take about n log n steps.
+/// Runs the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its collective
+/// occupies its queue but slows no other queue. Events are sorted by time, so n jobs take about n log n steps.
 JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues);
 
 }  // namespace hexad::schedule

@@ -33,7 +33,8 @@ void check_curve(const TimeCurve& curve, const std::string& name) {
 
 double local_seconds(const TaskSpec& task, const TimeCurve& curve, double size, std::string_view does) {
   if (size > 0 && curve.points.empty())
-    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' ", does, ", but no speed of that was measured");
+    base::fail(base::ExitCode::usage, "rates: task '", task.name, "' ", does,
+               ", but the speed of such work was not measured");
   return curve.seconds(size);
 }
 
@@ -54,7 +55,7 @@ const TimeCurve& wire_curve(const Rates& rates, const TaskSpec& task) {
 }  // namespace
 
 TimeCurve TimeCurve::linear(double latency, double per_second) {
-  constexpr double far = 1e18;  // so that the latency does not blur the slope between the points
+  constexpr double far = 1e18;  // far beyond all points, so that the latency does not affect the slope
   return {{{1, latency + 1 / per_second}, {far, latency + far / per_second}}};
 }
 

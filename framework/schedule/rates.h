@@ -46,10 +46,10 @@ class LaneSet {
 };
 
 struct Rates {
-  ByGemmPass<TimeCurve> compute{};  // of one matrix product, over its FLOPs
-  TimeCurve copy{};                 // over bytes
+  ByGemmPass<TimeCurve> compute{};  // time of one matrix product, over its FLOPs
+  TimeCurve copy{};                 // time of a copy, over its bytes
 
-  /// A collective, or a send, of one group of ranks, with no other load on the machine.
+  /// Measured time of a collective or a send of one group of ranks, with no other load on the machine.
   struct Link {
     TaskKind kind;
     std::string group;  // "ep", "tp", ...: Cost::group
@@ -59,8 +59,8 @@ struct Rates {
   };
   std::vector<Link> links{};
 
-  /// Curves for all links that are not listed, whatever their kind, group and size. Code that sets them must tell the
-  /// user.
+  /// Curves for all links that are not listed, whatever their kind, group and size. Code that sets these curves must
+  /// tell the user.
   struct OtherLinks {
     TimeCurve within_node, between_nodes;
   };
@@ -76,9 +76,9 @@ struct Rates {
   std::vector<Slowdown> slowdowns{};
 
   /// Returns the measured value of exactly this set of lanes, if there is one. Otherwise the delays 1/alpha - 1 of its
-  /// single lanes add up (zero for a lane that was not measured). The sum is exact if all lanes share one resource in
-  /// equal parts. It is between the smallest single alpha (each lane uses its own resource) and the product of all of
-  /// them (each lane slows the remainder).
+  /// single lanes add up (zero for a lane that was not measured). The resulting alpha is exact if all lanes share one
+  /// resource in equal parts. It is between the smallest single alpha (each lane uses its own resource) and the product
+  /// of all single alphas (each lane slows the remainder).
   double alpha(Lane lane, LaneSet beside) const;
 
   /// Returns the listed link, or null.

@@ -99,11 +99,11 @@ Members members_of(std::span<const TaskGraph* const> graphs, const RankGroups& g
       const TaskSpec& task = graphs[r]->tasks()[i].spec;
       if (!is_communication(task.kind) || task.cost.group_size == 1) continue;
       const auto it = groups.find(task.cost.group);
-      base::require(it != groups.end(), "[schedule] task '", task.name, "' of rank ", r, " travels in group '",
+      base::require(it != groups.end(), "[schedule] task '", task.name, "' of rank ", r, " communicates in group '",
                     task.cost.group, "', whose members are not given");
       auto& members = all[{task.cost.group, it->second[r]}];
       base::require(members.size() == static_cast<size_t>(task.cost.group_size), "[schedule] task '", task.name,
-                    "' of rank ", r, " travels among ", task.cost.group_size, " ranks, but its group '",
+                    "' of rank ", r, " communicates among ", task.cost.group_size, " ranks, but its group '",
                     task.cost.group, "' has ", members.size());
       std::find_if(members.begin(), members.end(), [r](const Member& m) { return m.rank == r; })->tasks.push_back(i);
     }

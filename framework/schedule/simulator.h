@@ -24,8 +24,9 @@ inline Drive drive_of(const device::DeviceContext& context) {
 }
 
 /// Simulates one rank and assumes that all ranks are alike. Every lane runs its tasks in insertion order, one at a
-/// time. Each task begins once its predecessors are done. A task has Rates::seconds of work. Its speed is Rates::alpha
-/// with the lanes that are active at the same moment. Throws base::Error(usage) if a rate is missing or invalid.
+/// time. Each task begins once its predecessors are done. A task has Rates::seconds of work. The task's speed is
+/// Rates::alpha with the lanes that are active at the same moment. Throws base::Error(usage) if a rate is missing or
+/// invalid.
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
 /// Groups of the ranks: for each kind of group (Cost::group), the number of each rank's group. Ranks with the same
@@ -35,9 +36,10 @@ using RankGroups = std::map<std::string, std::vector<int>>;
 /// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but not in communication
 /// tasks. The k-th communication task of a group on each of its members is one collective. A member starts when it is
 /// ready and moves its own bytes, whether or not other members are ready. No member is done before all members have
-/// moved their bytes. This is a lower bound, because in truth bytes wait for a receiver that is not ready. A member
-/// that waits for others holds its lane but slows no other lane. Throws std::logic_error if members do not issue the
-/// same kinds of collectives in one order, if a group is not in `groups`, or if ranks wait for each other forever.
+/// moved their bytes. This is a lower bound, because in reality bytes wait for a receiver that is not ready. A member
+/// that waits for other members occupies its lane but slows no other lane. Throws std::logic_error if members do not
+/// issue the same kinds of collectives in one order, if a group is not in `groups`, or if ranks wait for each other
+/// forever.
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive = Drive::threads);
 

@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/gemm_pass.h"
 #include "framework/device/context.h"
 
 namespace hexad::schedule {
 
+using base::GemmPass;
 using device::Event;
 using device::Lane;
 using device::Stream;
@@ -28,22 +30,17 @@ std::string_view name_of(TaskKind kind);
 /// True for all kinds but compute and copy.
 bool is_communication(TaskKind kind);
 
-/// Pass of a matrix product: y = x W, the gradient of x, or the gradient of W.
-enum class GemmPass : uint8_t { forward, input_gradient, weight_gradient };
-constexpr auto enum_names(GemmPass) {
-  return std::to_array<std::pair<GemmPass, std::string_view>>({{GemmPass::forward, "forward"},
-                                                               {GemmPass::input_gradient, "input_gradient"},
-                                                               {GemmPass::weight_gradient, "weight_gradient"}});
-}
 template <class T>
 using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 
 /// Data that a task moves and operations that it computes. The simulator prices them and the trace shows them.
 struct Cost {
   double flops = 0;
-  ByGemmPass<int64_t> products{};  // with weights of one size, sharing the FLOPs evenly; all zero: one, forward
-  int64_t wire_bytes = 0;          // sent by this rank to other ranks
-  int64_t received_bytes = 0;  // from other ranks, if routing makes it differ; the larger one is priced (full duplex)
+  // Number of matrix products by pass. They have weights of one size and share the FLOPs evenly. All zero: one forward
+  // product.
+  ByGemmPass<int64_t> products{};
+  int64_t wire_bytes = 0;      // sent by this rank to other ranks
+  int64_t received_bytes = 0;  // received, if it differs from wire_bytes; the larger number is priced (full duplex)
   int64_t copy_bytes = 0;      // within the device, or between it and the host
   std::string group{};         // kind of process group that moves the bytes: "ep", "etp", "tp", "experts"; or none
   int group_size = 1;

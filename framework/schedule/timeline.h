@@ -1,4 +1,5 @@
-// Begin and end of a graph's tasks, predicted or measured. Both have one type, so that they can be compared.
+// Begin and end of a graph's tasks, predicted or measured. Predicted and measured timelines have one type, so that they
+// can be compared.
 #pragma once
 
 #include <optional>
@@ -24,10 +25,10 @@ struct Timeline {
   /// Returns the seconds in which the lane has at least one task.
   double busy(Lane lane) const;
 
-  /// Exposed seconds: a task of the given kind runs or waits for its peers, and lane compute is idle. Time counts once,
-  /// however many tasks share it.
-  double exposed() const;               // of all communication
-  double exposed(TaskKind kind) const;  // copies, too
+  /// Exposed seconds: a task of the given kind runs or waits for its peers while the compute lane is idle. Simultaneous
+  /// tasks count once.
+  double exposed() const;               // for all communication
+  double exposed(TaskKind kind) const;  // for one kind, which may be copies
   double exposed(Lane lane) const;
   /// Returns the exposed parts of one task, in order.
   std::vector<Interval> exposed_parts(TaskId task) const;
@@ -36,7 +37,7 @@ struct Timeline {
   /// the end.
   struct CollectiveTime {
     std::string name;    // "dispatch.a2a" for dispatch.a2a[0], dispatch.a2a[1], ...
-    double seconds = 0;  // in which at least one of the chunks runs
+    double seconds = 0;  // time during which at least one of the chunks runs
     double exposed = 0;
     int64_t wire_bytes = 0;
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,15 @@
 #include <fmt/ranges.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/units.h"
 #include "framework/telemetry/page.h"
 #include "framework/telemetry/report_assets.h"
 #include "framework/telemetry/report_data.h"
-#include "framework/telemetry/units.h"
+#include "framework/telemetry/traffic_legend.h"
 
 namespace hexad::telemetry {
+
+using namespace base;
 namespace {
 
 constexpr size_t most_settings = 6;  // maximum number of settings with their own column
@@ -38,6 +42,9 @@ std::string short_layout(const std::string& layout) {
   for (std::sregex_iterator it(layout.begin() + static_cast<std::ptrdiff_t>(colon) + 2, layout.end(), mesh), none;
        it != none; ++it)
     if ((*it)[2] != "1" && std::ranges::find(sizes, it->str()) == sizes.end()) sizes.push_back(it->str());
+  constexpr std::string_view placed = " (order ";
+  if (const size_t order = layout.find(placed); order < end)
+    sizes.push_back("order " + layout.substr(order + placed.size(), end - order - placed.size()));
   std::string text = fmt::format("{}{}", fmt::join(sizes, ", "), layout.substr(end + 1));
   if (text.starts_with(", ")) text.erase(0, 2);
   return text.empty() ? layout.substr(0, colon) : layout.substr(0, colon) + ": " + text;
@@ -49,10 +56,11 @@ std::string head(const std::vector<std::string>& columns) {
   return out + "</tr></thead>\n";
 }
 
-/// Returns a row whose first cell has the run's colour and name.
+/// Returns a row whose first cell has the run's colour and name. The row of a run that is not finished is marked.
 std::string row(const Sweep& sweep, size_t run, const std::vector<std::string>& cells) {
-  std::string out = fmt::format("<tr><th scope=\"row\"><i class=\"swatch\" data-run=\"{}\"></i>{}</th>", run,
-                                escaped(sweep.runs[run].name));
+  std::string out =
+      fmt::format("<tr{}><th scope=\"row\"><i class=\"swatch\" data-run=\"{}\"></i>{}</th>",
+                  sweep.runs[run].trouble.empty() ? "" : " class=\"troubled\"", run, escaped(sweep.runs[run].name));
   for (const std::string& cell : cells) out += "<td>" + escaped(cell) + "</td>";
   return out + "</tr>\n";
 }
@@ -66,7 +74,7 @@ std::string results_table(const Sweep& sweep) {
   const bool listed = sweep.keys.size() <= most_settings;
   std::vector<std::string> columns{"Run"};
   if (listed) columns.insert(columns.end(), sweep.keys.begin(), sweep.keys.end());
-  for (const char* name : {"Steps", "Tokens", "Last loss", "Held-out loss", "Peak memory", "Layout"})
+  for (const char* name : {"State", "Steps", "Tokens", "Last loss", "Held-out loss", "Peak memory", "Layout"})
     columns.emplace_back(name);
   std::string body;
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
@@ -75,10 +83,10 @@ std::string results_table(const Sweep& sweep) {
     std::vector<std::string> cells;
     if (listed)
       for (const std::string& key : sweep.keys) cells.push_back(setting(run, key));
-    const auto loss = [](double value) { return fmt::format("{:.4f}", value); };
-    cells.insert(cells.end(), {grouped(s.last_step), human_count(static_cast<double>(s.tokens)), loss(s.loss),
-                               known(s.heldout_loss, loss), human_bytes(static_cast<double>(s.peak_memory_bytes)),
-                               short_layout(run.layout)});
+    const auto loss = [](double value) { return human_loss(value); };
+    cells.insert(cells.end(), {run.state.empty() ? "–" : run.state, grouped(s.last_step),
+                               human_count(static_cast<double>(s.tokens)), loss(s.loss), known(s.heldout_loss, loss),
+                               human_bytes(static_cast<double>(s.peak_memory_bytes)), short_layout(run.layout)});
     body += row(sweep, i, cells);
   }
   return head(columns) + "<tbody>\n" + body + "</tbody>";
@@ -86,8 +94,8 @@ std::string results_table(const Sweep& sweep) {
 
 std::string speed_table(const Sweep& sweep) {
   const std::vector<std::string> classes = traffic_classes(sweep);
-  std::vector<std::string> columns{"Run",      "Ranks", "Step time",  "Spread of steps",
-                                   "Tokens/s", "MFU",   "Efficiency", "Exposed"};
+  std::vector<std::string> columns{"Run",      "Ranks",        "Timed steps", "Step time",  "10% – 90% of steps",
+                                   "Tokens/s", "Model FLOP/s", "MFU",         "Efficiency", "Exposed"};
   columns.insert(columns.end(), classes.begin(), classes.end());
   std::string body;
   for (size_t i = 0; i < sweep.runs.size(); ++i) {
@@ -95,9 +103,11 @@ std::string speed_table(const Sweep& sweep) {
     const RunSummary& s = run.summary;
     std::vector<std::string> cells{
         run.ranks > 0 ? grouped(run.ranks) : "–",
+        grouped(s.timed_steps),
         known(s.step_seconds.median, duration),
         known(s.step_seconds.tenth, duration) + " – " + known(s.step_seconds.ninetieth, duration),
         known(s.tokens_per_second, human_count),
+        known(s.model_flops_per_second, [](double flops) { return human_quantity(flops, "FLOP/s"); }),
         known(s.mfu, human_percent),
         known(efficiency(sweep, i), human_percent),
         human_percent(s.exposed_share_of_all())};
@@ -108,18 +118,30 @@ std::string speed_table(const Sweep& sweep) {
   return head(columns) + "<tbody>\n" + body + "</tbody>";
 }
 
+/// Returns a notice that says why runs are not finished; empty if all are.
+std::string trouble_notice(const Sweep& sweep) {
+  constexpr size_t most = 8;
+  std::string lines;
+  size_t troubled = 0;
+  for (const SweepRun& run : sweep.runs)
+    if (!run.trouble.empty() && ++troubled <= most)
+      lines += fmt::format("{}<b>{}</b>: {}", lines.empty() ? "" : "<br>", escaped(run.name), escaped(run.trouble));
+  if (troubled > most) lines += fmt::format("<br>The table below marks {} more.", troubled - most);
+  return lines.empty() ? "" : "<p class=\"notice\">" + lines + "</p>\n";
+}
+
 /// Returns an explanation for an MFU above 100% and for an efficiency clearly above 100%, if a run has one.
 std::string notes(const Sweep& sweep) {
   std::string text;
   if (std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; }))
     text +=
         " An MFU above 100% means that the peak of that run (train.peak_flops, or the rate measured at its start) is "
-        "below what its machine reaches.";
+        "below the rate that its machine reaches.";
   for (size_t i = 0; i < sweep.runs.size(); ++i)
     if (efficiency(sweep, i) > 1.05)
       return text + fmt::format(
                         " An efficiency above 100% means that a rank of that run does more FLOP/s than a rank of {}: "
-                        "other settings, another machine, or less load beside it.",
+                        "the settings or machines differ, or other programs ran at the same time.",
                         sweep.runs.front().name);
   return text;
 }
@@ -131,6 +153,11 @@ std::string subtitle(const Sweep& sweep) {
   for (size_t i = 0; i < std::min(most, sweep.runs.size()); ++i) names.push_back(sweep.runs[i].name);
   const size_t left = sweep.runs.size() - names.size();
   return fmt::format("{}{}", fmt::join(names, ", "), left > 0 ? fmt::format(" and {} more", left) : "");
+}
+
+std::set<std::string> classes_of(const Sweep& sweep) {
+  const std::vector<std::string> classes = traffic_classes(sweep);
+  return {classes.begin(), classes.end()};
 }
 
 std::string differences_block(const Sweep& sweep) {
@@ -170,6 +197,8 @@ void write_comparison(const Sweep& sweep, const std::filesystem::path& output, s
                                                     {"subtitle", escaped(subtitle(sweep))},
                                                     {"style", std::string(report_style)},
                                                     {"toolbar", std::string(report_toolbar)},
+                                                    {"notices", trouble_notice(sweep)},
+                                                    {"classes", traffic_legend(classes_of(sweep))},
                                                     {"results", results_table(sweep)},
                                                     {"speed", speed_table(sweep)},
                                                     {"notes", escaped(notes(sweep))},

@@ -34,7 +34,7 @@ struct Past {
 };
 
 /// Returns the part to keep when training continues after `first_step`. Unreadable lines are kept: they end with a
-/// newline, so they were once complete.
+/// newline, so they are not torn.
 Past past_of(const fs::path& path, int64_t first_step) {
   std::ifstream file(path);
   std::string line;

@@ -63,7 +63,7 @@ class TolerantSink : public MetricsSink {
     try {
       f();
     } catch (const base::Error& e) {  // a std::logic_error is a bug and is not hidden
-      if (!warned_) warn_(base::cat(e.what(), "; training goes on, records may be missing"));
+      if (!warned_) warn_(base::cat(e.what(), "; training continues, but records may be missing"));
       warned_ = true;
     }
   }

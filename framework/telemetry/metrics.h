@@ -22,12 +22,12 @@ struct CommMetrics {
 };
 using CommByClass = std::map<std::string, CommMetrics>;
 
-/// Predicted and measured time of the passes of all MoE layers in one step, in seconds. The value is the mean over the
+/// Predicted and measured time of the passes of all MoE layers in one step, in seconds. Each value is the mean over the
 /// ranks that have MoE layers.
 struct ScheduleMetrics {
   double predicted_seconds = 0, measured_seconds = 0;
   std::map<std::string, double> exposed_seconds =
-      {};  // measured, by collective ("dispatch.a2a"): time without computation
+      {};  // measured time without computation, by collective ("dispatch.a2a")
 };
 
 /// One optimizer step. Step numbers count finished optimizer steps: the first is 1.

@@ -277,7 +277,7 @@ MetricsRecord parse_json_line(std::string_view line) try {
 MetricsHistory read_metrics(const std::filesystem::path& path) {
   // A pipe or device, to which the sink may write, has no contents to read, or no end.
   if (const std::string problem = base::file_problem(path.string()); problem == "no such file")
-    base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no metrics were written there");
+    base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no such file; expected the metrics of a run");
   else if (!problem.empty())
     base::fail(base::ExitCode::data, path.string(), ": ", problem, ": there are no metrics to read");
   std::ifstream file(path);

@@ -27,9 +27,9 @@ struct MetricsHistory {
   std::vector<int64_t> unreadable_lines;  // line numbers from 1; includes a torn last line
 };
 
-/// Reads a file that a crash may have torn. Ignores unknown keys; missing keys keep their default. A higher peak that
-/// was measured later corrects the MFU of earlier steps of the same program start. Throws base::Error(data) if the file
-/// cannot be opened.
+/// Reads a file that a crash may have torn. Ignores unknown keys; missing keys keep their defaults. If a higher peak
+/// was measured later in the same program start, corrects the MFU of the earlier steps. Throws base::Error(data) if the
+/// file cannot be opened.
 MetricsHistory read_metrics(const std::filesystem::path& path);
 
 /// Contents of one line; monostate if it cannot be read.

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 
 namespace hexad::telemetry {
+
+using namespace base;
 
 namespace {
 
@@ -53,7 +56,7 @@ std::string progress_line(const RunInfo& run, const StepMetrics& s, double secon
 }
 
 ProgressSink::ProgressSink(TextOutput output, int64_t every) : output_(output), every_(every) {
-  base::require(every > 0, "[progress] a line every ", every, " steps");
+  base::require(every > 0, "[progress] a line every ", every, " steps; expected at least 1");
 }
 
 void ProgressSink::on_start(const RunInfo& run) {
@@ -62,7 +65,8 @@ void ProgressSink::on_start(const RunInfo& run) {
                                  human_count(static_cast<double>(run.parameters)));
   if (run.active_parameters != run.parameters)
     line += fmt::format(" ({} active)", human_count(static_cast<double>(run.active_parameters)));
-  line += fmt::format(", {} rank{}, {} steps", run.ranks, run.ranks == 1 ? "" : "s", grouped(run.total_steps));
+  line += fmt::format(", {}, {} {}", base::counted(run.ranks, "rank"), grouped(run.total_steps),
+                      base::plural(run.total_steps, "step"));
   if (run.first_step > 0) line += fmt::format(", resumed after step {}", grouped(run.first_step));
   lasting_line(line);
 }

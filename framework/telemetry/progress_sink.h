@@ -6,9 +6,9 @@
 
 namespace hexad::telemetry {
 
-/// On a terminal, writes a carriage return and a line fitted to the width in each step. Elsewhere, writes no control
-/// codes, and a plain line for the first step, each multiple of `every`, and the last step. Evaluations get separate
-/// lines in both cases.
+/// Writes a carriage return and a line fitted to the width in each step if the output is a terminal. Otherwise writes
+/// no control codes, but a plain line for the first step, each multiple of `every`, and the last step. Evaluations get
+/// separate lines in both cases.
 class ProgressSink : public MetricsSink {
  public:
   explicit ProgressSink(TextOutput output, int64_t every = 10);
@@ -30,7 +30,7 @@ class ProgressSink : public MetricsSink {
   StepMetrics last_;
   double trained_seconds_ = 0;
   int64_t printed_ = 0;       // the last step with a plain line, if not on a terminal
-  bool line_stands_ = false;  // on a terminal: the progress line must be overwritten
+  bool line_stands_ = false;  // on a terminal: true if the next output must overwrite the progress line
 };
 
 /// Returns "held-out loss 2.5000 nats per token, 1.2500 bits per byte (64 of 512 sequences, 5.00 k tokens)". If the

@@ -21,7 +21,7 @@ Spread spread_of(std::span<const RankTime> ranks, Value&& value) {
 }  // namespace
 
 double lower_median(std::vector<double> values) {
-  base::require(!values.empty(), "[rank times] the median of nothing");
+  base::require(!values.empty(), "[rank times] the median of no values");
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
@@ -55,7 +55,7 @@ std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
 }
 
 std::vector<SlowRanks::Slow> SlowRanks::look() {
-  std::vector<double> usual;  // a median, because one slow step does not make a slow rank
+  std::vector<double> usual;  // medians, because one slow step does not make a slow rank
   for (const auto& steps : own_) usual.push_back(lower_median(steps));
   std::map<int, std::vector<double>> of_kind;
   for (size_t r = 0; r < usual.size(); ++r) of_kind[kinds_[r]].push_back(usual[r]);

@@ -7,7 +7,8 @@
 
 namespace hexad::telemetry {
 
-/// Times of one rank in one step, seconds. The time not spent waiting is its own work: computation, data, file work.
+/// Times of one rank in one step, in seconds. The time not spent waiting is the rank's own work: computation, data,
+/// files.
 struct RankTime {
   double step_seconds = 0;
   double waited_seconds = 0;  // time blocked in communication
@@ -38,9 +39,9 @@ double lower_median(std::vector<double> values);
 /// Summarizes the times of ranks 0, 1, ...
 RankTimes rank_times(std::span<const RankTime> ranks);
 
-/// Finds ranks whose own work is slow. Compares the median of a rank's own work over a window of steps with the median
-/// of the ranks that do the same work. A slow rank is more than 1.2 times, and more than two milliseconds, above this
-/// median.
+/// Finds ranks whose own work is slow. Compares two medians over a window of steps: that of the rank's own work, and
+/// that of the ranks that do the same work. A slow rank is more than 1.2 times, and more than two milliseconds, above
+/// the second median.
 class SlowRanks {
  public:
   static constexpr int window = 16;  // steps
@@ -54,7 +55,7 @@ class SlowRanks {
     double own_seconds, median_seconds;  // medians of the rank and of the ranks of its kind
   };
   /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first.
-  /// Repeats a rank that stays slow after 1, 2, 4, ... more windows.
+  /// A rank that stays slow is returned again after 1, 2, 4, ... more windows.
   std::vector<Slow> add(std::span<const RankTime> ranks);
 
  private:

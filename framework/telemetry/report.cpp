@@ -6,17 +6,22 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/base/units.h"
 #include "framework/telemetry/page.h"
 #include "framework/telemetry/report_assets.h"
 #include "framework/telemetry/report_data.h"
 #include "framework/telemetry/report_ranks.h"
 #include "framework/telemetry/run_summary.h"
-#include "framework/telemetry/units.h"
+#include "framework/telemetry/traffic_legend.h"
 
 namespace hexad::telemetry {
+
+using namespace base;
 
 namespace {
 
@@ -58,7 +63,7 @@ std::string loss_tile(const std::vector<StepMetrics>& steps) {
               fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
 }
 
-/// Returns the summary of the steps since the newest program start, computed as in comparisons.
+/// Returns the summary of the steps since the newest program start. It is computed as for comparisons.
 RunSummary newest_summary(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   const int64_t last = history.steps.back().step;
   const auto newest = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& part) { return part.after < last; });
@@ -79,7 +84,7 @@ std::string tiles(const MetricsHistory& history, const ReportInputs& inputs) {
   out += loss_tile(history.steps);
   out += tile("Tokens", human_count(static_cast<double>(last.tokens)),
               run.total_steps > 0 ? fmt::format("step {} of {}", grouped(last.step), grouped(run.total_steps))
-                                  : fmt::format("{} steps", grouped(last.step)));
+                                  : fmt::format("{} {}", grouped(last.step), base::plural(last.step, "step")));
   out += tile("Training time", human_duration(seconds),
               fmt::format("{} a step, {}", human_duration(newest.step_seconds.median), timed));
   out += tile("Tokens per second", human_count(newest.tokens_per_second),
@@ -140,10 +145,11 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
   for (const StepMetrics& s : history.steps) {
     if (!s.schedule) continue;
     const ScheduleMetrics& m = *s.schedule;
-    std::string text =
-        fmt::format("Step {}, all passes of the MoE layers, a rank: measured {}, predicted {} ({:+.1f}%).",
-                    grouped(s.step), milliseconds(m.measured_seconds), milliseconds(m.predicted_seconds),
-                    100 * (m.predicted_seconds / m.measured_seconds - 1));
+    std::string text = fmt::format(
+        "Step {}: all passes of the MoE layers, mean over ranks with MoE layers: measured {}, predicted {} "
+        "({:+.1f}%).",
+        grouped(s.step), milliseconds(m.measured_seconds), milliseconds(m.predicted_seconds),
+        100 * (m.predicted_seconds / m.measured_seconds - 1));
     std::string exposed;
     for (const auto& [name, seconds] : m.exposed_seconds)
       exposed += fmt::format("{} {} {}", exposed.empty() ? "" : ",", name, milliseconds(seconds));
@@ -160,8 +166,8 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
 std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
   if (parts.size() < 2) return "";
   std::string out =
-      "<section class=\"card wide\"><h2>How the steps ran</h2>\n<p class=\"muted\">The run was started several times; "
-      "each start's recipe is kept as recipe-STEP.yaml in the run directory.</p>\n<table class=\"facts "
+      "<section class=\"card wide\"><h2>Parts of the run</h2>\n<p class=\"muted\">The run was started several times. "
+      "The recipe of each start is recipe-STEP.yaml in the run directory.</p>\n<table class=\"facts "
       "parts\"><thead><tr><th>Steps</th><th>Started</th><th>Layout</th><th>Changed since the previous "
       "part</th></tr></thead>"
       "<tbody>\n";
@@ -178,6 +184,15 @@ std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t la
                        escaped(p.layout), changes);
   }
   return out + "</tbody></table></section>\n";
+}
+
+/// Returns the classes of communication that sent anything.
+std::set<std::string> classes_of(const MetricsHistory& history) {
+  std::set<std::string> classes;
+  for (const StepMetrics& s : history.steps)
+    for (const auto& [name, c] : s.comm)
+      if (c.bytes > 0) classes.insert(name);
+  return classes;
 }
 
 /// Returns the sentence below the title.
@@ -212,8 +227,9 @@ void write_report(const ReportInputs& inputs) {
                                         {"recipe", escaped(inputs.recipe)},
                                         {"samples", sample_blocks(inputs.samples)},
                                         {"schedule", schedule_block(history, inputs.timelines)},
-                                        {"ranks", ranks_block(history)},
+                                        {"ranks", ranks_block(history, inputs.parts)},
                                         {"parts", parts_block(inputs.parts, history.steps.back().step)},
+                                        {"classes", traffic_legend(classes_of(history))},
                                         {"data", report_data(history)},
                                         {"library", std::string(inputs.charts)},
                                         {"script", std::string(report_script)}}));

@@ -29,6 +29,7 @@ struct ReportInputs {
     int64_t after = 0;
     std::string date, layout;
     std::vector<std::string> changes;  // differences from the previous part
+    int64_t ranks = 0;                 // 0: unknown
   };
   std::vector<Part> parts{};  // shown if there are several
   std::string trouble{};      // reason why the run ended early; empty if it did not
@@ -37,7 +38,7 @@ struct ReportInputs {
     std::string prompt, text;
   };
   std::vector<Sample> samples;  // may be empty
-  /// SVG elements from timeline_svg(), inserted unchanged next to the numbers of the recorded step; may be empty.
+  /// SVG elements from timeline_svg(), inserted unchanged next to the figures of the recorded step; may be empty.
   std::vector<std::string> timelines{};
 
   std::string_view charts = chart_library();

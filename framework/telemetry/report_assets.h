@@ -1,4 +1,5 @@
-// The text files of assets/, embedded in the program at build time (see embed_text.cmake), so that it is a single file.
+// The text files of assets/, embedded in the program at build time (see embed_text.cmake), so that the program is a
+// single file.
 #pragma once
 
 #include <string_view>

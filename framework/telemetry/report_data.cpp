@@ -1,5 +1,7 @@
 #include "framework/telemetry/report_data.h"
 
+#include "framework/base/units.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-
-#include "framework/telemetry/units.h"
 
 namespace hexad::telemetry {
 
@@ -107,7 +107,7 @@ std::vector<size_t> moe_layers(const std::vector<StepMetrics>& steps) {
   return layers;
 }
 
-/// Returns the load of the busiest expert over the mean; null if it was not recorded.
+/// Returns the load of the busiest expert as a multiple of the mean load; null if it was not recorded.
 Json max_over_mean(const StepMetrics& s, size_t layer) {
   if (layer >= s.expert_load.size() || s.expert_load[layer].empty()) return nullptr;
   const auto& load = s.expert_load[layer];
@@ -145,9 +145,9 @@ struct HeldoutCurve {
     return e.sequences == sequences && e.of_sequences == of_sequences && e.tokens == tokens;
   }
   std::string name() const {
-    if (of_sequences == 0) return fmt::format("held-out, {} tokens", human_count(static_cast<double>(tokens)));
+    if (of_sequences == 0) return fmt::format("held-out, {} tokens", base::human_count(static_cast<double>(tokens)));
     if (sequences == of_sequences) return "held-out, whole set";
-    return fmt::format("held-out, {} of {} sequences", grouped(sequences), grouped(of_sequences));
+    return fmt::format("held-out, {} of {} sequences", base::grouped(sequences), base::grouped(of_sequences));
   }
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "framework/base/counted.h"
+
 namespace hexad::telemetry {
 
 namespace {
@@ -39,24 +41,40 @@ std::vector<Record> records(const MetricsHistory& history) {
   return list;
 }
 
+/// Returns the number of ranks that ran a step. If `parts` lacks it, returns the smallest number that fits the step's
+/// list of slowest ranks. A list that is not full contains all ranks of the job.
+int64_t ranks_of(const StepMetrics& step, const std::vector<ReportInputs::Part>& parts) {
+  const auto part = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& p) { return p.after < step.step; });
+  if (part != parts.rend() && part->ranks > 0) return part->ranks;
+  int64_t ranks = std::ssize(step.ranks->slowest);
+  for (const RankTimes::Rank& r : step.ranks->slowest) ranks = std::max<int64_t>(ranks, r.rank + 1);
+  return ranks;
+}
+
+/// Returns the number of steps in which `rank` took part.
+int64_t steps_of(int rank, const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
+  return std::ranges::count_if(history.steps,
+                               [&](const StepMetrics& s) { return s.ranks && rank < ranks_of(s, parts); });
+}
+
 std::string milliseconds(const std::vector<double>& seconds) {
   return fmt::format("{:.2f} ms", 1e3 * lower_median(seconds));
 }
 
 }  // namespace
 
-std::string ranks_block(const MetricsHistory& history) {
+std::string ranks_block(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   const std::vector<Record> list = records(history);
   if (list.empty()) return "";
-  const auto steps = std::ranges::count_if(history.steps, [](const StepMetrics& s) { return s.ranks.has_value(); });
   std::string out =
       "<section class=\"card wide\"><h2>Slowest ranks</h2>\n<p>A rank's own work is the part of a step in which it did "
-      "not wait in communication; medians over the steps in which it was among the slowest.</p>\n"
+      "not wait in communication. Times are medians over the steps in which the rank was among the slowest. Only steps "
+      "in which the rank took part are counted.</p>\n"
       "<table class=\"facts\"><thead><tr><th>Rank</th><th>Slowest in</th><th>Own work a step</th>"
       "<th>Relative to the ranks' median</th><th>Waited a step</th></tr></thead><tbody>\n";
   for (const Record& r : list)
-    out += fmt::format("<tr><td>{}</td><td>{} of {} steps</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", r.rank,
-                       r.slowest, steps, milliseconds(r.own),
+    out += fmt::format("<tr><td>{}</td><td>{} of {}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", r.rank, r.slowest,
+                       base::counted(steps_of(r.rank, history, parts), "step"), milliseconds(r.own),
                        r.over_median.empty() ? "" : fmt::format("{:.2f}×", lower_median(r.over_median)),
                        milliseconds(r.waited));
   return out + "</tbody></table></section>\n";

@@ -15,7 +15,7 @@ struct RunSummary {
   double loss = 0, heldout_loss = 0;  // the last values
   int64_t peak_memory_bytes = 0;      // maximum over the steps, on the rank where it is highest
 
-  // Timed steps omit the first step if there are others, because it allocates its memory.
+  // Timed steps omit the first step if there are others, because the first step also allocates memory.
   int64_t first_timed_step = 0, timed_steps = 0;
   struct Quantiles {
     double tenth = 0, median = 0, ninetieth = 0;

@@ -1,13 +1,14 @@
 #include "framework/telemetry/sweep.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+
+#include "framework/telemetry/traffic_legend.h"
 
 namespace hexad::telemetry {
 namespace {
@@ -34,6 +35,8 @@ std::string numbers_of_ranks(const Sweep& sweep) {
 
 // Returns null for NaN and infinity, which JSON lacks.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 // Returns a value of a recipe as a number or boolean if its text is one, otherwise as text.
 Json typed(const std::string& text) {
@@ -78,13 +81,10 @@ double efficiency(const Sweep& sweep, size_t run) {
 }
 
 std::vector<std::string> traffic_classes(const Sweep& sweep) {
-  constexpr std::array<std::string_view, 6> order{"ep", "tp", "cp", "pp", "dp", "control"};
   std::set<std::string> found;
   for (const SweepRun& run : sweep.runs)
     for (const auto& [name, share] : run.summary.exposed_share) found.insert(name);
-  std::vector<std::string> classes(found.begin(), found.end());
-  std::ranges::stable_sort(classes, {}, [&](const std::string& name) { return std::ranges::find(order, name); });
-  return classes;
+  return in_traffic_order(found);
 }
 
 std::string csv_of(const Sweep& sweep) {
@@ -92,7 +92,7 @@ std::string csv_of(const Sweep& sweep) {
   std::vector<std::string> header{"run", "folder"};
   for (const std::string& key : sweep.keys) header.push_back(cell(key));
   for (const char* name :
-       {"ranks", "layout", "last_step", "tokens", "loss", "heldout_loss", "timed_steps", "step_seconds_median",
+       {"ranks", "layout", "state", "last_step", "tokens", "loss", "heldout_loss", "timed_steps", "step_seconds_median",
         "step_seconds_p10", "step_seconds_p90", "tokens_per_second", "model_flops_per_second", "mfu", "efficiency"})
     header.emplace_back(name);
   for (const std::string& name : classes) header.push_back("exposed_share_" + name);
@@ -104,11 +104,11 @@ std::string csv_of(const Sweep& sweep) {
     std::vector<std::string> row{cell(run.name), cell(run.folder)};
     for (const std::string& key : sweep.keys)
       row.push_back(run.settings.contains(key) ? cell(run.settings.at(key)) : "");
-    row.insert(row.end(),
-               {run.ranks > 0 ? std::to_string(run.ranks) : "", cell(run.layout), std::to_string(s.last_step),
-                std::to_string(s.tokens), cell(s.loss), cell(s.heldout_loss), std::to_string(s.timed_steps),
-                cell(s.step_seconds.median), cell(s.step_seconds.tenth), cell(s.step_seconds.ninetieth),
-                cell(s.tokens_per_second), cell(s.model_flops_per_second), cell(s.mfu), cell(efficiency(sweep, i))});
+    row.insert(row.end(), {run.ranks > 0 ? std::to_string(run.ranks) : "", cell(run.layout), cell(run.state),
+                           std::to_string(s.last_step), std::to_string(s.tokens), cell(s.loss), cell(s.heldout_loss),
+                           std::to_string(s.timed_steps), cell(s.step_seconds.median), cell(s.step_seconds.tenth),
+                           cell(s.step_seconds.ninetieth), cell(s.tokens_per_second), cell(s.model_flops_per_second),
+                           cell(s.mfu), cell(efficiency(sweep, i))});
     for (const std::string& name : classes)
       row.push_back(s.exposed_share.contains(name) ? cell(s.exposed_share.at(name)) : "");
     row.push_back(cell(s.exposed_share_of_all()));
@@ -132,6 +132,8 @@ std::string json_of(const Sweep& sweep, const std::string& page) {
                     {"settings", settings},
                     {"ranks", run.ranks > 0 ? Json(run.ranks) : Json(nullptr)},
                     {"layout", run.layout},
+                    {"state", text_or_null(run.state)},
+                    {"trouble", text_or_null(run.trouble)},
                     {"last_step", s.last_step},
                     {"tokens", s.tokens},
                     {"loss", number(s.loss)},

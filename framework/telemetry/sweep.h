@@ -15,6 +15,8 @@ struct SweepRun {
   std::string folder;                                // the run directory
   int64_t ranks = 0;                                 // 0: unknown
   std::string layout = {};                           // "pp 1 x dp 2 ..."
+  std::string state = {};                            // "finished", "failed", ...; empty: unknown
+  std::string trouble = {};                          // reason why the run is not finished; empty if it is finished
   std::map<std::string, std::string> settings = {};  // by key of the recipe, without keys that it lacks
   std::vector<std::string> differences = {};         // from the first run's recipe: "optim.lr: 0.01 -> 0.03"
   RunSummary summary = {};

@@ -43,7 +43,7 @@ bool understands_control_codes(int fd) {
 }
 
 /// Opens the same pipe or terminal a second time, so that O_NONBLOCK does not affect other users of the descriptor.
-/// Uses the descriptor itself if that is impossible or pointless (a file has a position and never blocks).
+/// Uses the descriptor itself if a second opening is impossible or pointless (a file has a position and never blocks).
 class NonBlocking {
  public:
   explicit NonBlocking(int fd) : shared_(fd) {
@@ -81,7 +81,7 @@ void TextOutput::write(std::string_view text) {
 
 void TextOutput::write_or_drop(std::string_view text) {
   const NonBlocking out(fd_);
-  // If the reader did not read the last text, does not wait again.
+  // Does not wait if the reader has not read the previous text: one timeout is enough.
   const int patience_ms = refused_ ? 0 : 1000;
   size_t written = 0;
   const int error = write_all(out.fd(), torn_ ? base::cat("\n", text) : std::string(text), &written, patience_ms);

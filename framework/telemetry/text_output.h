@@ -13,12 +13,12 @@ enum class Stuck : uint8_t {
   drop,  // drops output after a second or at a signal, so that a training run continues and handles the signal
 };
 
-/// Writes text to a file descriptor that it does not own. If the reader is gone or the device is full, output is
-/// dropped silently, because a run must not end because of `| head`.
+/// Writes text to a file descriptor that it does not own. If the reader is gone or the device is full, drops output
+/// silently: `| head` must not end a run.
 class TextOutput {
  public:
-  /// `fd` is 1 or 2 except in tests. It counts as a terminal if it is one and TERM is not "dumb"; under mpirun,
-  /// mpirun's own output must also be a terminal.
+  /// `fd` is 1 or 2 except in tests. `fd` is treated as a terminal if it is a terminal and TERM is not "dumb". Under
+  /// mpirun, mpirun's own output must be a terminal too.
   explicit TextOutput(int fd, Stuck stuck = Stuck::wait);
   bool is_terminal() const { return terminal_; }
   /// Returns the current columns of the terminal (it may be resized); 80 if unknown.

@@ -1,13 +1,13 @@
 #include "framework/telemetry/timeline_svg.h"
 
+#include "framework/base/units.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
-
-#include "framework/telemetry/units.h"
 
 namespace hexad::telemetry {
 namespace {
@@ -16,7 +16,7 @@ using schedule::Lane;
 using schedule::TaskKind;
 using schedule::Timeline;
 
-// Pixels.
+// Lengths in pixels.
 constexpr int width = 1120, margin = 20, lane_label = 116, source_label = 66;
 constexpr int plot_left = margin + lane_label + source_label, plot_width = width - plot_left - margin;
 constexpr int heading = 56, legend_height = 26, bar_height = 22, bar_gap = 3, lane_gap = 12, axis_height = 40;
@@ -195,9 +195,9 @@ class Drawing {
     const auto& [task, begin, end] = timeline.spans[i];
     std::string about = fmt::format("{} {}: {}, {} from {} to {}", source, task.name, name_of(task.kind),
                                     unit_(end - begin), unit_(begin), unit_(end));
-    if (task.cost.flops > 0) about += ", " + human_quantity(task.cost.flops, "FLOP");
-    if (task.cost.wire_bytes > 0) about += fmt::format(", {} sent", human_bytes(double(task.cost.wire_bytes)));
-    if (task.cost.copy_bytes > 0) about += fmt::format(", {} copied", human_bytes(double(task.cost.copy_bytes)));
+    if (task.cost.flops > 0) about += ", " + base::human_quantity(task.cost.flops, "FLOP");
+    if (task.cost.wire_bytes > 0) about += fmt::format(", {} sent", base::human_bytes(double(task.cost.wire_bytes)));
+    if (task.cost.copy_bytes > 0) about += fmt::format(", {} copied", base::human_bytes(double(task.cost.copy_bytes)));
     if (!task.cost.group.empty()) about += fmt::format(", {} of {}", task.cost.group, task.cost.group_size);
     out_ += fmt::format("<g class=\"task\"><title>{}</title>", escaped(about));
     rectangle(fmt::format("bar {}", name_of(task.kind)), begin, end, y);

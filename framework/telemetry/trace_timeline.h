@@ -20,8 +20,8 @@ struct TimelinePair {
 std::string row_name(const schedule::TaskSpec& task);
 
 /// Returns events for write_trace(). Measured tasks are in a row such as "compute"; predicted tasks are in the row
-/// below, "compute (predicted)". `start_us` is the time of both timelines' zero on the trace's clock. A selected task
-/// shows its kind, its bytes and its computation.
+/// below, "compute (predicted)". `start_us` is time zero of both timelines on the trace's clock. A selected task shows
+/// its kind, its bytes and its computation.
 std::vector<TraceEvent> trace_events(const TimelinePair& timelines, int rank, double start_us = 0);
 
 }  // namespace hexad::telemetry

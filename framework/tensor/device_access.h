@@ -3,7 +3,7 @@
 #pragma once
 
 #ifndef HEXAD_DEVICE_CODE
-#error "only kernels and backends touch memory of a device: see docs/architecture.md, Devices"
+#error "only kernels and backends may access memory of a device; see docs/architecture.md, Devices"
 #endif
 
 #include "framework/tensor/tensor.h"

@@ -29,7 +29,7 @@ using device::Stream;
 class Storage {
  public:
   Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Category category);
-  /// Wraps memory of another owner, which outlives this storage. The host can read and write it.
+  /// Wraps host memory of another owner. The memory must outlive this storage.
   Storage(std::byte* borrowed, int64_t bytes);
   /// Wraps host memory that `owner` holds.
   Storage(std::shared_ptr<std::byte> owner, int64_t bytes);
@@ -70,8 +70,8 @@ class Tensor {
   /// Returns a tensor on the host of `device`, in memory to which `device` copies asynchronously
   /// (DeviceContext::host_buffer).
   static Tensor pinned(Shape shape, Dtype dtype, Device device);
-  /// Returns the elements of this tensor in a storage with the same layout that begins at `storage_begin` and outlives
-  /// the result. Temporaries made like the result belong to `device`.
+  /// Returns a tensor with the shape, strides and offset of this tensor, but with its storage at `storage_begin`. That
+  /// memory must outlive the result. Temporaries made like the result belong to `device`.
   Tensor borrowed_at(std::byte* storage_begin, Device device) const;
   /// Returns a copy of host values; sizes must agree. Ordered on the device's compute stream.
   template <class T>
@@ -118,8 +118,8 @@ class Tensor {
   template <class T>
   std::vector<T> to_vector() const;
 
-  /// Copy all bytes of a contiguous tensor from and to host memory, in the order of the compute stream. The source may
-  /// be reused on return. The caller waits for a copy to the host.
+  /// Copies all bytes of a contiguous tensor from or to host memory, in the order of the compute stream. The source may
+  /// be reused on return. A copy to the host is valid after the caller has waited for the stream.
   void upload(const void* from) const;
   void download(void* to) const;
   /// Copies all bytes from a contiguous tensor of the same number of bytes. Either tensor may be on the host or on the

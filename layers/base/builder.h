@@ -45,7 +45,7 @@ class StateSet {
 struct ParallelOptions {
   bool sequence = false;  // sequence parallelism
   cp::ContextKind context = cp::ContextKind::ring;
-  bool deterministic = false;  // kernels that have a choice give bitwise identical results every time
+  bool deterministic = false;  // true: kernels with a choice must give bitwise identical results in every run
 };
 
 /// Position in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.down.weight". A copy holds pointers,
@@ -73,13 +73,13 @@ class Builder {
   bool deterministic() const { return options_.deterministic; }
 
   /// Placement of a parameter that is whole on every tp rank and used outside column- and row-parallel products. Under
-  /// sequence parallelism, each rank sees its own rows there. It is the default of parameter(), so that any layer is
-  /// right under every layout.
+  /// sequence parallelism, each rank applies it to its own rows. It is the default of parameter(), so that any layer is
+  /// correct under every layout.
   Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
-  /// Placement of a parameter that is whole on every tp rank, if each rank uses it for its own tokens or heads only.
+  /// Placement of a parameter that is whole on every tp rank, each of which uses it only for its own tokens or heads.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
   /// Placement of a parameter that is sharded over tp along `dim`. With fewer `pieces` than tp ranks, neighbouring
-  /// ranks hold the same piece; 0 means one piece a rank.
+  /// ranks hold the same piece; 0 means one piece per rank.
   Placement shard(int dim, int64_t pieces = 0) const {
     const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
     const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);

@@ -10,7 +10,7 @@ namespace hexad::layers {
 
 using tensor::Tensor;
 
-/// Keys and values of the tokens generated so far: one entry a layer, [context, G, C] each.
+/// Keys and values of the tokens generated so far: [context, G, C] each, with one entry per layer.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
@@ -27,7 +27,7 @@ struct MicroBatch {
   int context_ranks = 1, context_rank = 0;
   Tensor ids, positions;
   Tensor targets;           // -1: not predicted
-  Tensor first, last;       // document of each token within its sequence; undefined: the whole sequence
+  Tensor first, last;       // positions [first, last) of each token's document; undefined: the whole sequence
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
   int64_t first_token = 0;  // global index of token 0, which keys random choices
   /// Number of tokens of each sequence that are not padding, over all ranks; empty: all tokens.
@@ -36,7 +36,7 @@ struct MicroBatch {
   std::vector<int64_t> row_tokens{};
 
   int64_t predicted = 0;  // number of rows with a target
-  int64_t documents = 0;  // AttentionShape::documents of all ranks that share it
+  int64_t documents = 0;  // number of documents (AttentionShape::documents), over all ranks that share the micro-batch
 
   /// Number of tokens on all ranks that share the micro-batch.
   int64_t tokens() const { return sequences * length; }
@@ -55,11 +55,11 @@ struct ForwardContext {
   const MicroBatch& batch;
   uint64_t seed = 0;
   uint64_t step = 0;
-  /// Statistics by MoE layer; empty in evaluation. Written once a micro-batch, never by a recomputation.
+  /// Statistics by MoE layer; empty in evaluation. Written once per micro-batch, never by a recomputation.
   std::vector<RouterStatistics>* statistics = nullptr;
   KeyValueCache* cache = nullptr;            // used by generation, which appends to it
   RoutingLog* routing_to = nullptr;          // receives the experts that tokens visit
-  const RoutingLog* routing_from = nullptr;  // tokens visit the experts of this log, whatever their scores
+  const RoutingLog* routing_from = nullptr;  // experts that tokens visit, whatever the scores; null: the router chooses
 };
 
 }  // namespace hexad::layers

@@ -40,8 +40,8 @@ struct YarnConfig {
 
   template <class V>
   void fields(V& v) {
-    v("factor", factor, "largest position as a multiple of original_context; 1: YaRN is off", config::at_least(1));
-    v("original_context", original_context, "context, in tokens, that the model was trained with before stretching",
+    v("factor", factor, "largest position as a multiple of original_context; 1: no YaRN", config::at_least(1));
+    v("original_context", original_context, "context, in tokens, with which the model was trained before stretching",
       config::at_least(1));
     v("beta_fast", beta_fast, "number of turns over original_context above which a dimension keeps its frequency",
       config::positive());

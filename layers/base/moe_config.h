@@ -30,8 +30,8 @@ constexpr auto enum_names(AuxScope) {
                                                                {AuxScope::global_batch, "global_batch"}});
 }
 
-/// Source of the choice of experts: the model, or an override for experiments (gradients stay those of the chosen
-/// experts).
+/// Source of the choice of experts: the model, or an override for experiments. With an override, gradients are still
+/// those of the chosen experts.
 enum class Routing : uint8_t { model, balanced, zipf, trace };
 constexpr auto enum_names(Routing) {
   return std::to_array<std::pair<Routing, std::string_view>>(
@@ -93,26 +93,29 @@ struct MoeConfig {
   void fields(V& v) {
     using config::at_least, config::automatic, config::positive;
     v("experts", experts, "routed experts of an MoE layer; 0: a dense model", at_least(0));
-    v("top_k", top_k, "experts a token visits", at_least(1));
+    v("top_k", top_k, "experts that a token visits", at_least(1));
     v("expert_hidden", expert_hidden, "width of an expert's MLP", at_least(1));
     v("expert", expert, "kind of an expert's MLP");
     v("shared_experts", shared_experts, "experts that every token visits, fused into one MLP", at_least(0));
     v("shared_hidden", shared_hidden, "width of one shared expert; auto: expert_hidden", automatic, at_least(1));
     v("dense_residual", dense_residual, "a dense MLP (model.mlp_hidden) beside the experts, as in Arctic");
     v("dense_layers", dense_layers, "number of first blocks that have a dense MLP instead of experts", at_least(0));
-    v("every", every, "n: every n-th of the remaining blocks has experts, the others have a dense MLP", at_least(1));
+    v("every", every, "n: every n-th of the remaining blocks has experts; the other ones have a dense MLP",
+      at_least(1));
     v("router", router,
       "router, which chooses a token's experts: top_k (the highest scores of a linear gate; the keys from score to "
       "top_groups apply only to it), or the name of a registered router");
     v("router_options", router_options, "options of a registered router, each a name and a number");
     v("score", score, "function that turns logits into scores");
     v("normalize", normalize, "scale the weights of a token's experts so that they sum to one");
-    v("scale", scale, "factor of the weights, after normalising", positive());
+    v("scale", scale, "factor applied to the routing weights of a token's experts, after normalize", positive());
     v("groups", groups, "group-limited routing: number of equal groups of experts", at_least(1));
-    v("top_groups", top_groups, "groups a token may choose from", at_least(1));
+    v("top_groups", top_groups, "groups from which a token may choose experts", at_least(1));
     v("capacity_factor", capacity_factor,
-      "largest load of an expert as a multiple of the mean load, the rest is dropped; none: dropless", positive());
-    v("drop", drop, "tokens kept when an expert is over capacity: the most probable, or the first by position");
+      "largest load of an expert as a multiple of the mean load; tokens above it are dropped; none: no token is "
+      "dropped",
+      positive());
+    v("drop", drop, "tokens that an expert over capacity keeps: the most probable, or the first by position");
     v("capacity_scope", capacity_scope, "tokens over which capacity is counted");
     v("aux_loss", aux_loss, "load-balancing loss");
     v("z_loss", z_loss, "weight of the mean squared logsumexp of router logits, averaged over MoE layers", at_least(0));

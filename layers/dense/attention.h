@@ -12,7 +12,7 @@ namespace hexad::layers {
 
 /// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
 /// "v", "output" and, with qk_norm, "q_norm" and "k_norm". Heads are split over tp, tokens over cp. If there are fewer
-/// key/value heads than tp ranks, several ranks hold the same one.
+/// key/value heads than tp ranks, several ranks hold the same head.
 class Attention {
  public:
   /// Makes the layer. All layers share `rotary` (may be null), which outlives them.

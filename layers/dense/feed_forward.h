@@ -25,8 +25,8 @@ class FeedForward {
 struct FeedForwardSpec;
 using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
 
-/// A layer that a recipe may choose: the options that it reads, and its factory. A recipe with other options is refused
-/// before any layer is made.
+/// A layer that a recipe may choose: the options that it reads, and its factory. A recipe with other options is
+/// rejected before any layer is made.
 struct FeedForwardDeclaration {
   config::OptionNames options{};  // names in model.mlp_options
   FeedForwardFactory make;

@@ -1,4 +1,4 @@
-// Linear layer, also as a stack of several.
+// Linear layer, alone or as a stack of several.
 #pragma once
 
 #include <string>
@@ -27,8 +27,9 @@ struct Linear {
     double init_std;
     bool bias = false;
     Parallel parallel = Parallel::none;
-    int64_t pieces = 0;  // number of pieces of the outputs, if several ranks share one (key/value heads); 0: one a rank
-    std::vector<std::string> stack{};  // paths of the layers if they were separate (Builder::prefix); empty: one layer
+    int64_t pieces = 0;  // pieces of the outputs, if several ranks share a piece (key/value heads); 0: one per rank
+    std::vector<std::string>
+        stack{};  // prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: one layer
 
     int first_dim() const { return stack.empty() ? 0 : 1; }
     Shape shape(std::vector<int64_t> of_one) const {
@@ -59,7 +60,7 @@ struct Linear {
                                     .stack = c.stack_of("bias")})
                     : nullptr) {}
 
-  /// Applies a layer that is whole on each rank.
+  /// Applies a layer that is not split over ranks.
   Value operator()(Tape& t, const Value& x) const { return linear(t, x, *weight, bias); }
   /// Returns the parameters as tp::column_linear takes them.
   tp::Projection projection() const { return {weight, bias}; }

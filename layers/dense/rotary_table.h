@@ -14,7 +14,7 @@ struct RotaryTable {
   tensor::Tensor cosine, sine;
 
   RotaryTable(int64_t positions, int64_t head_size, double theta, const YarnConfig& yarn, base::Dtype dtype,
-              tensor::Device device);
+              device::Device device);
 };
 
 }  // namespace hexad::layers

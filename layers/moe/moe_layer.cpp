@@ -1,9 +1,9 @@
 #include "layers/moe/moe_layer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "framework/base/philox.h"
 #include "framework/kernels/meta/meta_routing.h"
 #include "layers/moe/router/capacity.h"
 #include "layers/moe/router/router_statistics.h"
@@ -30,32 +30,35 @@ Experts::Config experts_config(const ModelConfig& c) {
           .gelu = c.gelu};
 }
 
-// Refuses a hierarchical all-to-all that some group of ranks cannot do. Every rank checks all groups, so all ranks
-// throw or none does.
+// Throws Error(usage) if the all-to-all is hierarchical and some group of ranks does not support that. Every rank
+// checks all groups, so either all ranks throw or no rank does.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all == ep::AllToAll::direct) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
+  const mesh::Layout& layout = mesh.layout();
+  const auto group_of = [&](int rank) { return direct ? layout.expert_sharers(rank) : layout.members(Axis::ep, rank); };
   const std::vector<int>& node_of_rank = mesh.world().node_of_rank();
   std::optional<bool> two_levels;
-  for (int rank = 0; rank < mesh.layout().world(); ++rank) {
-    const std::vector<int> ranks = direct ? mesh.layout().expert_sharers(rank) : mesh.layout().members(Axis::ep, rank);
+  mesh::for_each_group(layout.world(), group_of, [&](const std::vector<int>& ranks) {
     std::vector<int> nodes;
-    for (int r : ranks) nodes.push_back(node_of_rank[r]);
+    for (const int r : ranks) nodes.push_back(node_of_rank[r]);
     const comm::NodeGrid grid(nodes);
-    // Ranks issue alike many tasks, in whatever groups they are.
+    const auto rank = [&] { return *std::min_element(ranks.begin(), ranks.end()); };
+    // All ranks must issue the same number of tasks, so all groups must have the same number of levels.
     if (two_levels.value_or(grid.two_levels()) != grid.two_levels())
       base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
-                 direct ? "ep x etp" : "ep", " ranks to be placed on nodes alike, but the group of rank ", rank,
-                 " has ", grid.two_levels() ? "two levels and others have one" : "one level and others have two",
+                 direct ? "ep x etp" : "ep", " ranks to be placed on nodes in the same way, but the group of rank ",
+                 rank(), " has ",
+                 grid.two_levels() ? "two levels and another group has one" : "one level and another group has two",
                  "; legal here: direct");
     two_levels = grid.two_levels();
-    if (grid.places() > 0) continue;
+    if (grid.places() > 0) return;
     std::string counts;
     for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
     base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
-               "ranks of an all-to-all on each of its nodes, but that of rank ", rank, ", of ", ranks.size(),
-               " ranks, has ", counts, " on its ", grid.nodes(), " nodes; legal here: direct");
-  }
+               "ranks of an all-to-all on each of its nodes, but the all-to-all of rank ", rank(), ", with ",
+               ranks.size(), " ranks, has ", counts, " on its ", grid.nodes(), " nodes; legal here: direct");
+  });
 }
 
 PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
@@ -76,27 +79,10 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
 
 int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hidden.value_or(c.expert_hidden); }
 
-// [tokens, top_k]: what a router that nothing limits might choose, with all experts equally loaded. Every E/k tokens
-// share out all experts, each time in another order, so that the experts of a token are on as many ranks as by chance.
-Tensor choice_by_chance(int64_t tokens, int64_t top_k, int64_t experts, Device device) {
-  constexpr int64_t shuffles = 64;  // then the same ones again
-  std::vector<int32_t> order(experts), all;
-  const base::Philox random(1, base::Purpose::route);
-  uint64_t draws = 0;
-  for (int64_t s = 0; s < shuffles; ++s) {
-    std::iota(order.begin(), order.end(), 0);
-    for (size_t n = order.size(); n > 1; --n) std::swap(order[n - 1], order[random.below(draws++, n)]);
-    all.insert(all.end(), order.begin(), order.begin() + experts / top_k * top_k);
-  }
-  std::vector<int32_t> ids(tokens * top_k);
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = all[i % all.size()];
-  return Tensor::from<int32_t>(ids, {tokens, top_k}, device);
-}
-
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
-// Reports errors of a user's router here, where its name is known. In a device's memory, ids that name no expert are
-// found by the plan.
+// Reports errors of a user's router with the router's name. If the ids are in device memory, the plan finds ids that
+// name no expert.
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
   const Shape expected{rows, c.top_k};
   require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",
@@ -108,8 +94,8 @@ void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) 
             " of ", c.experts);
 }
 
-// Returns a loss [1] that `ranks` ranks compute alike as this rank's addend to a sum over them: its value is a share,
-// its gradient is whole.
+// Returns this rank's addend of a loss [1] that `ranks` ranks compute identically: its value divided by `ranks`, with
+// the whole gradient.
 Value share_value(Tape& tape, const Value& loss, int ranks) {
   const Tensor out = Tensor::like(loss.data);
   const auto& k = table(loss.data).pointwise;
@@ -119,7 +105,7 @@ Value share_value(Tape& tape, const Value& loss, int ranks) {
                      [](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, dout); });
 }
 
-// Throws Error(usage) if the recipe wants a loss whose input the router does not return.
+// Throws Error(usage) if the recipe has a loss whose input the router does not return.
 void require_for(double coefficient, std::string_view key, const Value& what, std::string_view name,
                  const MoeConfig& c) {
   if (coefficient > 0 && !what.data.defined())
@@ -153,13 +139,13 @@ MoeLayer::MoeLayer(const Spec& s, const Builder& b)
     previous_counts_ = b.state("router.previous_counts", {config_.experts});
 }
 
-// `ids` has rows of r.first and the following tokens' rows.
+// Sets the rows of `ids` that belong to padding to -1. Row 0 of `ids` belongs to row r.first of the micro-batch.
 void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& pass, Stream& stream) const {
   if (!pass.batch.valid.defined()) return;
   table(ids).slots.mask(stream, ids, pass.batch.valid.slice(0, r.first, r.first + ids.dim(0)));
 }
 
-// i32 [T]: the scope of each row's token, -1 for padding; undefined: all are of the only one.
+// Returns the scope of each row's token, i32 [T], with -1 for padding. Undefined if there is one scope and no padding.
 Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens,
                           Device device, Stream& stream) const {
   if (scope_tokens == pass.batch.tokens() && !pass.batch.valid.defined()) return {};
@@ -171,7 +157,7 @@ Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t r
   return out.reshape({rows});
 }
 
-// f_e: the share of a scope's assignments that expert e got, before drops, on all ranks that share the scope.
+// Returns f_e, the share of a scope's assignments to expert e before drops, over all ranks that share the scope.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const {
   const auto& k = table(ids).router_loss;
   const Tensor out = Tensor::empty({scopes, config_.experts}, acc_, ids.device());
@@ -188,7 +174,7 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
 
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
                            const ForwardContext& pass) const {
-  // If the tp ranks route rows alike, each of them has the whole gradient, and its share of the value.
+  // If the tp ranks route the same rows, each rank has the whole gradient and a share of the value.
   const auto addend = [&](const Value& loss) {
     return r.held == Held::alike ? share_value(t, loss, tensor_.group->size()) : loss;
   };
@@ -246,20 +232,22 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
                         : override_       ? override_->choose(pass, r.first, rows, x.device())
                                           : Tensor{};
   auto scope = std::make_optional<autograd::Scope>(t, x.device(), router_name_);
+  // Calls the router that model.moe.router names (top_k: TopKRouter in layers/moe/router/router.cpp).
   const auto [logits, choice] = (*router_)(t, {x, pass, r.first, r.own_begin, r.own_end, bias_, forced});
   check_choice(choice, rows, config_);
   require_for(config_.aux_loss.coefficient, "aux_loss.coefficient", choice.scores, "scores", config_);
   require_for(config_.z_loss, "z_loss", logits, "logits", config_);
   if (pass.routing_to) pass.routing_to->record(pass, index_, r.first, choice.ids, t.stream);
 
-  // The op keeps choice.ids for its backward; what is masked or dropped from here on gets no gradient by its row -1.
+  // The router's op keeps choice.ids for backward, so slots are masked and dropped in a copy. These slots have row -1
+  // in the plan, and so get no gradient.
   Tensor ids = Tensor::like(choice.ids);
   ids.copy_from(choice.ids, t.stream);
-  kernels::apply_routing_model(ids, config_.rule(), config_.experts, forced.defined());
+  kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined());
   mask_padding(ids, r, pass, t.stream);
   const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
   if (counting) (*pass.statistics)[index_].add_choices(r.own(ids), t.stream);
-  // An evaluation has neither a gradient to take nor statistics to report.
+  // An evaluation skips the losses, because it has no gradients and no statistics.
   const bool training = t.recording() || pass.statistics;
   const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass) : Value{};
   if (config_.capacity_factor) {
@@ -271,8 +259,9 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   Value shared;
   const auto compute_shared = [&] { shared = (*shared_)(t, input, pass); };
   SharedWork beside = shares_passes() ? shared_work(input.data.dim(0), compute_shared) : SharedWork{};
-  // In backward x gets two gradients, which the tape adds up: the pass's, and the gate's, to which the gradient of
-  // choice.weights comes through the pullbacks of choose_experts and Gate.
+  // In backward, the tape adds two gradients of x: that of the pass and that of the gate. The pullbacks of
+  // choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the latter from
+  // the gradient of choice.weights.
   Value y = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, std::move(beside));
   if (shared_ && !shares_passes()) compute_shared();
   if (shared_) y = add(t, y, shared);
@@ -287,22 +276,6 @@ SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) co
           .products = {experts_.products(), 0, 0}};
 }
 
-void MoeLayer::show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const {
-  const Routed r = routed(rows);
-  PassSettings settings = settings_;
-  settings.runner = &runner;
-  const auto policy = keep_policy();
-  Tape tape(device.context().compute(), *policy);
-  const Value input = tape.leaf(Tensor::zeros({rows, experts_.shape().hidden}, dtype, device));
-  const Value x = r.held == Held::share ? take_share(tape, input, settings) : input;
-  const int64_t taken = x.data.dim(0);
-  const Tensor ids = choice_by_chance(taken, config_.top_k, config_.experts, device);
-  const Value weights = tape.leaf(Tensor::zeros({taken, config_.top_k}, acc_, device));
-  SharedWork beside = shares_passes() ? shared_work(rows, [] {}) : SharedWork{};
-  const Value y = moe_pass(tape, x, weights, ids, r.held, experts_, settings, std::move(beside));
-  backward(tape, y, Tensor::zeros(y.shape(), dtype, device));
-}
-
 void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
   const auto total = static_cast<double>(std::accumulate(global_counts.begin(), global_counts.end(), int64_t{0}));
   const double mean = total / static_cast<double>(config_.experts);
@@ -314,7 +287,7 @@ void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
       counts.push_back(static_cast<T>(n));
     }
     if (previous_counts_.defined()) previous_counts_.upload(counts.data());
-    // An override's counts say nothing of the model's own choices, which the bias corrects.
+    // The bias corrects the model's own choices, which the counts of an override do not describe.
     if (!bias_.defined() || override_) return;
     const Tensor step = Tensor::from<T>(std::span<const T>(change), bias_.shape(), bias_.device());
     table(bias_).pointwise.add(bias_.device().context().compute(), bias_, bias_, step);

@@ -17,57 +17,54 @@ using layers::FeedForward;
 
 class MoeLayer {
  public:
-  /// Arguments of the constructor, which copies what the layer keeps.
+  /// Arguments of the constructor. The layer copies the values that it keeps.
   struct Spec {
     const ModelConfig& model;
     int64_t layer;                    // number of the block
     int64_t index;                    // number among the MoE layers of the model
-    const RouterDeclaration& router;  // of the router that model.moe.router names
+    const RouterDeclaration& router;  // declaration of the router that model.moe.router names
     const MoeSchedule& schedule;
     const IssueOrder& order;  // the order that schedule.order names
   };
   MoeLayer(const Spec& s, const Builder& b);
 
   struct Output {
-    Value y;           // as x
-    Value aux_losses;  // [1] acc: weighted auxiliary losses, this rank's addend; no data when all are off
+    Value y;           // shape of x
+    Value aux_losses;  // [1] acc: weighted auxiliary losses, this rank's addend; no data if all losses are off
   };
-  /// x[rows, D]: all rows of the micro-batch on this rank, or with sequence parallelism this tp rank's share of them.
-  /// The schedule decides if each tp rank routes its own share or all rows; the result is the same. Collective over the
-  /// ep, etp, tp and cp groups.
+  /// Computes the output of x [rows, D]: all rows of the micro-batch on this rank or, with sequence parallelism, this
+  /// tp rank's share of them. The schedule decides whether each tp rank routes its own share or all rows; the result is
+  /// the same. Collective over the ep, etp, tp and cp groups.
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass) const;
 
-  /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1) and remembers the counts for
-  /// the scope global_batch. Call it once a global batch, with the counts of all its tokens.
+  /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1) and stores the counts for
+  /// scope global_batch. Call it once per global batch, with the counts of all its tokens.
   void finish_batch(const std::vector<int64_t>& global_counts);
 
-  /// Runner for all later passes through the experts; null executes them directly.
+  /// Sets the runner of all later passes through the experts; null executes them directly.
   void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
-  /// Kernels that bring rows into the format in which they are sent; null: the device's.
+  /// Sets the kernels that convert rows to the wire format; null: the device's kernels.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
-  /// Replaces the schedule. `order` is the order that s.order names. Call it between steps, alike on all ranks.
+  /// Replaces the schedule. `order` is the order that s.order names. Call it between steps, with the same arguments on
+  /// all ranks.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { settings_.schedule = s, settings_.order = order; }
-  /// Hands `runner` the graphs of forward and backward of a micro-batch with `rows` rows on this rank (as operator()
-  /// takes them), under the current schedule and with tokens that load all experts evenly, each any top_k of them. The
-  /// layer is not changed, even if the runner runs them. Collective over the groups of the experts and the tp group.
-  void show_passes(int64_t rows, Dtype dtype, Device device, schedule::GraphRunner& runner) const;
 
  private:
-  /// The rows that this rank routes and hands to the pass. `held` says how the tp ranks divide them:
-  ///   apart   all rows that operator() gets, which no other tp rank has
-  ///   alike   all rows that operator() gets, which the other tp ranks route, too
-  ///   share   this rank's share of them (take_share)
+  /// Rows that this rank routes and passes to the experts. `held` is their distribution over the tp ranks:
+  ///   apart   all rows of x, which no other tp rank has
+  ///   alike   all rows of x, which the other tp ranks also route
+  ///   share   this rank's share of the rows of x (take_share)
   struct Routed {
     Held held;
-    int64_t first;               // the first one's number in the micro-batch
-    int64_t own_begin, own_end;  // this rank's own share of them: all, unless they are held alike
+    int64_t first;               // number of the first row in the micro-batch
+    int64_t own_begin, own_end;  // range of this rank's own rows: all rows, unless `held` is alike
     Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
   };
-  /// `rows`: that operator() gets.
+  /// Returns the rows to route if x has `rows` rows.
   Routed routed(int64_t rows) const;
   /// True if the shared experts are computed within the routed experts' passes.
   bool shares_passes() const { return shared_ && settings_.schedule.shared == SharedExperts::beside; }
-  /// Describes the shared experts' work on `rows` rows as operator() takes them.
+  /// Describes the shared experts' work if x has `rows` rows.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
   Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
@@ -82,14 +79,14 @@ class MoeLayer {
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* tokens_;
   PassSettings settings_;
-  const std::string router_name_;   // in traces
-  Dtype acc_;                       // of weights, scores and counts of the router
-  std::unique_ptr<Router> router_;  // as the recipe names it: top_k is TopKRouter in router/router.cpp
+  const std::string router_name_;   // name in traces
+  Dtype acc_;                       // dtype of the router's weights, scores and counts
+  std::unique_ptr<Router> router_;  // router that the recipe names: top_k is TopKRouter in router/router.cpp
   Experts experts_;
   std::unique_ptr<FeedForward> shared_;
   std::unique_ptr<RoutingOverride> override_;
-  Tensor bias_;             // [E]: added to scores in the selection; undefined when bias_rate is 0
-  Tensor previous_counts_;  // [E]: of the last global batch; undefined unless the scope is global_batch
+  Tensor bias_;             // [E]: added to scores in the selection; undefined if bias_rate is 0
+  Tensor previous_counts_;  // [E]: counts of the last global batch; undefined unless the scope is global_batch
 };
 
 }  // namespace hexad::moe

@@ -40,12 +40,12 @@ struct DeviceGroupOptions {
   /// Kernel that sums in rank order. Results are then bitwise identical in every run and to those of other groups.
   /// Null: NCCL's own order, which depends on its version, the cards and their links.
   SumInOrder sum_of = nullptr;
-  /// Network class of each traffic class (InfiniBand: service level, RoCE: type of service).
+  /// Network class for each traffic class (InfiniBand: service level, RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
   /// Called once, on rank 0, with the path chosen and the reason.
   std::function<void(const std::string&)> say{};
-  /// Ends the job if NCCL fails or hangs. Called on a thread of its own. Empty: prints the message and calls
-  /// ProcessGroup::abort_job().
+  /// Ends the job if NCCL fails or hangs. Called on a separate thread. If empty, the message is printed and
+  /// ProcessGroup::abort_job() called.
   std::function<void(const Error&)> on_failure{};
 };
 

@@ -9,7 +9,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, devic
                                                 const DeviceGroupOptions& options) {
   if (options.collectives == DeviceCollectives::nccl && world.size() > 1)
     fail(ExitCode::usage,
-         "distributed.device_collectives: nccl was asked for, but this program was built without CUDA (cmake --preset "
+         "distributed.device_collectives: nccl was requested, but this program was built without CUDA (cmake --preset "
          "cuda builds with it); use auto");
   return nullptr;
 }

@@ -27,7 +27,7 @@ int tag_of(const Channel& channel) {
   return 2 * channel.communicator + (channel.kind == Channel::Kind::collective ? 0 : 1);
 }
 
-// Returns the error of the work before `event`; null if that work succeeded. `event` is done.
+// Returns the error of the work before `event`, which is done; null if that work succeeded.
 std::exception_ptr error_of(const Event& event) {
   try {
     event.wait();
@@ -76,8 +76,9 @@ void CommEngine::await_connection() {
   for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
     if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
     // Nothing can interrupt MPI_Init, so the process exits here.
-    std::fprintf(stderr,
-                 "asked to stop, but other ranks have not reached MPI_Init: they are lost, or still starting\n");
+    std::fprintf(
+        stderr,
+        "this rank was asked to end, but other ranks have not reached MPI_Init: they are lost or still starting\n");
     std::fflush(nullptr);
     std::_Exit(static_cast<int>(ExitCode::peer_lost));
   }
@@ -95,8 +96,8 @@ CommEngine::~CommEngine() {
 
 void CommEngine::take_communicator(int number) {
   if (number > largest_communicator_)
-    base::fail(ExitCode::communication, "rank ", topology_.rank, " needs communicator ", number, ", the largest is ",
-               largest_communicator_);
+    base::fail(ExitCode::communication, "rank ", topology_.rank, " needs communicator ", number,
+               ", but the largest possible one is ", largest_communicator_);
   next_communicator_ = number + 1;
 }
 
@@ -174,8 +175,8 @@ Link CommEngine::link_of(const Request& request) const {
 
 void CommEngine::abort_job(int code) {
   std::fflush(nullptr);
-  // The lost rank has the cause of the failure. This rank gives it time to set the job's exit code. Then this rank ends
-  // the job, because some launchers do not end the remaining ranks.
+  // The lost rank knows the cause of the failure, so this rank gives the lost rank time to set the job's exit code.
+  // Then this rank ends the job, because some launchers do not end the remaining ranks.
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);
@@ -280,8 +281,8 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
   const auto world = [&](int peer) { return (*request->members)[peer]; };
   try {
     for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
-    // If there are no receives, only a `taken` send shows that the peer takes part and the link is not merely filled
-    // up.
+    // Without receives, sends must be `taken`: a `copied` send shows only that the link has accepted the data, not that
+    // the peer takes part.
     const auto done = messages.receives.empty() ? Transport::SendDone::taken : Transport::SendDone::copied;
     for (const Transfer& t : messages.sends) {
       transport_->send(world(t.peer), tag, t.data, t.bytes, token, done);
@@ -322,7 +323,7 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
     request->operation.in = request->operation.out = Tensor();
     last_done_ = request;
     last_done_at_ = Clock::now();
-    quiet_listens_ = vain_listens_ = 0;
+    listens_without_progress_ = listens_with_missing_peers_ = 0;
   }
   request->flight->complete(request->sent_bytes, std::move(error));
 }
@@ -363,7 +364,7 @@ void CommEngine::rest(bool progress) {
     sched_yield();
     return;
   }
-  // Short sleeps cost a busy core up to a third of its products. Long sleeps leave the link idle.
+  // Short sleeps cost a busy core up to a third of its matrix-product throughput. Long sleeps leave the link idle.
   sleep_at_most(urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us));
 }
 

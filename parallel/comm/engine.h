@@ -160,8 +160,8 @@ class CommEngine {
   std::optional<HangWatch> hang_watch_;
   Clock::time_point looked_{}, listened_{};  // times of the watchdog's last look() and listen()
   uint64_t seen_moves_ = 0;                  // `moves` of file_work_ in the last listen()
-  int quiet_listens_ = 0;                    // calls of listen() since file_work_ moved or an operation ended
-  int vain_listens_ = 0;                     // calls of listen() with missing peers, since the request to end
+  int listens_without_progress_ = 0;         // calls of listen() since file_work_ moved or an operation ended
+  int listens_with_missing_peers_ = 0;       // calls of listen() with missing peers, since the request to end
   RequestPtr last_done_;
   Clock::time_point last_done_at_{};
   std::exception_ptr failed_;

@@ -58,22 +58,23 @@ void CommEngine::look_for_lost_ranks() {
   constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;
   const auto waits = queue_.waited_for();
   const auto late = std::ranges::find_if(waits, [&](const auto& w) { return !missing_peers(*w.first).ranks.empty(); });
-  if (late == waits.end()) vain_listens_ = 0;
-  if (vain_listens_ == 0) hang_watch_->drop(looks_for);
-  if (late == waits.end() || ++vain_listens_ * listening < grace || hang_watch_->asking(looks_for)) return;
+  if (late == waits.end()) listens_with_missing_peers_ = 0;
+  if (listens_with_missing_peers_ == 0) hang_watch_->drop(looks_for);
+  if (late == waits.end() || ++listens_with_missing_peers_ * listening < grace || hang_watch_->asking(looks_for))
+    return;
   const Request& request = *late->first;
   const std::vector<int> missing = missing_peers(request).ranks;
-  hang_watch_->begin(
-      {.kind = Standing::Kind::waits,
-       .missing = missing,
-       .text = cat("asked to stop, but a rank is lost in ", describe(request), ": ", report_missing(request))},
-      standing(), std::numeric_limits<double>::infinity(), looks_for);
+  hang_watch_->begin({.kind = Standing::Kind::waits,
+                      .missing = missing,
+                      .text = cat("this rank was asked to end, but a rank is lost in ", describe(request), ": ",
+                                  report_missing(request))},
+                     standing(), std::numeric_limits<double>::infinity(), looks_for);
 }
 
 void CommEngine::listen() {
   const auto work = file_work_.now();
   const uint64_t moves = work ? work->moves : 0;
-  quiet_listens_ = moves == seen_moves_ ? quiet_listens_ + 1 : 0;
+  listens_without_progress_ = moves == seen_moves_ ? listens_without_progress_ + 1 : 0;
   seen_moves_ = moves;
   const HangWatch::News news = hang_watch_->listen([this] { return standing(); });
   if (news.moves && watchdog_seconds_ > 0)
@@ -106,11 +107,11 @@ Standing CommEngine::standing() const {
   }
   if (!waits.missing.empty()) return waits;
   if (const auto work = file_work_.now())
-    return {.kind = Standing::Kind::files,
-            .seconds = Seconds(quiet_listens_ * listening).count(),
-            .text = work->file.empty() ? work->what
-                                       : cat(work->what, ": ", work->file, ", ", work->bytes, " bytes of it done")};
-  if (!last_done_) return {.text = "it has done no operation yet"};
+    return {
+        .kind = Standing::Kind::files,
+        .seconds = Seconds(listens_without_progress_ * listening).count(),
+        .text = work->file.empty() ? work->what : cat(work->what, ": ", work->file, ", ", work->bytes, " bytes done")};
+  if (!last_done_) return {.text = "it has not completed any operation yet"};
   const double seconds = Seconds(Clock::now() - last_done_at_).count();
   return {.seconds = seconds,
           .text = cat("its last operation, ", last_done_->operation.call(), " of group ", last_done_->group, ", ended ",
@@ -124,8 +125,8 @@ std::string CommEngine::describe(const Request& request) const {
 
 std::string CommEngine::report_missing(const Request& request) const {
   const Missing missing = missing_peers(request);
-  if (missing.ranks.empty()) return "the work before it on this rank is not done";
-  return (missing.taking ? "nothing is taken by rank " : "nothing comes from rank ") + list_of(missing.ranks);
+  if (missing.ranks.empty()) return "the preceding work on this rank is not done";
+  return (missing.taking ? "no message is taken by rank " : "no message arrives from rank ") + list_of(missing.ranks);
 }
 
 std::string CommEngine::report_hang(const Request& request) const {

@@ -6,7 +6,7 @@ namespace {
 using base::cat;
 using base::ExitCode;
 
-// First character of a note.
+// First character of a note, which gives its kind.
 constexpr char question = '?', reply = '!', hang = 'x', loss = 'l';
 
 // Calls of listen() between announcing a finding and ending the job. The other ranks receive the announcement in this
@@ -30,7 +30,7 @@ void HangWatch::hear(const Transport::Note& note, const std::function<Standing()
   if (kind == hang || kind == loss) {
     // Several ranks may find the same hang at the same time. The lowest of these ranks reports it.
     if (!found_ || note.from < transport_.topology().rank)
-      told_.emplace(kind == hang ? ExitCode::communication : ExitCode::peer_lost, rest);
+      received_.emplace(kind == hang ? ExitCode::communication : ExitCode::peer_lost, rest);
   }
   if (kind != reply || !inquiry_) return;
   const size_t line = rest.find('\n');
@@ -49,8 +49,8 @@ HangWatch::News HangWatch::listen(const std::function<Standing()>& own) {
   notes_.clear();
   transport_.take_notes(notes_);
   for (const Transport::Note& note : notes_) hear(note, own);
-  if (told_) return {.hang = std::make_exception_ptr(*std::exchange(told_, {}))};
-  if (found_ && ++told_for_ == notice) return {.hang = std::make_exception_ptr(*found_)};
+  if (received_) return {.hang = std::make_exception_ptr(*std::exchange(received_, {}))};
+  if (found_ && ++listens_since_finding_ == notice) return {.hang = std::make_exception_ptr(*found_)};
   if (!inquiry_) return {};
   for (int rank : inquiry_->ranks_to_ask()) transport_.send_note(rank, cat(question, inquiries_));
   inquiry_->tick();

@@ -13,9 +13,9 @@
 
 namespace hexad::comm {
 
-/// A hang or a lost rank that another rank has found and prints. A rank that receives it ends, too, and need not print
+/// A hang or a lost rank that another rank has found and prints. A rank that receives it also ends, but need not print
 /// it again.
-class ToldByPeer : public base::Error {
+class FoundByPeer : public base::Error {
  public:
   using Error::Error;
 };
@@ -30,8 +30,9 @@ class HangWatch {
     for_hang,       // finds ranks that do not answer, and ranks that wait for no other rank
     for_lost_ranks  // finds only ranks that do not answer: the other ranks may take any time
   };
-  /// Starts an inquiry about an overdue wait. It replaces an inquiry with a narrower reason. For the arguments see
-  /// Inquiry's constructor.
+  /// Starts an inquiry about an overdue wait and drops a running inquiry for lost ranks only. Does nothing if an
+  /// inquiry for this reason or for a hang is running, or if this rank has a finding. For the arguments see Inquiry's
+  /// constructor.
   void begin(const Standing& wait, const Standing& own, double limit, Looks looks = Looks::for_hang);
   /// Drops the inquiry, because the wait has made progress.
   void drop(Looks looks = Looks::for_hang) {
@@ -42,7 +43,7 @@ class HangWatch {
   struct News {
     bool moves = false;         // true if there is no hang: the operation waits for file work that makes progress
     double quiet_seconds = 0;   // seconds since that file work last moved
-    std::exception_ptr hang{};  // set if the job has to end: Error(communication), Error(peer_lost), or ToldByPeer
+    std::exception_ptr hang{};  // set if the job has to end: Error(communication), Error(peer_lost), or FoundByPeer
   };
   /// Sends and receives notes, and returns the result. Called at regular intervals, about ten times a second. Answers
   /// questions of other ranks with `own`. A finding of this rank is returned half a second after it was sent to all
@@ -56,10 +57,10 @@ class HangWatch {
   Transport& transport_;
   std::optional<Inquiry> inquiry_;
   Looks looks_ = Looks::for_hang;
-  int64_t inquiries_ = 0;             // number of this rank's inquiries; answers to earlier inquiries are ignored
-  std::optional<base::Error> found_;  // finding of this rank
-  int told_for_ = 0;                  // calls of listen() since this rank's finding
-  std::optional<ToldByPeer> told_;    // finding of another rank
+  int64_t inquiries_ = 0;                // number of this rank's inquiries; answers to earlier inquiries are ignored
+  std::optional<base::Error> found_;     // finding of this rank
+  int listens_since_finding_ = 0;        // calls of listen() since this rank's finding
+  std::optional<FoundByPeer> received_;  // finding of another rank
   std::vector<Transport::Note> notes_;
 };
 

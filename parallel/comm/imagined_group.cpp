@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "framework/device/meta/meta_stream.h"
+
 namespace hexad::comm {
 
 using namespace base;
@@ -37,7 +39,7 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   int64_t begin = 0;
   for (const int64_t rows : receive) {
     require(rows == send[me], "[imagined group] a rank would send ", rows, " rows; expected ", send[me],
-            ", as many as this rank");
+            ", the number of this rank");
     op.out.slice(0, begin, begin + rows).copy_from(own, stream);
     begin += rows;
   }
@@ -49,26 +51,58 @@ void forget(const Tensor& out, Stream& stream) {
 }
 
 // Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds
-// its tensors for the longest possible time. Not used for messages to one rank. These leave immediately, because no
-// thread waits for one of them before all have left.
-Event over_when_awaited(const Operation& op) {
+// its tensors for the longest possible time. Not used for messages to one rank. They leave immediately, because no
+// thread waits for such a message before all such messages have left. `mark` (may be null) is the operation in the log.
+Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);
   for (const Tensor* t : {&op.in, &op.out})
     if (t->defined()) event.keep(t->storage());
-  device::on_wait(state, [weak = std::weak_ptr(state)] {
-    if (const auto self = weak.lock()) device::complete(self);
+  device::on_wait(state, [weak = std::weak_ptr(state), mark] {
+    if (const auto self = weak.lock()) device::complete(self, nullptr, mark);
   });
   return event;
 }
 
+int add_to(device::IssueLog* log, const std::string& name, TrafficClass traffic, const std::vector<int>& ranks,
+           int rank) {
+  return log ? log->add_group({name, static_cast<int>(traffic), ranks, rank}) : -1;
+}
+
+std::vector<int> iota(int size) {
+  std::vector<int> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::vector<int> nodes_of(const std::vector<int>& ranks, const std::vector<int>& node_of_rank) {
+  std::vector<int> nodes;
+  for (const int r : ranks) nodes.push_back(node_of_rank[r]);
+  return nodes;
+}
+
 }  // namespace
 
-ImaginedGroup::ImaginedGroup(int rank, int size, TrafficClass traffic, std::string name,
-                             std::shared_ptr<TrafficMeter> meter)
-    : ProcessGroup(traffic, std::move(name), std::move(meter), std::vector<int>(size, 0)), rank_(rank), size_(size) {
+ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vector<int> node_of_rank)
+    : ProcessGroup(TrafficClass::control, "world", std::make_shared<TrafficMeter>(),
+                   node_of_rank.empty() ? std::vector<int>(size, 0) : std::move(node_of_rank)),
+      rank_(rank),
+      ranks_(iota(size)),
+      log_(log),
+      logged_as_(add_to(log, name(), traffic(), ranks_, rank)) {
   require(0 <= rank && rank < size, "[imagined group] rank ", rank, " of ", size);
 }
+
+ImaginedGroup::ImaginedGroup(int rank, std::vector<int> ranks, TrafficClass traffic, std::string name,
+                             const ImaginedGroup& from)
+    : ProcessGroup(traffic, std::move(name), from.meter(), nodes_of(ranks, from.node_of_rank())),
+      rank_(rank),
+      ranks_([&] {
+        for (int& r : ranks) r = from.ranks_[r];
+        return std::move(ranks);
+      }()),
+      log_(from.log_),
+      logged_as_(add_to(log_, this->name(), traffic, ranks_, rank)) {}
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::split(int, int, TrafficClass, std::string name) const {
   fail_invariant(cat("[imagined group] ", name, ": the other ranks' colours are not known"));
@@ -77,24 +111,43 @@ std::unique_ptr<ProcessGroup> ImaginedGroup::split(int, int, TrafficClass, std::
 std::unique_ptr<ProcessGroup> ImaginedGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
                                                       std::string name) const {
   const auto at = std::find(members.begin(), members.end(), rank_) - members.begin();
-  return std::make_unique<ImaginedGroup>(static_cast<int>(at), static_cast<int>(members.size()), traffic,
-                                         std::move(name), meter());
+  return std::unique_ptr<ProcessGroup>(
+      new ImaginedGroup(static_cast<int>(at), members, traffic, std::move(name), *this));
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::urgent(std::string name) const {
-  return std::make_unique<ImaginedGroup>(rank_, size_, traffic(), std::move(name), meter());
+  return std::unique_ptr<ProcessGroup>(new ImaginedGroup(rank_, iota(size()), traffic(), std::move(name), *this));
+}
+
+Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {
+  std::shared_ptr<const device::DeviceMark> mark;
+  if (log_ && size() > 1) {
+    const int64_t row = op.out.defined() ? row_bytes(op.out) : 0;
+    const auto& incoming = op.splits.receive;
+    const int64_t rows = std::accumulate(incoming.begin(), incoming.end(), int64_t{0});
+    const int64_t received = op.kind == Kind::all_to_all ? (rows - incoming[rank_]) * row
+                             : op.kind == Kind::receive  ? op.out.bytes()
+                                                         : 0;
+    mark =
+        log_->mark(log_->add("comm", name_of(op.kind), lane_of(stream),
+                             device::CommunicationWork{logged_as_, op.wire_bytes(rank_, size()), received, op.peer}));
+  }
+  if (!op.is_point_to_point()) return over_when_awaited(op, mark);
+  return mark ? Event::at(mark) : Event();
 }
 
 Event ImaginedGroup::start(Operation op, Stream& stream) const {
-  meter()->flew(traffic(), 0, op.wire_bytes(rank_, size_));
+  meter()->flew(traffic(), 0, op.wire_bytes(rank_, size()));
   const bool on_host =
       (op.out.defined() ? op.out : op.in).defined() && (op.out.defined() ? op.out : op.in).storage()->on_host();
+  const Event event = record(op, stream);
+  const device::IssueLog::Pause pause(log_);
   switch (op.kind) {
     case Kind::all_gather:
-      give_to_all(op, size_, stream);
+      give_to_all(op, size(), stream);
       break;
     case Kind::all_reduce:
-      on_host ? add_up(op, size_) : forget(op.out, stream);
+      on_host ? add_up(op, size()) : forget(op.out, stream);
       break;
     case Kind::all_to_all:
       on_host ? exchange(op, rank_, stream) : forget(op.out, stream);
@@ -109,7 +162,7 @@ Event ImaginedGroup::start(Operation op, Stream& stream) const {
     case Kind::barrier:
       break;
   }
-  return op.is_point_to_point() ? Event() : over_when_awaited(op);
+  return event;
 }
 
 }  // namespace hexad::comm

@@ -1,6 +1,7 @@
 // One rank of many in a process of its own, for runs that only count (framework/device/meta).
 #pragma once
 
+#include "framework/device/meta/issue_log.h"
 #include "parallel/comm/process_group.h"
 
 namespace hexad::comm {
@@ -10,14 +11,14 @@ namespace hexad::comm {
 /// rank. An all-to-all returns the message of this rank to itself. A sum multiplies them by the number of ranks. On a
 /// device, only the result of an all-gather is known. Operations wait for nothing. A collective holds its tensors until
 /// a thread waits for it, which is the longest time that a real one may hold them. Bytes are counted as in real groups
-/// (Operation::wire_bytes). All ranks are on one node.
+/// (Operation::wire_bytes).
 class ImaginedGroup final : public ProcessGroup {
  public:
-  /// Makes the group of rank `rank` of `size`.
-  ImaginedGroup(int rank, int size, TrafficClass traffic = TrafficClass::control, std::string name = "world",
-                std::shared_ptr<TrafficMeter> meter = std::make_shared<TrafficMeter>());
+  /// Makes the world of rank `rank` of `size`. Its operations and those of its subgroups are recorded in `log`, which
+  /// may be null and outlives them. node_of_rank: as in ProcessGroup; empty: all ranks are on one node.
+  ImaginedGroup(int rank, int size, device::IssueLog* log = nullptr, std::vector<int> node_of_rank = {});
   int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int size() const override { return static_cast<int>(ranks_.size()); }
   /// Throws std::logic_error, because the other ranks' colours are unknown. If the members are known, use subgroup().
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
@@ -29,7 +30,13 @@ class ImaginedGroup final : public ProcessGroup {
   bool takes_device_tensors() const override { return true; }
 
  private:
-  int rank_, size_;
+  ImaginedGroup(int rank, std::vector<int> ranks, TrafficClass traffic, std::string name, const ImaginedGroup& from);
+  Event record(const Operation& op, const Stream& stream) const;
+
+  const int rank_;
+  const std::vector<int> ranks_;  // numbers in the world
+  device::IssueLog* const log_;
+  const int logged_as_;  // group of the log
 };
 
 }  // namespace hexad::comm

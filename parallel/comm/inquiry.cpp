@@ -10,7 +10,8 @@ namespace {
 using base::cat;
 using Kind = Standing::Kind;
 
-// Most ranks that one inquiry asks. In a job of thousands of ranks, the rank to blame is only a few waits away.
+// Maximum number of ranks that one inquiry asks. In a job of thousands of ranks, the rank to blame is only a few waits
+// away.
 constexpr size_t most_ranks = 256;
 
 std::string one_decimal(double seconds) { return cat(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10); }
@@ -71,7 +72,7 @@ std::vector<int> Inquiry::ranks_where(const std::function<bool(const Node&)>& ho
 std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name) const {
   constexpr size_t shown = 4;
   std::string chain, verdict;
-  // The chain from this rank to the first of `ranks`.
+  // Returns the chain of waits from this rank to the first of `ranks`.
   for (int r = nodes_.at(ranks.front()).waiter; r >= 0 && r != rank_; r = nodes_.at(r).waiter)
     chain = cat("; ", name(r), " waits in ", nodes_.at(r).standing->text, chain);
   for (size_t i = 0; i < std::min(ranks.size(), shown); ++i)
@@ -106,7 +107,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   std::string circle;
   for (const auto& [rank, node] : nodes_)
     if (rank != rank_) circle += cat("; ", name(rank), " waits in ", node.standing->text);
-  return {.text = cat(wait_.text, circle, "; to blame: no single rank, they wait for each other")};
+  return {.text = cat(wait_.text, circle, "; to blame: no single rank, because they wait for each other")};
 }
 
 }  // namespace hexad::comm

@@ -30,8 +30,8 @@ class Inquiry {
   bool over() const;
 
   struct Finding {
-    /// True if file work moves, so that there is no hang yet. Inquire again once that work could have been still for
-    /// the limit.
+    /// True if file work makes progress, so that there is no hang yet. In that case, inquire again when `limit`
+    /// seconds may have passed since that work last moved.
     bool moves = false;
     double quiet_seconds = 0;  // seconds since that file work last moved
     bool silence = false;      // true if ranks are to blame because they do not answer
@@ -42,7 +42,7 @@ class Inquiry {
 
  private:
   struct Node {
-    int waiter = -1;  // rank that waits for this one
+    int waiter = -1;  // rank that waits for this rank
     bool asked = false;
     int ticks = 0;
     std::optional<Standing> standing{};

@@ -54,7 +54,7 @@ struct Request {
   int rank = 0;                                     // this rank's number in the group
   Link link = Link::network;
   int64_t round_bytes = Limits{}.round_bytes;
-  bool checked = false;  // true if it compares signatures with the peers first
+  bool checked = false;  // true if it first compares signatures with the peers
   std::shared_ptr<Flight> flight;
 
   int64_t number = 0;    // number on its channel, in the order of the calls
@@ -62,14 +62,14 @@ struct Request {
   bool ready = false;    // true once the work before it on its stream is done
   bool boosted = false;  // true once a thread waits for it or for a later request of its channel
   bool awaited = false;  // true while a thread of the rank is blocked until it is done
-  bool urgent = false;   // true if the rank's own thread waits: its core has no other work
+  bool urgent = false;   // true if the rank's own thread waits, so that its core has no other work
   MessagePlan plan;      // made when the first round may start
   bool planned = false;
   size_t started = 0;          // rounds started
   size_t finished_prefix = 0;  // rounds finished without a gap
   std::vector<bool> finished;
   size_t ended = 0;          // rounds finished
-  std::vector<int> unheard;  // peers that have not shown yet that they take part
+  std::vector<int> unheard;  // peers that have not yet shown that they take part
   int64_t sent_bytes = 0;
 
   /// True if all its ranks have called the operation. It then ends without further work of their programs. Stays false
@@ -84,9 +84,9 @@ using RequestPtr = std::shared_ptr<Request>;
 /// channel of higher priority moves on the same link.
 ///
 /// Why this cannot deadlock: operations of a channel start in order. The first unfinished round of every channel may
-/// start, unless an operation of higher priority that all its ranks have called is in flight. Such an operation needs
-/// only links to end, not the work of any program. Priorities are the same on all ranks, so nothing holds up the
-/// operation of highest priority. It ends, then the next one does.
+/// start, with one exception: an operation of higher priority is in flight, and all its ranks have called it. Such an
+/// operation needs only links to end, not the work of any program. Priorities are the same on all ranks, so nothing
+/// delays the operation of highest priority. After it ends, the same holds for the next one.
 class IssueQueue {
  public:
   explicit IssueQueue(const Limits& limits, MakeMessagePlan make_message_plan = comm::make_message_plan)
@@ -117,8 +117,8 @@ class IssueQueue {
   /// that was stopped for a while does not accuse its peers.
   RequestPtr overdue(int limit);
 
-  /// Returns the first operation of each channel in which a thread waits for that operation or a later one. The number
-  /// is the calls of overdue() since the channel last finished something.
+  /// Returns the first operation of each channel in which a thread waits for that operation or a later one. Also
+  /// returns the number of calls of overdue() since the channel last finished something.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
   /// Resets the overdue counters: from now on, each channel counts as quiet for at most `quiet` calls of overdue().
   void forgive(int quiet);
@@ -132,9 +132,9 @@ class IssueQueue {
     std::deque<RequestPtr> requests;
     int rounds_in_flight = 0;
     Volume in_flight;
-    int quiet = 0;  // calls of overdue() since this channel last finished something
+    int quiet = 0;  // calls of overdue() since this channel last finished a round
   };
-  // The smaller value goes first: the class, then the urgency.
+  // The smaller value has precedence: first by class, then by urgency.
   using Priority = std::pair<int, Urgency>;
   struct Candidate {
     std::tuple<Priority, int64_t> order;
@@ -149,7 +149,7 @@ class IssueQueue {
   static bool answered(const Queue& queue) { return queue.requests.front()->ended > 0; }
   // True if this rank uses a higher priority on the queue's link.
   bool low(const Queue& queue) const;
-  // True if a higher priority currently moves on the queue's link.
+  // True if traffic of a higher priority currently moves on the queue's link.
   bool withheld(const Queue& queue) const;
   // Returns the next round of a queue if the order of its operations allows it to start.
   Start startable(Queue& queue) const;

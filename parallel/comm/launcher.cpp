@@ -19,7 +19,7 @@ std::string library_version() {
 }
 
 // True if `library` uses PMI2. Intel's MPI is derived from MPICH and uses the same interface.
-bool speaks_pmi2(std::string_view library) {
+bool uses_pmi2(std::string_view library) {
   return library.find("MPICH") != library.npos || library.find("Intel(R) MPI") != library.npos;
 }
 
@@ -37,7 +37,7 @@ bool started_by_srun() { return value_of("PMIX_NAMESPACE").starts_with("slurm.pm
 bool started_by_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") && !started_by_srun(); }
 
 std::string srun_line(std::string_view library) {
-  return base::cat("srun --mpi=", speaks_pmi2(library) ? "pmi2" : "pmix", " --kill-on-bad-exit=1");
+  return base::cat("srun --mpi=", uses_pmi2(library) ? "pmi2" : "pmix", " --kill-on-bad-exit=1");
 }
 
 std::string srun_line() { return srun_line(library_version()); }
@@ -51,7 +51,7 @@ void require_interface() {
                                        srun_line(library));
   const std::string rank = value_of("PMI_RANK");
   if (rank.empty()) base::fail(base::ExitCode::usage, reason);
-  // An Open MPI that was built with PMI2 works without PMIx, but nothing shows how this one was built.
+  // An Open MPI that was built with PMI2 works without PMIx, but nothing shows how this Open MPI was built.
   if (rank == "0") std::fprintf(stderr, "hexad: if MPI_Init fails now: %s\n", reason.c_str());
 }
 

@@ -71,10 +71,10 @@ class Planner {
   }
 
  private:
-  // Peers of step k, from 1: destination and source. In every step each rank is sent one message. If the number of
-  // ranks is a power of two, ranks exchange in pairs. Among ranks of different nodes, whose links are slower, it then
-  // stays an exchange in pairs. In a ring, all ranks of a node begin with the same rank of the next node, which gets
-  // its messages last.
+  // Peers of step k, counted from 1: destination and source. In every step each rank is sent one message. If the number
+  // of ranks is a power of two, ranks exchange in pairs, also between nodes, whose links are slower. In a ring (any
+  // other number), all ranks of a node first send to the same rank of the next node, which therefore gets its messages
+  // last.
   int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
   int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
   // True if the plan copies the rank's own part. On a device, CardMessageGroup has copied it there already
@@ -84,7 +84,7 @@ class Planner {
   int others() const { return size_ - 1; }
 
   int add(Round round) {
-    // Both sides know that a transfer of no bytes is empty.
+    // Drops transfers of no bytes. The other side drops them, too, because it knows their sizes.
     const auto empty = [](const Transfer& t) { return t.bytes == 0; };
     std::erase_if(round.sends, empty);
     std::erase_if(round.receives, empty);

@@ -26,15 +26,15 @@ struct Volume {
 /// Messages that start together. `finish` (may be null) runs once all of them are done.
 struct Round {
   std::vector<Transfer> sends{}, receives{};
-  int after = -1;  // rounds up to this one are finished before this one starts
+  int after = -1;  // this round starts once all rounds up to round `after` are finished
   std::function<void()> finish{};
 
   Volume volume() const;
 };
 
 /// Messages of an operation, in rounds that start in order. The messages between two ranks start in order, too, so they
-/// need no names to be matched. Only the operation's sizes determine the number and sizes of the messages, so both
-/// sides cut alike.
+/// need no names to be matched. Their number and sizes depend only on the operation's sizes, so both sides cut in the
+/// same way.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one, which may be empty
   std::vector<Tensor> scratch;  // buffers owned by the plan

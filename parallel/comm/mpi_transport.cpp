@@ -33,7 +33,7 @@ void check(int code, const char* call) {
 // Node of a rank, which all ranks gather. Its size is fixed, so that it can be gathered as bytes.
 struct Location {
   std::array<char, 256> node{};  // HEXAD_NODE, or the host's name
-  int leader = -1;               // first rank that shares memory, since names are not unique; used without HEXAD_NODE
+  int leader = -1;               // lowest rank that shares memory: tells apart hosts of one name; -1 with HEXAD_NODE
   bool operator==(const Location&) const = default;
   void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
 };
@@ -148,7 +148,7 @@ class MpiTransport final : public Transport {
     if (known) largest_tag_ = *largest;
   }
   ~MpiTransport() override {
-    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // to ranks that no longer listened
+    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // notes to ranks that no longer listened
     MPI_Finalize();
   }
 
@@ -246,7 +246,8 @@ class MpiTransport final : public Transport {
   };
 
   static int int_of(int64_t bytes) {
-    base::require(bytes <= INT_MAX, "[mpi] a message of ", bytes, " bytes; rounds cut them smaller");
+    base::require(bytes <= INT_MAX, "[mpi] a message of ", bytes, " bytes; expected at most ", INT_MAX,
+                  ", the limit of MPI");
     return static_cast<int>(bytes);
   }
 
@@ -256,7 +257,7 @@ class MpiTransport final : public Transport {
     if (!message.receive) return {};
     int arrived = 0;
     MPI_Get_count(&status, MPI_BYTE, &arrived);
-    return arrived == message.bytes ? "" : cat(who(), ": ", arrived, " bytes arrived, ", message.bytes, " expected");
+    return arrived == message.bytes ? "" : cat(who(), ": ", arrived, " bytes arrived, expected ", message.bytes);
   }
 
   // Drops completed requests from both lists. Testsome has set these to null.

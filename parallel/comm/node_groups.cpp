@@ -1,18 +1,16 @@
 #include "parallel/comm/node_groups.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace hexad::comm {
 
 NodeGrid::NodeGrid(std::span<const int> node_of_rank) {
-  std::vector<int> names;
+  std::unordered_map<int, size_t> numbers;  // by the node's name
   for (size_t r = 0; r < node_of_rank.size(); ++r) {
-    const auto found = std::find(names.begin(), names.end(), node_of_rank[r]);
-    const size_t node = found - names.begin();
-    if (found == names.end()) {
-      names.push_back(node_of_rank[r]);
-      ranks_.emplace_back();
-    }
+    const auto [found, added] = numbers.try_emplace(node_of_rank[r], ranks_.size());
+    const size_t node = found->second;
+    if (added) ranks_.emplace_back();
     spots_.push_back({static_cast<int>(node), static_cast<int>(ranks_[node].size())});
     ranks_[node].push_back(static_cast<int>(r));
   }

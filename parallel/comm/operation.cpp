@@ -11,7 +11,7 @@ namespace {
 
 int64_t sum(const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{0}); }
 
-// Returns the beginning of every message below: "[ep] all_gather: ".
+// Returns the beginning of every message in this file: "[ep] all_gather: ".
 std::string tag(const std::string& group, const Operation& op) { return cat("[", group, "] ", name_of(op.kind), ": "); }
 
 void check_tensor(const std::string& where, const char* name, const Tensor& t) {

@@ -31,7 +31,7 @@ struct Operation {
   Reduce reduce = Reduce::sum;
   Splits splits{};
   int peer = -1;  // root of a broadcast, or the other side of send and receive
-  Where where{};  // of the call
+  Where where{};  // place of the call
 
   /// Throws std::logic_error, naming `group`, if tensors, splits and peer do not fit rank `rank` of `size`.
   void check(const std::string& group, int rank, int size) const;
@@ -43,7 +43,7 @@ struct Operation {
 };
 
 std::string_view name_of(Operation::Kind kind);
-/// Returns the bytes of one row, also if the tensor has no rows.
+/// Returns the bytes of one row, even if the tensor has no rows.
 int64_t row_bytes(const Tensor& t);
 
 }  // namespace hexad::comm

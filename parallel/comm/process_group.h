@@ -54,7 +54,7 @@ class ProcessGroup {
   Event receive(const Tensor& x, int from, Stream& stream, Where where = Where::current()) const;
   Event barrier(Stream& stream, Where where = Where::current()) const;
 
-  /// Issues any of these operations, given as data.
+  /// Issues any of the operations above, given as data.
   Event issue(Operation op, Stream& stream) const;
 
   // Small blocking exchanges on the host (control).

@@ -42,8 +42,8 @@ class Rendezvous {
   /// Marks rank `rank` as gone: operations that need it fail.
   void leave(int rank);
 
-  /// An operation that only some ranks have reached: the world ranks that are here and that are missing, and the number
-  /// of look() calls in which it has waited.
+  /// An operation that only some ranks have reached: the world ranks that have arrived, the world ranks that are
+  /// missing, and the number of look() calls in which it has waited.
   struct Wait {
     std::vector<int> here, missing;
     std::string text;
@@ -53,7 +53,7 @@ class Rendezvous {
   std::vector<Wait> look();
 
   /// Returns the rendezvous of a group split from this one. `members` (ranks of this group) share it. The first rank
-  /// that calls this makes it.
+  /// that calls child() makes the rendezvous.
   std::shared_ptr<Rendezvous> child(int64_t split, const std::string& name, const std::vector<int>& members);
 
  private:

@@ -1,16 +1,16 @@
-// Signatures of operations. The ranks of a group compare them before an operation, to check that all ranks call the
-// same one.
+// Signatures of operations. Before an operation, the ranks of a group compare them to check that all ranks call the
+// same operation.
 #pragma once
 
 #include "parallel/comm/message_plan.h"
 
 namespace hexad::comm {
 
-/// An operation as rank `peer` must see it, too. Plain data, because it is sent as bytes.
+/// An operation in the form that rank `peer` must see too. Plain data, because it is sent as bytes.
 struct Signature {
-  int64_t number = 0;  // of the operation on its channel
+  int64_t number = 0;  // number of the operation on its channel
   int64_t elements = 0;
-  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;  // of an all_to_all, whose sizes differ by pair of ranks
+  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;  // set for an all_to_all: sizes differ by pair of ranks
   int32_t kind = 0, dtype = 0, reduce = 0, root = -1;
 
   static Signature of(const Operation& op, int64_t number, int peer);

@@ -1,4 +1,4 @@
-// State of a rank, as its engine sees it. Ranks exchange it if an operation hangs.
+// State of a rank as seen by its engine. Ranks exchange it if an operation hangs.
 #pragma once
 
 #include <cstdint>

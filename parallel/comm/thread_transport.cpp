@@ -15,7 +15,7 @@ using base::Error;
 using base::ExitCode;
 using namespace std::chrono_literals;
 
-// Longest time without any request or delivery in which the network waits for ranks that are not blocked.
+// Maximum time without any request or delivery for which the network waits for ranks that are not blocked.
 constexpr auto patience = 2s;
 // Number of moves after which the order of the wires changes.
 constexpr uint64_t moves_in_order = 32;
@@ -137,8 +137,7 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
     if (!sent.done) tell(from, {.token = sent.token});
     Transport::Done arrived{.token = received.token};
     if (sent.bytes != received.bytes)
-      arrived.error =
-          cat("receive from rank ", from, ": ", sent.bytes, " bytes arrived, ", received.bytes, " expected");
+      arrived.error = cat("receive from rank ", from, ": ", sent.bytes, " bytes arrived, expected ", received.bytes);
     tell(to, std::move(arrived));
   }
 }

@@ -20,7 +20,7 @@ namespace hexad::comm {
 /// the receiver's, once both ranks have requested it.
 ///
 /// With an adversary, the network does everything that Transport allows but networks seldom do. So code that uses a
-/// buffer too early fails always, not only by chance:
+/// buffer too early fails every time, not only by chance:
 /// - Nothing moves until the programs of all ranks are blocked. So data are read and delivered as late as possible.
 /// - Then one wire (from, to, tag) delivers all its messages. These overtake messages of other wires, in an order
 ///   that the seed decides.

@@ -9,7 +9,7 @@ using device::DeviceContext;
 using device::Lane;
 using Kind = Operation::Kind;
 
-// True for tensors that leave this rank's device or arrive on it.
+// Flags of the tensors of an operation that leave this rank's device (in, out) or arrive on it (out).
 struct Directions {
   bool in_leaves, out_leaves, out_arrives;
 };
@@ -66,7 +66,7 @@ Event through_host(Operation op, int rank, const StartOnHost& start, Stream& str
     device::InlineStream here;
     return start(std::move(op), here);
   }
-  require(!any.device().on_host(), "[", name_of(op.kind), "] host tensors were given in the order of a device's queue");
+  require(!any.device().on_host(), "[", name_of(op.kind), "] host tensors were given with a stream of the device");
   DeviceContext& context = any.device().context();
   const Directions d = directions_of(op, rank);
   auto [on_host, owners] = stage(op);

@@ -16,7 +16,8 @@ using device::Stream;
 /// Starts a collective on host memory once the work so far on a host's stream is done.
 using StartOnHost = std::function<Event(Operation on_host, Stream& stream)>;
 
-/// `op` on tensors of the same size in memory that the transport can access, and the owners of that memory.
+/// Copy of an operation on tensors of the same size in memory that the transport can access, with the owners of that
+/// memory.
 struct Staged {
   Operation op;
   std::vector<std::shared_ptr<const void>> owners{};

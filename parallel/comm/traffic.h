@@ -1,4 +1,4 @@
-// Accounts of the traffic of groups, by class: bytes, time in flight and time blocked on it.
+// Accounts of the traffic of groups, by class: bytes, time in flight, and time in which threads were blocked.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@ namespace hexad::comm {
 
 using device::Event;
 
-/// Priority of a communicator inside its class. Operations of one communicator keep their order. So operations that are
-/// needed sooner than the rest of their class use a communicator of their own (ProcessGroup::urgent).
+/// Priority of a communicator inside its class. Operations of one communicator keep their order. Operations that are
+/// needed sooner than the rest of their class therefore use a separate communicator (ProcessGroup::urgent).
 enum class Urgency : uint8_t { urgent, ordinary };
 
 /// Order of the operations that may start. Lower classes give way while higher classes move. All ranks must have the
@@ -27,15 +27,15 @@ struct Priorities {
   /// True if operations that a thread waits for precede all classes, and urgent operations the rest of their class.
   bool by_need = true;
 
-  /// Returns the order first come, first served, which is compared with MoNTA's.
+  /// Returns equal priorities, so that operations start in the order of arrival, for comparison with MoNTA's order.
   static Priorities by_arrival() { return {.of_class = {}, .by_need = false}; }
 };
 
 /// Traffic of one class since the last TrafficMeter::take().
 struct TrafficStats {
   int64_t bytes = 0;           // sent by this rank to other ranks
-  double seconds = 0;          // in which at least one operation was in flight
-  double exposed_seconds = 0;  // in which a thread of this rank was blocked on an operation
+  double seconds = 0;          // time in which at least one operation was in flight
+  double exposed_seconds = 0;  // time in which a thread of this rank was blocked on an operation
 };
 
 /// Counts the traffic of one rank; its groups share it. Thread-safe.
@@ -55,7 +55,7 @@ class TrafficMeter {
   TrafficLog& log() { return log_; }
 
  private:
-  // Time counts once, for any number of operations that share it.
+  // Operations that overlap count the same time only once.
   struct Span {
     int open = 0;
     double since = 0, seconds = 0;

@@ -1,8 +1,10 @@
 // Purpose of a group's traffic.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 namespace hexad::comm {
 
@@ -10,5 +12,11 @@ namespace hexad::comm {
 enum class TrafficClass : uint8_t { control, tp, ep, pp, cp, dp };
 inline constexpr int traffic_class_count = 6;
 std::string_view name_of(TrafficClass traffic);
+/// Returns the names of the classes whose priority a recipe may choose. Control traffic is always first.
+constexpr auto enum_names(TrafficClass) {
+  using enum TrafficClass;
+  return std::to_array<std::pair<TrafficClass, std::string_view>>(
+      {{tp, "tp"}, {ep, "ep"}, {pp, "pp"}, {cp, "cp"}, {dp, "dp"}});
+}
 
 }  // namespace hexad::comm

@@ -21,7 +21,7 @@ struct Topology {
   bool takes_cards = false;  // messages of all ranks may be in memory of NVIDIA cards allocated by cudaMalloc
 };
 
-/// Returns "rank 2 (host a, pid 3142)", as far as the parts are known.
+/// Returns "rank 2 (host a, pid 3142)"; leaves out unknown parts.
 std::string name_of(const Topology& topology, int rank);
 
 class Transport {
@@ -40,15 +40,15 @@ class Transport {
   struct Done {
     uint64_t token;
     std::string error{};                                  // empty: the message has arrived
-    base::ExitCode code = base::ExitCode::communication;  // of the error
+    base::ExitCode code = base::ExitCode::communication;  // exit code of the error
   };
-  /// Tells the transport if the program of this rank is blocked until a message arrives. Called before every poll().
-  /// For networks that deliver at the worst moment.
+  /// Tells the transport if the program of this rank is blocked until a message arrives. Called before every poll(),
+  /// for networks that deliver at the worst moment (ThreadNetwork).
   virtual void program_waits(bool) {}
   /// Registers `wake`, to be called from any thread whenever poll() has new work or completions. Returns false if this
   /// transport cannot tell, and must be polled.
   virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
-  /// Advances the messages. Appends the messages completed since the last call.
+  /// Advances the messages. Appends the messages completed since the last call to its argument.
   virtual void poll(std::vector<Done>& done) = 0;
   struct Pending {
     int peer;

@@ -71,7 +71,7 @@ World::World(const ProcessGroup& ranks) : exceptions_(std::uncaught_exceptions()
 
 World::~World() {
   if (!engine_ || std::uncaught_exceptions() <= exceptions_) return;
-  std::fprintf(stderr, "rank %d ends with an error; ending the job\n", rank());
+  std::fprintf(stderr, "rank %d has failed; ending the job\n", rank());
   abort_job(ExitCode::communication);
 }
 

@@ -48,7 +48,7 @@ class World {
  private:
   int exceptions_;                      // number of exceptions in flight when this world was made
   std::unique_ptr<CommEngine> engine_;  // null if there is only one rank
-  base::FileWork file_work_;            // of the engine, if there is one
+  base::FileWork file_work_;            // the engine's, if there is an engine
   Topology topology_;
   std::unique_ptr<ProcessGroup> group_;
 };

@@ -67,7 +67,7 @@ void all_gather_backward(Backward& b, const Tensor& dout, const Saved& saved, co
   const auto& table = kernels::kernels(q.device());
   const Dtype acc = accumulator_dtype(k.dtype());
   const Tensor dq = Tensor::like(q);
-  Tensor dk, dv;  // of the whole sequences
+  Tensor dk, dv;  // gradients for the whole sequences
   {
     const KeysAndValues whole = gather(k, v, c, b.stream);
     dk = Tensor::empty(whole.k.shape(), acc, k.device()), dv = Tensor::like(dk);

@@ -18,7 +18,8 @@ struct Block {
   Tensor first, last;
 };
 
-// Returns first or last of a half of the queries, in positions of a chunk of keys; a value may be outside of the chunk.
+// Returns `first` or `last` of a half of the queries, as positions in a chunk of keys. A value may be outside the
+// chunk.
 Tensor relative(const Tensor& bounds, const BlockPair& pair, int64_t key_begin, const ContextSplit& split,
                 Stream& stream) {
   if (!bounds.defined()) return {};

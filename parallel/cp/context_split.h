@@ -15,7 +15,7 @@ namespace hexad::cp {
 /// A token is its index in the whole micro-batch, sequence * length + position. Every method but halves() throws
 /// std::logic_error if the chunks would not be equal, or if a rank or half does not exist.
 struct ContextSplit {
-  int64_t sequences = 1, length = 0;  // of the micro-batch; tokens per sequence
+  int64_t sequences = 1, length = 0;  // sequences of the micro-batch; tokens per sequence
   int ranks = 1, rank = 0;
 
   int halves() const { return ranks == 1 ? 1 : 2; }

@@ -28,7 +28,7 @@ class TravellingBlock {
   Tensor values() const { return part(present_, 1); }
   const Tensor& present() const { return present_; }
 
-  /// Starts to send the present block to the next rank; it may still be read.
+  /// Starts to send the present block to the next rank. The block may still be read.
   void depart() {
     sent_ = group_.send(present_, (group_.rank() + 1) % group_.size(), stream_);
     arrived_ = group_.receive(next_, (group_.rank() + group_.size() - 1) % group_.size(), stream_);
@@ -52,8 +52,9 @@ class TravellingBlock {
   device::Event sent_, arrived_;
 };
 
-// Gradients of keys and values follow their block one step behind. Gradients from earlier ranks arrive while this rank
-// computes its own; they leave while this rank computes the next. They reach their owner after one step per rank.
+// Gradients of keys and values follow their block one step behind. The sum from earlier ranks arrives while this rank
+// computes its own gradients, and the new sum leaves while this rank computes the next ones. Gradients reach their
+// owner after one step per rank.
 class TravellingGradient {
  public:
   TravellingGradient(const Tensor& block, const comm::ProcessGroup& group, Stream& stream)

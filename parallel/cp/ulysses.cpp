@@ -76,7 +76,7 @@ class HeadExchange {
   int64_t all_, mine_;  // heads
 };
 
-// Returns first or last of all tokens.
+// Returns `first` or `last` for all tokens.
 Tensor whole(const Tensor& bounds, const ContextAttention& c, Stream& stream) {
   if (!bounds.defined()) return {};
   const InFlight all = gather_rows(bounds.reshape({c.split.rows(), 1}), *c.group, stream);

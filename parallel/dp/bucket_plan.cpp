@@ -10,7 +10,7 @@ namespace hexad::dp {
 using namespace base;
 namespace {
 
-// In elements. Every parameter and every piece begins on a cache line of the widest type.
+// Alignment in elements. Every parameter and every piece begins on a cache line of the widest type.
 constexpr int64_t alignment = 16;
 
 int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }

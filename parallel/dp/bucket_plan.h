@@ -25,12 +25,13 @@ enum class Zero : uint8_t { nothing, states, gradients, weights };
 struct Bucket {
   struct Entry {
     Parameter* parameter;
-    int64_t begin;  // its first element
+    int64_t begin;  // offset of its first element in the bucket
   };
   const comm::ProcessGroup* group;
-  Dtype dtype;      // of the weights
+  Dtype dtype;      // dtype of the weights
   Zero zero;        // `nothing` in a group of one
-  bool two_stages;  // the group has ranks of two pipeline stages, which are never at the same point of their work
+  bool two_stages;  // true if the group has ranks of two pipeline stages, which are never at the same point of their
+                    // work
   size_t unit;
   std::vector<Entry> entries;
   int64_t elements = 0;  // with gaps between parameters and at the end

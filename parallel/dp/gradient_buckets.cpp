@@ -41,8 +41,8 @@ void GradientBuckets::bind(State& s) {
   }
 }
 
-// Binds memory for a gradient. With rounded sums, several contributions get separate memory. Otherwise all parameters
-// of the bucket get its memory.
+// Binds memory for a gradient. With rounded sums, a gradient with several contributions gets separate memory. Otherwise
+// the gradients of all parameters of the bucket are bound to the bucket's memory.
 void GradientBuckets::allocate_gradient(Parameter& p) {
   State& s = states_[plan_.place(p).bucket];
   if (rounded(s))
@@ -52,7 +52,8 @@ void GradientBuckets::allocate_gradient(Parameter& p) {
   for (const auto& e : s.bucket->entries) e.parameter->bind_gradient(Bucket::view(s.memory, e));
 }
 
-// With rounded sums, the product that writes a single contribution rounds it.
+// Returns the memory for the only contribution to p's gradient in a micro-batch. With rounded sums, the product that
+// writes it also rounds it.
 GradientTarget GradientBuckets::only_contribution(Parameter& p) {
   const auto [bucket, entry] = plan_.place(p);
   State& s = states_[bucket];
@@ -63,7 +64,7 @@ GradientTarget GradientBuckets::only_contribution(Parameter& p) {
 }
 
 void GradientBuckets::begin(int64_t rounds) {
-  require(rounds >= 1, "[buckets] a step of ", rounds, " micro-batches");
+  require(rounds >= 1, "[buckets] a step of ", rounds, " micro-batches, expected at least 1");
   rounds_ = rounds;
 }
 
@@ -118,7 +119,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   // The ranks of a stage do the same work: each can join the reduction although this rank waits. A rank of another
   // stage may need this rank to continue first.
   if (!keeps_all(s) && !bucket.two_stages)
-    if (State* last = std::exchange(on_its_way_, &s)) settle(*last, stream, true);
+    if (State* last = std::exchange(in_flight_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {
     Parameter& p = *bucket.entries[i].parameter;
     if (s.given[i].written && !p.has_gradient()) continue;
@@ -159,7 +160,7 @@ void GradientBuckets::finish(Stream& stream) {
     s.first = true;
   }
   rounds_ = 1, round_ = 0, next_ = 0;
-  on_its_way_ = nullptr;
+  in_flight_ = nullptr;
 }
 
 }  // namespace hexad::dp

@@ -21,7 +21,7 @@ enum class Contribution : uint8_t { more, last };
 /// memory and then rounded.
 enum class Sums : uint8_t { accumulator, rounded };
 
-/// Owns the memory of all gradients. All ranks sum the buckets in one order, whatever order they fill in:
+/// Owns the memory of all gradients. All ranks sum the buckets in one order, even if they are filled in another order:
 ///
 /// - Zero::nothing: all-reduced once a step, after the last contributions.
 /// - Zero::states: reduced onto their owners once a step.
@@ -38,7 +38,7 @@ class GradientBuckets final : public autograd::ParameterStorage {
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
   /// Begins a step in which every parameter gets contributions from `rounds` micro-batches. Without a call, a step has
-  /// one.
+  /// one micro-batch.
   void begin(int64_t rounds);
   /// Reports that a micro-batch's contribution to a parameter is complete. May start the reduction of its bucket.
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
@@ -53,7 +53,7 @@ class GradientBuckets final : public autograd::ParameterStorage {
  private:
   struct Reduction {
     device::Event done;
-    Tensor sum;  // still to be added to the owned piece; undefined if it was reduced in place
+    Tensor sum;  // part not yet added to the owned piece; undefined if it was reduced in place
   };
   struct Given {
     int64_t rounds = 0;
@@ -63,10 +63,10 @@ class GradientBuckets final : public autograd::ParameterStorage {
   struct State {
     const Bucket* bucket;
     Dtype dtype;
-    Tensor memory;  // of the whole bucket
-    Tensor piece;   // of this rank's piece, if the rest of the bucket does not stay
+    Tensor memory;  // memory of the whole bucket
+    Tensor piece;   // memory of this rank's piece, if the rest of the bucket does not stay
     std::vector<Given> given;
-    bool first = true;  // of the step's rounds
+    bool first = true;  // true in the first of the step's rounds
     std::deque<Reduction> reductions;
   };
   bool keeps_all(const State& s) const { return s.bucket->zero < Zero::gradients; }
@@ -82,8 +82,8 @@ class GradientBuckets final : public autograd::ParameterStorage {
   const BucketPlan& plan_;
   std::vector<State> states_;
   int64_t rounds_ = 1, round_ = 0;
-  size_t next_ = 0;              // the bucket to be reduced next in this round
-  State* on_its_way_ = nullptr;  // the bucket whose memory the last reduction sends
+  size_t next_ = 0;             // the bucket to be reduced next in this round
+  State* in_flight_ = nullptr;  // the bucket whose memory the last reduction sends
 };
 
 }  // namespace hexad::dp

@@ -6,8 +6,7 @@ using namespace base;
 
 bool in_first_group(const Parameter& parameter, const mesh::Mesh& mesh) {
   const Placement& placement = parameter.placement();
-  const int first = mesh.layout().reducers(placement, mesh.world().rank()).front();
-  return mesh.layout().first_holder(placement, first);
+  return mesh.layout().first_holder(placement, mesh.layout().first_reducer(placement, mesh.world().rank()));
 }
 
 bool is_first_holder(const Parameter& parameter, const mesh::Mesh& mesh) {

@@ -63,7 +63,7 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
 
 void WeightBuckets::release(State& s) {
   if (!s.memory.defined()) return;
-  s.gathered.wait();  // begun but not needed: the gather must not read the piece during the update
+  s.gathered.wait();  // the gather was started but not needed; it must not read the piece during the update
   s.gathered = {};
   s.memory = {};
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();

@@ -24,8 +24,8 @@ using device::Stream;
 ///   - Only the order of uses decides which unit is gathered. So ranks of a group must use and hold parameters in the
 ///     same order, and release them between the same uses. Code whose reads depend on tokens, such as on the experts
 ///     that have rows, must hold the weights.
-///   - The next layers wait for weights, while gradients have time until the end of the step. So weights have a
-///     communicator of their own, with priority over the communicator of the gradients of the same ranks.
+/// - The next layers wait for weights, while gradients have time until the end of the step. So weights have a separate
+///   communicator, with priority over the communicator of the gradients of the same ranks.
 class WeightBuckets final : public autograd::ParameterStorage {
  public:
   /// Binds the weights of the plan's parameters to these buckets. The plan outlives the buckets. Collective if weights
@@ -47,14 +47,14 @@ class WeightBuckets final : public autograd::ParameterStorage {
   struct State {
     const Bucket* bucket;
     const comm::ProcessGroup* group;  // group that gathers
-    Tensor memory;                    // of the whole bucket
-    Tensor piece;                     // of this rank's piece, if the rest does not stay
+    Tensor memory;                    // memory of the whole bucket
+    Tensor piece;                     // memory of this rank's piece, if the rest does not stay
     device::Event gathered;
-    std::weak_ptr<const void> holders{};  // holders of a parameter in it
+    std::weak_ptr<const void> holders{};  // shared by the holders of the parameters of the bucket
   };
   static constexpr size_t none = ~size_t{0};  // no unit
 
-  /// True if this rank keeps all of the bucket's weights, all the time.
+  /// True if this rank keeps all of the bucket's weights at all times.
   bool keeps_all(const State& s) const { return s.bucket->zero != Zero::nothing && !gathers(s); }
   /// True if the bucket's weights are gathered for use.
   bool gathers(const State& s) const { return s.bucket->zero == Zero::weights; }
@@ -65,9 +65,10 @@ class WeightBuckets final : public autograd::ParameterStorage {
   void move_on(size_t unit);
 
   const BucketPlan& plan_;
-  std::map<const comm::ProcessGroup*, std::unique_ptr<comm::ProcessGroup>> gatherers_;  // by the bucket's group
-  std::vector<State> states_;                                                           // by bucket
-  size_t before_ = none, current_ = none;                                               // units used last
+  std::map<const comm::ProcessGroup*, std::unique_ptr<comm::ProcessGroup>>
+      gatherers_;                                         // communicator for gathers, by the bucket's group
+  std::vector<State> states_;                             // by bucket
+  size_t before_ = none, current_ = none;                 // the last two units used
   std::map<std::pair<size_t, size_t>, size_t> followed_;  // next unit, by the previous two units
 };
 

@@ -9,13 +9,13 @@ using namespace base;
 
 namespace {
 
-// `given`, or memory for `count` rows like those of `rows`.
+// Returns `given` if it is defined, otherwise a buffer for `count` rows like `rows`.
 Tensor buffer(const Tensor& given, int64_t count, const Tensor& rows) {
   if (given.defined()) return given;
   return Tensor::empty({count, rows.dim(1)}, rows.dtype(), rows.device(), Category::communication);
 }
 
-// Rows that stay on this rank: the same tensor, or a copy in `out` if that is defined.
+// Returns rows that stay on this rank: `rows` itself, or a copy in `out` if `out` is defined.
 InFlight alone(const Tensor& rows, const Tensor& out, Stream& stream) {
   if (!out.defined()) return {rows, {}};
   kernels::kernels(rows.device()).pointwise.copy(stream, out, rows);
@@ -29,7 +29,7 @@ InFlight exchange(const Tensor& rows, const comm::Splits& splits, const comm::Pr
   return {out, ranks.all_to_all(out, rows, splits, stream)};
 }
 
-// Reorders received rows. The result is complete when the reordering is.
+// Reorders received rows. `arrived` of the result is done when the rows are reordered.
 InFlight reordered(InFlight rows, const BlockOrder& blocks, Stream& stream) {
   if (blocks.order.empty()) return rows;
   stream.wait(rows.arrived);
@@ -98,7 +98,7 @@ Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends
   if (group.size() == 1) return addends;
   const auto& k = kernels::kernels(addends.device()).pointwise;
   const int64_t mine = counts[group.rank()], width = addends.dim(1);
-  std::vector<Tensor> parts;  // of my rows, by rank
+  std::vector<Tensor> parts;  // addends of this rank's rows, by rank
   std::vector<device::Event> events;
   int64_t begin = 0;
   for (int q = 0; q < group.size(); ++q) {

@@ -11,7 +11,7 @@ using device::Category;
 
 namespace {
 
-// f(rows of block i where they lie, and where they go), for all blocks with rows.
+// Calls f(first row before reordering, first row after reordering, number of rows) for every block with rows.
 template <class F>
 void for_each_block(const BlockOrder& b, const F& f) {
   const std::vector<int64_t> lying = offsets_of(b.rows);
@@ -57,7 +57,7 @@ NodeSteps node_steps(const comm::NodeGrid& grid, int rank, const RowsBetween& ro
     }
     steps.inside.send.push_back(send), steps.inside.receive.push_back(receive);
   }
-  std::vector<int> arrived;  // sources, in the order in which their rows arrive
+  std::vector<int> arrived;  // source ranks, in the order in which their rows arrive
   for (int node = 0; node < nodes; ++node) {
     int64_t send = 0, receive = 0;
     for (int place = 0; place < places; ++place) {

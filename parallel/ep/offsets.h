@@ -1,4 +1,4 @@
-// Counts to offsets.
+// Conversion of counts to offsets.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hexad::ep {
 
-/// Exclusive prefix sums with the total at the end.
+/// Returns the exclusive prefix sums of `counts`, followed by their total.
 inline std::vector<int64_t> offsets_of(std::span<const int64_t> counts) {
   std::vector<int64_t> offsets(counts.size() + 1, 0);
   std::inclusive_scan(counts.begin(), counts.end(), offsets.begin() + 1);

@@ -1,43 +1,56 @@
-// The host's half of a routing plan: the number of rows for each destination. A schedule's graph is made from it alone.
+// Host part of a routing plan: the number of rows for each destination. The task graph of a pass is made from this part
+// only.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "parallel/ep/expert_groups.h"
+#include "parallel/comm/node_groups.h"
+#include "parallel/comm/process_group.h"
 #include "parallel/ep/node_steps.h"
 #include "parallel/ep/plan_options.h"
 
 namespace hexad::ep {
 
-/// The rows that travel and are computed together. R of them are there when they have arrived; C are computed, one for
-/// each slot.
+/// Process groups of a layer's experts. `ep` divides the experts into blocks. `etp` divides the width of each expert.
+/// `experts` has the ranks of both: its rank p etp + j is rank p of `ep` and rank j of `etp`.
+struct ExpertGroups {
+  const comm::ProcessGroup *ep, *etp, *experts;
+  /// Two levels of `ep` and of `experts`; null if the group is on one node or has one rank on each node.
+  const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
+};
+
+/// Counts of one chunk, whose rows are sent and computed together. R rows are on this rank after they have arrived and
+/// were gathered. C rows are computed, one for each slot.
 struct ChunkCounts {
-  int64_t slots_begin = 0, slots_end = 0;  // its rows among the slot rows, ...
-  int64_t wire_begin = 0, wire_end = 0;    // ... and among the rows that are sent
-  comm::Splits splits;                     // rows to and from each rank of the all-to-all
-  std::optional<NodeSteps> steps;          // of an all-to-all that is hierarchical
-  std::vector<int64_t> shared;             // [etp]: rows that each of the gathering ranks received
-  std::vector<int64_t> offsets;            // [E/P + 1]: grouped rows of each local expert; where only the device knows
-                                           // them, as though all had equally many of those there is room for
-  int64_t rows_in_chunk = 0;               // C, also where `offsets` counts the rows of all chunks
-  bool placed = false;                     // rows are not computed as they arrive: they are copied to their places
+  int64_t slots_begin = 0, slots_end = 0;  // range of its slot rows
+  int64_t wire_begin = 0, wire_end = 0;    // range of its rows to send
+  comm::Splits splits;                     // numbers of rows to and from each rank of the all-to-all
+  std::optional<NodeSteps> steps;          // set if the all-to-all is hierarchical
+  std::vector<int64_t> shared;             // [etp]: number of rows received by each rank that gathers them
+  std::vector<int64_t> offsets;  // [E/P + 1]: offsets of the grouped rows of each local expert; in a local plan, which
+                                 // only the device knows, an even division of all rows
+  int64_t rows_in_chunk = 0;     // C, even if `offsets` counts the rows of all chunks
+  bool placed = false;           // true if rows are copied to their places before they are computed
 
   int64_t slots() const { return slots_end - slots_begin; }
-  /// Its part of a tensor with an entry for each row to send; undefined where that is.
-  Tensor of(const Tensor& wire) const { return wire.defined() ? wire.slice(0, wire_begin, wire_end) : wire; }
+  /// Returns the chunk's part of a tensor with one entry per row to send, or an undefined tensor if `wire` is
+  /// undefined.
+  Tensor part_of(const Tensor& wire) const { return wire.defined() ? wire.slice(0, wire_begin, wire_end) : wire; }
   int64_t rows_to_send() const { return wire_end - wire_begin; }
   int64_t rows_received() const;
   int64_t rows_computed() const { return offsets.back(); }
 };
 
+/// Counts of all chunks, and the options of the plan.
 struct PlanCounts {
   EspExchange esp_exchange = EspExchange::gather;
   AllToAll all_to_all = AllToAll::direct;
   RowOf row_of = RowOf::slot;
-  /// True if the chunks' rows are computed together: places and `offsets` then count over all of them.
+  /// True if the rows of all chunks are computed together. ChunkIndices::place and ChunkCounts::offsets then count the
+  /// rows of all chunks.
   bool merged = false;
-  int64_t slots_per_row = 1;  // M: 1 for rows of slots
+  int64_t slots_per_row = 1;  // M; 1 if rows are of slots
   std::vector<ChunkCounts> chunks;
 
   /// Returns S, the number of slot rows.
@@ -48,7 +61,7 @@ struct PlanCounts {
   const comm::ProcessGroup& all_to_all_group(const ExpertGroups& g) const {
     return esp_exchange == EspExchange::direct ? *g.experts : *g.ep;
   }
-  /// Returns the two levels of that group; null: rows are sent in one step.
+  /// Returns the two levels of the group of the all-to-all, or null if rows are sent in one step.
   const comm::NodeGroups* node_groups(const ExpertGroups& g) const {
     if (all_to_all == AllToAll::direct) return nullptr;
     return esp_exchange == EspExchange::direct ? g.experts_nodes : g.ep_nodes;

@@ -1,4 +1,4 @@
-// The device's half of a routing plan: which row is which.
+// Device part of a routing plan: indices of rows, slots and tokens.
 #pragma once
 
 #include <vector>
@@ -9,25 +9,27 @@ namespace hexad::ep {
 
 using tensor::Tensor;
 
-/// Indices of the R rows that arrive in a chunk and of the C rows that are computed; M slots a row.
+/// Indices of the R rows that arrive in a chunk, with M slots each, and of the C rows that are computed.
 struct ChunkIndices {
-  Tensor offsets;  // [E/P + 1] i64: grouped rows of each local expert; undefined: the host knows them
-  Tensor place;    // [C] i64: grouped row to which each row that is computed is copied; undefined: its own
-  // Rows of tokens; undefined where a row is a slot's:
-  Tensor source;   // [C] i64: row that is there of which each row computed is a copy, ...
-  Tensor entry;    // [C] i64: ... and which of the [R, M] slots of those rows it stands for
-  Tensor reduced;  // [R, M] i64: grouped rows that add up to what each row returns; -1: no more
+  Tensor offsets;  // [E/P + 1] i64: offsets of the grouped rows of each local expert; undefined if the host knows them
+  Tensor place;  // [C] i64: grouped row to which each computed row is copied; undefined if row i becomes grouped row i
+  // Defined only if rows are of tokens:
+  Tensor source;   // [C] i64: arrived row of which each computed row is a copy
+  Tensor entry;    // [C] i64: index of each computed row's slot among the [R, M] slots of the arrived rows
+  Tensor reduced;  // [R, M] i64: grouped rows whose sum is returned for each arrived row; -1: no further row
 
   bool of_tokens() const { return source.defined(); }
 };
 
-/// T tokens of K slots, S slot rows of M slots each, W rows to send.
+/// Indices of T tokens with K slots each, S slot rows with M slots each, and W rows to send.
 struct PlanIndices {
-  Tensor rows;         // [T, K] i64: slot row of each slot; -1: dropped, or an earlier slot of the token has it
-  Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order; -1: no more; undefined in a local plan
-  Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined: its own
+  Tensor rows;        // [T, K] i64: slot row of each slot; -1: dropped, or listed at an earlier slot of the token
+  Tensor row_slots;   // [S, M] i64: slots t K + k of each slot row, in order; -1: no further slot; undefined in a local
+                      // plan
+  Tensor wire_slots;  // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send
-  Tensor copies;       // [S, etp] i64: rows to send of each slot row, counted within its chunk; undefined: its own
+  Tensor copies;  // [S, etp] i64: rows to send of each slot row, counted within its chunk; undefined if slot row i is
+                  // sent as row i
   std::vector<ChunkIndices> chunks;
 };
 

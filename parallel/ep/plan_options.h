@@ -1,4 +1,4 @@
-// Options of a routing plan: chunks, what travels as one row, and how rows reach the ranks that share an expert.
+// Options of a routing plan: chunks, the unit of a row, and the exchange with ranks that share an expert.
 #pragma once
 
 #include <array>
@@ -10,13 +10,14 @@
 
 namespace hexad::ep {
 
-/// Way in which the etp ranks that share an expert's width get the rows, all of which each of them needs, and return
-/// their results, which are addends.
+/// Exchange of rows with the etp ranks that share an expert's width. Each of these ranks needs all rows of the expert,
+/// and computes an addend of each result.
 enum class EspExchange : uint8_t {
-  gather,  // a row goes to one of them, they gather; results are added up where the row came in
-  direct,  // a row goes to each of them in one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); the addends
-           // return and are added up by the row's owner
-  replicated,  // each is sent all rows by ranks that hold the same tokens; results are added up on all of them
+  gather,  // a row is sent to one etp rank, and the etp ranks gather their rows; the rank that received a row sums its
+           // addends
+  direct,  // a row is sent to every etp rank, by one all-to-all over all expert ranks (Parm's EP&ESP-AlltoAll); the
+           // row's owner sums the addends that return
+  replicated,  // every etp rank receives all rows, from ranks that hold the same tokens; the sums are on all etp ranks
 };
 
 constexpr auto enum_names(EspExchange) {
@@ -27,7 +28,7 @@ constexpr auto enum_names(EspExchange) {
 /// Route of rows between ranks.
 enum class AllToAll : uint8_t {
   direct,        // from rank to rank
-  hierarchical,  // inside the nodes, to the rank of the destination's place, and from there between the nodes
+  hierarchical,  // inside the node, to the rank with the destination's place, then between nodes
 };
 
 constexpr auto enum_names(AllToAll) {
@@ -35,6 +36,7 @@ constexpr auto enum_names(AllToAll) {
       {{AllToAll::direct, "direct"}, {AllToAll::hierarchical, "hierarchical"}});
 }
 
+/// Options of make_routing_plan().
 struct PlanOptions {
   Chunking chunking{};
   EspExchange esp_exchange = EspExchange::gather;

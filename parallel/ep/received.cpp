@@ -31,7 +31,7 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
         const int64_t n = message[c * experts + e];
         if (n < 0 || n > all - sum)
           refuse(rank, group, "the count ", n, " of slots for expert ", e, " in chunk ", c, "; expected 0 .. ",
-                 all - sum, ", the rest of its ", all);
+                 all - sum, ", because ", sum, " of its ", all, " slots are counted already");
         sum += n, slots += n;
       }
       if (slots_per_row == 0) continue;
@@ -41,7 +41,8 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
         refuse(rank, group, "the count ", rows, " of rows for rank ", to, " in chunk ", c, "; expected ", fewest,
                " .. ", slots, " for its ", slots, " slots");
     }
-  if (sum != all) refuse(rank, group, "counts of slots by expert that add up to ", sum, "; expected its ", all);
+  if (sum != all)
+    refuse(rank, group, "counts of slots by expert that add up to ", sum, "; expected ", all, ", its number of slots");
 }
 
 void check_row_experts(std::span<const int32_t> experts, int64_t width, std::span<const int64_t> slots, int rank,
@@ -53,7 +54,8 @@ void check_row_experts(std::span<const int32_t> experts, int64_t width, std::spa
     const int64_t row = static_cast<int64_t>(i) / width;
     const bool first = static_cast<int64_t>(i) % width == 0;
     if (e < -1 || e >= local)
-      refuse(rank, group, "local expert ", e, " for row ", row, "; expected 0 .. ", local - 1, ", or -1 for no more");
+      refuse(rank, group, "local expert ", e, " for row ", row, "; expected 0 .. ", local - 1,
+             ", or -1 after its last expert");
     if (e < 0 && first) refuse(rank, group, "no expert for row ", row, "; expected at least one");
     if (e >= 0 && !first && experts[i - 1] < 0)
       refuse(rank, group, "local expert ", e, " for row ", row, " after its last one; expected -1");

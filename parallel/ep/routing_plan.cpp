@@ -17,21 +17,21 @@ using namespace base;
 
 namespace {
 
-// Counts by sender: etp rank j, ep rank p, in chunk c.
+// Counts of slots and rows by sender (etp rank j, ep rank p) and chunk c.
 struct Counts {
   int64_t etp, ep, chunks, local;
-  int64_t here;                      // this ep rank
-  std::vector<int64_t> slots, rows;  // for this rank's experts; for every ep rank
+  int64_t here;                      // ep rank of this rank
+  std::vector<int64_t> slots, rows;  // slots for this rank's experts; rows for every ep rank
 
-  /// Slots of local expert e.
+  /// Returns the number of slots for local expert e.
   int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }
-  /// Slots of every local expert.
+  /// Returns the number of slots for each local expert.
   std::span<const int64_t> of(int64_t j, int64_t p, int64_t c) const {
     return std::span(slots).subspan(index(j, p, c) * local, local);
   }
   int64_t rows_to(int64_t to, int64_t j, int64_t p, int64_t c) const { return rows[index(j, p, c) * ep + to]; }
   int64_t rows_at(int64_t j, int64_t p, int64_t c) const { return rows_to(here, j, p, c); }
-  /// Slots of all local experts from everybody.
+  /// Returns the number of slots from all ranks for all local experts.
   int64_t in_chunk(int64_t c) const {
     int64_t all = 0;
     for (int64_t j = 0; j < etp; ++j)
@@ -43,18 +43,18 @@ struct Counts {
   int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
 };
 
-// Ranks whose rows must be known. With EspExchange::replicated all etp ranks get the same rows, each from its own ep
-// group, so this rank's group is enough.
+// Returns the ranks whose counts this rank needs. With EspExchange::replicated, all etp ranks get the same rows, each
+// from its own ep group. So this rank's ep group is sufficient.
 const comm::ProcessGroup& sources(const ExpertGroups& g, EspExchange esp_exchange) {
   return esp_exchange == EspExchange::replicated ? *g.ep : *g.experts;
 }
 
-// True if sender and receiver alone say which chunk a row is in, so that it need not be sent.
+// True if the chunk of a row follows from its sender and receiver. Then counts are not sent by chunk.
 bool chunk_is_of_pair(const Chunking& chunking) {
   return chunking.by == Chunking::By::peers || chunking.by == Chunking::By::phases;
 }
 
-// [chunks, n], or [n] of all chunks.
+// Returns the counts to send: [chunks, n], or their sums [n] over all chunks if chunk_is_of_pair().
 std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Chunking& chunking) {
   if (!chunk_is_of_pair(chunking)) return counts;
   const size_t n = counts.size() / static_cast<size_t>(chunking.chunks);
@@ -63,7 +63,7 @@ std::vector<int64_t> chunks_to_send(const std::vector<int64_t>& counts, const Ch
   return sums;
 }
 
-// Returns what this rank gets, and what all ranks send, from the full matrix of counts.
+// Exchanges the full matrix of counts. Returns the slots that this rank receives, and the rows that all ranks send.
 Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const PlanOptions& options, Device device) {
   const bool of_tokens = options.row_of == RowOf::token, of_pair = chunk_is_of_pair(options.chunking);
   const int64_t ep = g.ep->size(), local = order.experts / ep;
@@ -101,8 +101,8 @@ Counts received_counts(const SlotOrder& order, const ExpertGroups& g, const Plan
   return counts;
 }
 
-// Calls f(etp rank, ep rank) in the order in which their rows lie: by etp rank after a gathering, by ep rank after a
-// direct all-to-all.
+// Calls f(etp rank, ep rank) for each sender, in the order of the received rows: by etp rank after gathering, by ep
+// rank after a direct all-to-all.
 template <class F>
 void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
   const bool direct = esp_exchange == EspExchange::direct;
@@ -115,7 +115,7 @@ void for_each_source(const Counts& n, EspExchange esp_exchange, const F& f) {
         f(a, b);
 }
 
-// First row of each (expert, etp rank, ep rank, chunk), in grouped order.
+// First grouped row of each (expert, etp rank, ep rank, chunk).
 class GroupedOrder {
  public:
   GroupedOrder(const Counts& n, int64_t first_chunk, int64_t last_chunk) : n_(n), first_(n.slots.size()) {
@@ -146,6 +146,8 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
   return Tensor::from<int64_t>(values, {static_cast<int64_t>(values.size())}, device, Category::communication);
 }
 
+// Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if all rows
+// are in place.
 Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order, Device device) {
   std::vector<int64_t> place;
   place.reserve(n.in_chunk(chunk));
@@ -160,7 +162,7 @@ Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const
   return index_tensor(place, device);
 }
 
-// The experts that rows of tokens are for, of every row that reaches this rank, by source and chunk.
+// Experts of every token row that reaches this rank, by source and chunk.
 class RowExperts {
  public:
   RowExperts(const SlotOrder& order, const Counts& n, const ExpertGroups& g, EspExchange esp_exchange, Device device)
@@ -203,7 +205,7 @@ class RowExperts {
   }
 
   int64_t width() const { return width_; }
-  /// [width]: of the i-th row of a source and chunk; -1: no more.
+  /// Returns the experts [width] of row i of a source and chunk; -1: no further expert.
   std::span<const int32_t> of(int64_t j, int64_t p, int64_t c, int64_t i) const {
     return {received_.data<int32_t>() + (first_[index(j, p, c)] + i) * width_, static_cast<size_t>(width_)};
   }
@@ -217,7 +219,7 @@ class RowExperts {
   Tensor received_;
 };
 
-// Places to which rows of tokens are copied, and the rows whose sum each returns.
+// Returns the places to which token rows are copied, and the grouped rows whose sum each token row returns.
 ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c, EspExchange esp_exchange,
                           const GroupedOrder& order, bool merged, Device device) {
   ChunkIndices chunk;
@@ -236,7 +238,7 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
         entry.push_back(at);
       }
   });
-  if (!merged) {  // in grouped order they need not be moved again
+  if (!merged) {  // sorts copies by grouped row, so that they need no second copy
     std::vector<int64_t> by_group(place.size());
     for (size_t i = 0; i < place.size(); ++i) by_group[place[i]] = entry[i];
     entry = std::move(by_group);
@@ -250,8 +252,8 @@ ChunkIndices place_copies(const Counts& n, const RowExperts& experts, int64_t c,
   return chunk;
 }
 
-// Rows that leave this rank in chunk c for each rank of the all-to-all, in order. A row that is sent directly goes to
-// every etp rank of its expert's ep rank.
+// Returns the number of rows that this rank sends to each rank of the all-to-all in chunk c. A row that is sent
+// directly is sent to every etp rank of its expert's ep rank.
 std::vector<int64_t> rows_to(const SlotOrder& order, int64_t c, int64_t ranks, int64_t fan_out) {
   std::vector<int64_t> to;
   for (int64_t p = 0; p < ranks; ++p) to.insert(to.end(), fan_out, order.rows_to[c * ranks + p]);
@@ -274,7 +276,7 @@ void splits_of(ChunkCounts& chunk, const Counts& n, int64_t c, const PlanOptions
   }
 }
 
-// The all-to-all of a chunk in two steps, for rank `rank` of it.
+// Returns the two steps of a chunk's all-to-all, for rank `rank` of the all-to-all.
 NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g,
                    const comm::NodeGrid& grid, int rank) {
   const int64_t fan = options.esp_exchange == EspExchange::direct ? n.etp : 1;
@@ -284,7 +286,7 @@ NodeSteps steps_of(const Counts& n, int64_t c, const PlanOptions& options, const
   });
 }
 
-// [S, M]: of rows of slots the slot that each is.
+// Returns the slots of each slot row, [S, M]. If rows are of slots, each row has one slot.
 Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
   if (order.row_slots.defined()) return order.row_slots;
   const Device device = order.rows.device();
@@ -293,14 +295,14 @@ Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
   return slots.reshape({order.size(), 1});
 }
 
-// Rows lie by (chunk, rank that they are sent to, slot row): `destinations` lists the ranks of the all-to-all in order,
-// rank p etp + j being j of those that a row for ep rank p is sent to.
+// Sets the indices of the rows to send, sorted by chunk, destination rank and slot row. `destinations` lists the ranks
+// of the all-to-all in order. Rank p etp + j is number j of the ranks to which a row for ep rank p is sent.
 void lay_out(PlanIndices& plan, const SlotOrder& order, const std::vector<std::vector<int64_t>>& slots_to,
              const std::vector<int>& destinations, int64_t etp, Stream& stream) {
   const Device device = order.tokens.device();
   std::vector<int64_t> wire_slots, copies(order.size() * etp);
   int64_t chunk_slot = 0;
-  for (const auto& to : slots_to) {  // of a chunk, by ep rank
+  for (const auto& to : slots_to) {  // number of slot rows of a chunk, by ep rank
     const auto chunk_begin = static_cast<int64_t>(wire_slots.size());
     const std::vector<int64_t> first = offsets_of(to);
     for (const int destination : destinations) {
@@ -334,12 +336,6 @@ int64_t PlanCounts::rows_computed() const {
   int64_t all = 0;
   for (const ChunkCounts& c : chunks) all += c.rows_computed();
   return all;
-}
-
-RoutingPlan make_routing_plan(const Tensor& ids, int64_t experts, const ExpertGroups& groups,
-                              const PlanOptions& options, Stream& stream, const comm::ProcessGroup* senders) {
-  const Ordering ordering{experts, groups.ep->size(), options.chunking, options.row_of, senders};
-  return make_routing_plan(order_slots(ids, ordering, groups.ep->rank(), stream), groups, options, stream);
 }
 
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,

@@ -15,7 +15,8 @@ Tensor table(const Shape& shape, Dtype dtype, Device device) {
   return Tensor::empty(shape, dtype, device, Category::communication);
 }
 
-// [experts] i32: the chunk of each expert; undefined where chunks are of tokens.
+// Returns the chunk of each expert, [experts] i32, or an undefined tensor if chunks are of tokens: slots.keys then
+// derives the chunk from the token's number.
 Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   if (o.chunking.by == Chunking::By::tokens) return {};
   std::vector<int32_t> chunks;
@@ -32,11 +33,12 @@ void check_ids(const Tensor& known, const Ordering& o) {
     require(id[i] >= -1 && id[i] < o.experts, "[ep] slot ", i, " names expert ", id[i], " of ", o.experts);
 }
 
-// Slots of one rank after another, sorted where their ids are.
+// Sorted slots of several ranks, on the device of their ids.
 struct SortedSlots {
-  std::vector<Tensor> tokens;  // [T K] i64: of each row; -1 behind the kept ones
-  std::vector<Tensor> rows;    // [T, K] i64: of each slot
-  Tensor offsets;              // [ranks, chunks E + 2] i64: rows of each chunk and expert, at last of wrong ids
+  std::vector<Tensor> tokens;  // [T K] i64, by rank: token of each row; -1 after the kept rows
+  std::vector<Tensor> rows;    // [T, K] i64, by rank: row of each slot
+  Tensor offsets;  // [ranks, chunks E + 2] i64: offsets of the rows of each chunk and expert, then of ids that name no
+                   // expert
 };
 
 SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
@@ -57,7 +59,7 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
   return sorted;
 }
 
-// `tokens`, `rows`, `offsets`: of one rank's sorted slots.
+// Returns the order of one rank, from its sorted slots.
 SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int64_t> offsets, const Ordering& o) {
   const int64_t groups = o.chunking.chunks * o.experts, local = o.experts / o.ranks;
   SlotOrder order;

@@ -13,9 +13,9 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
   const int64_t slots = ids.numel(), top_k = ids.dim(1), tokens = ids.dim(0), local = o.experts / o.ranks;
   const int64_t width = std::min(top_k, local);
   const int32_t* id = ids.data<int32_t>();
-  // Bucket of [chunks, ranks] that each slot's row is sorted to; -1: dropped.
+  // Bucket of each slot's row in [chunks, ranks]; -1: dropped.
   std::vector<int64_t> bucket(slots, -1);
-  // The slot that its row was made for: of the token's slots in the bucket the first.
+  // Returns the slot for which the row of `slot` is made: the token's first slot in the same bucket.
   const auto maker = [&](int64_t slot) {
     const auto own = bucket.begin() + slot;
     return std::find(bucket.begin() + slot / top_k * top_k, own, *own) - bucket.begin();

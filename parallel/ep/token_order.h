@@ -1,12 +1,12 @@
-// Rows of tokens, ordered by the host.
+// Order of token rows, computed on the host.
 #pragma once
 
 #include "parallel/ep/slot_order.h"
 
 namespace hexad::ep {
 
-/// Like order_slots() for RowOf::token and one rank, with ids that the host has and that all name experts; tensors are
-/// on the host. Throws std::logic_error for an expert that a token names twice.
+/// Returns the order of one rank for RowOf::token. The ids must be on the host and must not name unknown experts. The
+/// tensors of the result are on the host. Throws std::logic_error if a token names an expert twice.
 SlotOrder order_tokens(const Tensor& ids, const Ordering& ordering, int rank);
 
 }  // namespace hexad::ep

@@ -1,7 +1,8 @@
 #include "parallel/mesh/layout.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <iterator>
+#include <optional>
 
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
@@ -11,7 +12,8 @@ namespace {
 
 using base::cat;
 
-// Returns the divisors of `n` nearest to `value` on either side, such as "2, 4"; only one if one side has none.
+// Returns the nearest divisors of `n` below and above `value`, such as "2, 4"; only one if there is none on the other
+// side.
 std::string nearest_divisors(int n, int value) {
   int below = 0, above = 0;
   for (int d = 1; d <= n; ++d) {
@@ -38,12 +40,60 @@ void require_positive(const char* name, int value, int least) {
   if (value < least) refuse(name, value, "must be at least ", std::max(least, 1));
 }
 
-}  // namespace
-
-std::string_view name_of(Axis axis) {
-  constexpr std::string_view names[] = {"pp", "dp", "cp", "tp", "edp", "ep", "etp"};
-  return names[base::ordinal(axis)];
+// Returns the axis that stands at the place of `axis` in a view; none if the view lacks it.
+std::optional<Axis> axis_in(MeshView view, Axis axis) {
+  const bool dense = view == MeshView::dense;
+  switch (axis) {
+    case Axis::tp:
+      return dense ? Axis::tp : Axis::etp;
+    case Axis::dp:
+      return dense ? Axis::dp : Axis::edp;
+    case Axis::cp:
+      return dense ? std::optional(Axis::cp) : std::nullopt;
+    case Axis::ep:
+      return dense ? std::nullopt : std::optional(Axis::ep);
+    default:
+      return axis;
+  }
 }
+
+// Axes of a view that precede pp, as text ("tp 2 x cp 2 = 4"), and the product of their sizes.
+struct BeforePp {
+  std::string text;
+  int64_t ranks = 1;
+};
+BeforePp before_pp(const AxisOrder& order, MeshView view, const Layout& layout) {
+  BeforePp before;
+  for (const Axis axis : order.axes()) {
+    if (axis == Axis::pp) break;
+    const std::optional<Axis> here = axis_in(view, axis);
+    if (!here) continue;
+    before.ranks *= layout.size(*here);
+    before.text += cat(before.text.empty() ? "" : " x ", name_of(*here), " ", layout.size(*here));
+  }
+  before.text = before.text.empty() ? "1" : cat(before.text, " = ", before.ranks);
+  return before;
+}
+
+bool gives_one_stage(const AxisOrder& order, const Layout& layout) {
+  return layout.size(Axis::pp) == 1 ||
+         before_pp(order, MeshView::dense, layout).ranks == before_pp(order, MeshView::expert, layout).ranks;
+}
+
+// Returns the order with pp at the nearest place where both views give a rank the same stage. Of two such places,
+// takes the later one.
+AxisOrder with_legal_pp(const AxisOrder& order, const Layout& layout) {
+  const auto last = static_cast<int>(order.axes().size()) - 1, now = static_cast<int>(order.place_of(Axis::pp));
+  for (int distance = 1; distance <= last; ++distance)
+    for (const int place : {now + distance, now - distance}) {
+      if (place < 0 || place > last) continue;
+      const AxisOrder moved = order.with(Axis::pp, static_cast<size_t>(place));
+      if (gives_one_stage(moved, layout)) return moved;
+    }
+  return order.with(Axis::pp, static_cast<size_t>(last));
+}
+
+}  // namespace
 
 Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansion) {
   require_positive("pp", s.pp, 1);
@@ -72,108 +122,209 @@ Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansio
   if (stage / etp % s.ep != 0)
     refuse("ep", s.ep, "x etp (", etp, ") must divide the ", stage_text(),
            "; nearest ep: ", nearest_divisors(stage / etp, s.ep));
-  const int experts = s.ep * etp, edp = stage / experts;
-  sizes_ = {s.pp, dp, s.cp, s.tp, edp, s.ep, etp};
+  sizes_ = {s.pp, dp, s.cp, s.tp, stage / (s.ep * etp), s.ep, etp};
 
-  // Within tp, both expansions are the same.
-  const bool inside_tp = s.tp % experts == 0;
-  const bool horizontal_fits = inside_tp || (experts % s.tp == 0 && dp % (experts / s.tp) == 0);
+  s.order.empty() ? place_by_expansion() : place_by_order(AxisOrder(s.order));
+}
+
+void Layout::place_by_expansion() {
+  const int dp = size(Axis::dp), cp = size(Axis::cp), tp = size(Axis::tp), ep = size(Axis::ep), etp = size(Axis::etp);
+  const int experts = ep * etp;
+  // If ep x etp divides tp, both expansions are the same.
+  const bool inside_tp = tp % experts == 0;
+  const bool horizontal_fits = inside_tp || (experts % tp == 0 && dp % (experts / tp) == 0);
   if (expansion_ == Expansion::automatic)
-    expansion_ = s.cp >= s.ep && s.cp > 1 ? Expansion::vertical
-                 : horizontal_fits        ? Expansion::horizontal
-                                          : Expansion::vertical;
+    expansion_ = cp >= ep && cp > 1 ? Expansion::vertical
+                 : horizontal_fits  ? Expansion::horizontal
+                                    : Expansion::vertical;
   if (expansion_ == Expansion::horizontal) {
     if (!horizontal_fits)
       throw IllegalLayout("parallel.cp_expansion", "horizontal",
-                          cat("needs ep x etp = inner x tp with inner a divisor of dp: ", s.ep, " x ", etp,
-                              " = inner x ", s.tp, " with dp ", dp, "; use vertical or auto"));
-    inner_ = inside_tp ? 1 : experts / s.tp;
+                          cat("needs ep x etp = inner x tp with inner a divisor of dp: ", ep, " x ", etp, " = inner x ",
+                              tp, " with dp ", dp, "; use vertical or auto"));
+    inner_ = inside_tp ? 1 : experts / tp;
   }
+  stride(Axis::tp) = 1;
+  stride(Axis::dp) = tp;
+  stride(Axis::cp) = tp * inner_;
+  stride(Axis::pp) = outer_stride_ = tp * inner_ * cp;
+  stride(Axis::etp) = 1;
+  stride(Axis::ep) = etp;
+  stride(Axis::edp) = experts;
 }
 
-Layout::Coordinates Layout::coordinates(int rank) const {
+void Layout::place_by_order(const AxisOrder& order) {
+  order_ = order.to_string();
+  if (expansion_ != Expansion::automatic)
+    throw IllegalLayout("parallel.cp_expansion", expansion_ == Expansion::horizontal ? "horizontal" : "vertical",
+                        cat("must be auto, because parallel.order (", order_, ") places the experts"));
+  if (!gives_one_stage(order, *this))
+    throw IllegalLayout("parallel.order", order_,
+                        cat("puts pp after ", before_pp(order, MeshView::dense, *this).text,
+                            " ranks of dense layers, but after ", before_pp(order, MeshView::expert, *this).text,
+                            " ranks of experts, so that a rank would be on two stages; the nearest legal order is ",
+                            with_legal_pp(order, *this).to_string()));
+  for (const MeshView view : {MeshView::dense, MeshView::expert}) {
+    int places = 1;
+    for (const Axis axis : order.axes()) {
+      const std::optional<Axis> here = axis_in(view, axis);
+      if (!here) continue;
+      stride(*here) = places;
+      if (axis != Axis::pp) places *= size(*here);
+    }
+  }
+  inner_ = size(Axis::dp);
+  outer_stride_ = world_ / size(Axis::pp);
+}
+
+Layout::Position Layout::position(int rank) const {
   base::require(0 <= rank && rank < world_, "[mesh] rank ", rank, " of ", world_);
-  const int pp = size(Axis::pp), cp = size(Axis::cp), tp = size(Axis::tp), ep = size(Axis::ep), etp = size(Axis::etp);
-  const int t = rank % tp, i = rank / tp % inner_, c = rank / (tp * inner_) % cp;
-  const int p = rank / (tp * inner_ * cp) % pp, o = rank / (tp * inner_ * cp * pp);
-  const int in_stage = t + tp * (i + inner_ * (c + cp * o));
-  return {p, i + inner_ * o, c, t, in_stage / (etp * ep), in_stage / etp % ep, in_stage % etp};
+  const int block = stride(Axis::pp), stages = size(Axis::pp);
+  return {rank / block % stages, rank % block + block * (rank / block / stages)};
 }
 
-int Layout::coordinate(Axis axis, int rank) const { return coordinates(rank)[base::ordinal(axis)]; }
+int Layout::rank_of(Position at) const {
+  const int block = stride(Axis::pp), stages = size(Axis::pp);
+  return at.place % block + block * (at.stage + stages * (at.place / block));
+}
 
-template <class Same>
-std::vector<int> Layout::ranks_where(Same same) const {
-  std::vector<int> ranks;
-  for (int r = 0; r < world_; ++r)
-    if (same(coordinates(r))) ranks.push_back(r);
-  return ranks;
+int Layout::coordinate(Axis axis, Position at) const {
+  if (axis == Axis::pp) return at.stage;
+  if (axis == Axis::dp) return at.place / stride(axis) % inner_ + inner_ * (at.place / outer_stride_);
+  return at.place / stride(axis) % size(axis);
+}
+
+int Layout::coordinate(Axis axis, int rank) const { return coordinate(axis, position(rank)); }
+
+int Layout::part(Axis axis, int coordinate) const {
+  if (axis == Axis::dp) return coordinate % inner_ * stride(axis) + coordinate / inner_ * outer_stride_;
+  return coordinate * stride(axis);
+}
+
+int Layout::rank_at(const DensePlace& p) const {
+  return rank_of({p.pp, part(Axis::dp, p.dp) + part(Axis::cp, p.cp) + part(Axis::tp, p.tp)});
+}
+
+int Layout::rank_at(const ExpertPlace& p) const {
+  return rank_of({p.pp, part(Axis::edp, p.edp) + part(Axis::ep, p.ep) + part(Axis::etp, p.etp)});
 }
 
 std::vector<int> Layout::members(Axis axis, int rank) const {
-  constexpr std::array dense{Axis::pp, Axis::dp, Axis::cp, Axis::tp};
-  constexpr std::array expert{Axis::pp, Axis::edp, Axis::ep, Axis::etp};
-  const auto& view = std::find(dense.begin(), dense.end(), axis) != dense.end() ? dense : expert;
-  const Coordinates mine = coordinates(rank);
-  auto ranks = ranks_where([&](const Coordinates& c) {
-    return std::all_of(view.begin(), view.end(),
-                       [&](Axis a) { return a == axis || c[base::ordinal(a)] == mine[base::ordinal(a)]; });
-  });
-  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) { return coordinate(axis, a) < coordinate(axis, b); });
-  return ranks;
-}
-
-std::vector<int> Layout::same_replica(Axis replicas, Axis major, Axis minor, int rank) const {
-  const auto apart = [&](int r) { return std::pair(coordinate(Axis::pp, r), coordinate(replicas, r)); };
-  const auto place = [&](int r) { return std::pair(coordinate(major, r), coordinate(minor, r)); };
+  const Position mine = position(rank);
+  const int others = axis == Axis::pp ? 0 : mine.place - part(axis, coordinate(axis, mine));
   std::vector<int> ranks;
-  for (int r = 0; r < world_; ++r)
-    if (apart(r) == apart(rank)) ranks.push_back(r);
-  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) { return place(a) < place(b); });
+  ranks.reserve(static_cast<size_t>(size(axis)));
+  for (int k = 0; k < size(axis); ++k)
+    ranks.push_back(rank_of(axis == Axis::pp ? Position{k, mine.place} : Position{mine.stage, others + part(axis, k)}));
   return ranks;
 }
 
-std::vector<int> Layout::token_sharers(int rank) const { return same_replica(Axis::dp, Axis::cp, Axis::tp, rank); }
+std::vector<int> Layout::plane(Axis major, Axis minor, int rank) const {
+  const Position mine = position(rank);
+  const int others = mine.place - part(major, coordinate(major, mine)) - part(minor, coordinate(minor, mine));
+  std::vector<int> ranks;
+  ranks.reserve(static_cast<size_t>(size(major)) * static_cast<size_t>(size(minor)));
+  for (int a = 0; a < size(major); ++a)
+    for (int b = 0; b < size(minor); ++b)
+      ranks.push_back(rank_of({mine.stage, others + part(major, a) + part(minor, b)}));
+  return ranks;
+}
 
-std::vector<int> Layout::expert_sharers(int rank) const { return same_replica(Axis::edp, Axis::ep, Axis::etp, rank); }
+std::vector<int> Layout::token_sharers(int rank) const { return plane(Axis::cp, Axis::tp, rank); }
 
-std::vector<int> Layout::sharers(const Placement& placement, int rank, Copies copies) const {
-  const Coordinates mine = coordinates(rank);
-  const auto at = [](const Coordinates& c, Axis axis) { return c[base::ordinal(axis)]; };
-  const auto partial = [&](Axis axis) {
-    return std::find(placement.partial.begin(), placement.partial.end(), axis) != placement.partial.end();
+std::vector<int> Layout::expert_sharers(int rank) const { return plane(Axis::ep, Axis::etp, rank); }
+
+// Returns the coordinates along the tensor axis that hold the same piece as coordinate `mine`. With fewer parts than
+// ranks, neighbours share a piece.
+Layout::Run Layout::same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const {
+  const bool partial = std::find(placement.partial.begin(), placement.partial.end(), tensor) != placement.partial.end();
+  if (copies == Copies::partial && !partial) return {stride(tensor), mine, 1};
+  const auto same = [&](int k) {
+    return std::all_of(placement.shards.begin(), placement.shards.end(), [&](const base::Shard& s) {
+      const int64_t parts = s.parts;
+      return s.axis != tensor || k * parts / size(tensor) == mine * parts / size(tensor);
+    });
   };
-  // True if `c` holds the same piece along `axis`. With fewer `parts` than ranks, neighbours share a piece.
-  const auto same_piece = [&](const Coordinates& c, Axis axis) {
-    for (const base::Shard& s : placement.shards)
-      if (s.axis == axis && at(c, axis) * s.parts / size(axis) != at(mine, axis) * s.parts / size(axis)) return false;
-    return true;
-  };
-  const auto outer = [&](const Coordinates& c) {
-    return at(c, Axis::pp) == 0 || at(c, Axis::pp) == size(Axis::pp) - 1;
-  };
+  int first = mine, end = mine + 1;
+  while (first > 0 && same(first - 1)) --first;
+  while (end < size(tensor) && same(end)) ++end;
+  return {stride(tensor), first, end - first};
+}
+
+Layout::Sharers Layout::sharers(const Placement& placement, int rank, Copies copies) const {
+  const Position mine = position(rank);
   const bool dense = placement.view == MeshView::dense;
   const Axis tensor = dense ? Axis::tp : Axis::etp;
-  return ranks_where([&](const Coordinates& c) {
-    const bool stages = at(c, Axis::pp) == at(mine, Axis::pp) || (partial(Axis::pp) && outer(c) && outer(mine));
-    const bool copy = copies == Copies::all || partial(tensor) || at(c, tensor) == at(mine, tensor);
-    return stages && copy && same_piece(c, tensor) && (dense || at(c, Axis::ep) == at(mine, Axis::ep));
-  });
+  const auto all = [&](Axis axis) { return Run{stride(axis), 0, size(axis)}; };
+  const Run pieces = same_pieces(placement, tensor, coordinate(tensor, mine), copies);
+
+  Sharers out{{mine.stage}, {}};
+  const int last = size(Axis::pp) - 1;
+  const bool tied = std::find(placement.partial.begin(), placement.partial.end(), Axis::pp) != placement.partial.end();
+  if (tied && last > 0 && (mine.stage == 0 || mine.stage == last)) out.stages = {0, last};
+  if (dense)
+    out.runs = {pieces, all(Axis::cp), Run{stride(Axis::dp), 0, inner_},
+                Run{outer_stride_, 0, size(Axis::dp) / inner_}};
+  else
+    out.runs = {pieces, Run{stride(Axis::ep), coordinate(Axis::ep, mine), 1}, all(Axis::edp), Run{1, 0, 1}};
+  std::sort(out.runs.begin(), out.runs.end(), [](const Run& a, const Run& b) { return a.step > b.step; });
+  return out;
+}
+
+std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
+  std::vector<int> places{0};
+  for (const Run& run : sharers.runs) {
+    std::vector<int> sums;
+    sums.reserve(places.size() * static_cast<size_t>(run.count));
+    for (const int place : places)
+      for (int k = run.first; k < run.first + run.count; ++k) sums.push_back(place + run.step * k);
+    places = std::move(sums);
+  }
+  // Places are in ascending order, and so are the ranks of one stage.
+  std::vector<int> ranks;
+  for (const int stage : sharers.stages) {
+    const auto before = static_cast<std::ptrdiff_t>(ranks.size());
+    for (const int place : places) ranks.push_back(rank_of({stage, place}));
+    std::inplace_merge(ranks.begin(), ranks.begin() + before, ranks.end());
+  }
+  return ranks;
+}
+
+int Layout::lowest(const Sharers& sharers) const {
+  int place = 0;
+  for (const Run& run : sharers.runs) place += run.step * run.first;
+  return rank_of({sharers.stages.front(), place});
 }
 
 std::vector<int> Layout::reducers(const Placement& placement, int rank) const {
-  return sharers(placement, rank, Copies::partial);
+  return ranks_of(sharers(placement, rank, Copies::partial));
 }
 
 std::vector<int> Layout::holders(const Placement& placement, int rank) const {
-  return sharers(placement, rank, Copies::all);
+  return ranks_of(sharers(placement, rank, Copies::all));
+}
+
+int Layout::first_reducer(const Placement& placement, int rank) const {
+  return lowest(sharers(placement, rank, Copies::partial));
+}
+
+bool Layout::first_holder(const Placement& placement, int rank) const {
+  return lowest(sharers(placement, rank, Copies::all)) == rank;
+}
+
+bool Layout::etp_inside_tp() const {
+  const int tensor = stride(Axis::tp), expert = stride(Axis::etp);
+  return size(Axis::etp) == 1 || (expert % tensor == 0 && tensor * size(Axis::tp) % (expert * size(Axis::etp)) == 0);
 }
 
 std::string Layout::to_string() const {
   const auto part = [&](Axis axis) { return cat(name_of(axis), " ", size(axis)); };
   return cat(part(Axis::pp), " x ", part(Axis::dp), " x ", part(Axis::cp), " x ", part(Axis::tp), " | ", part(Axis::pp),
              " x ", part(Axis::edp), " x ", part(Axis::ep), " x ", part(Axis::etp), " (",
-             expansion_ == Expansion::horizontal ? "horizontal" : "vertical", ")");
+             !order_.empty()                       ? cat("order ", order_)
+             : expansion_ == Expansion::horizontal ? "horizontal"
+                                                   : "vertical",
+             ")");
 }
 
 }  // namespace hexad::mesh

@@ -14,7 +14,7 @@ std::vector<Action> dualpipe_v(const Position& at) {
   repeat(before, [&] { p.forward(0), p.forward(1); });
   repeat(after, [&] { p.backward_input(1), p.weights(), p.forward(1); });
   for (int i = 0; i < micro_batches - 2 * at.ranks + before; ++i) {
-    // The first pair is not merged at the turn of the V: all ranks wait for the results of both its actions.
+    // The first pair is not merged at the turn of the V, because all ranks wait for the results of both its actions.
     if (i == 0 && after == 0)
       p.forward(0), p.backward(1);
     else

@@ -1,6 +1,6 @@
 // Narayanan et al. 2021, "Efficient large-scale language model training on GPU clusters", section 2.2: 1F1B in which a
-// rank holds several chunks and takes them in turn, `ranks` micro-batches at a time. The bubble shrinks by the number
-// of chunks; messages grow by it.
+// rank holds several chunks and takes them in turn, `ranks` micro-batches at a time. With v chunks, the bubble is v
+// times smaller and v times as many messages are sent.
 #include <algorithm>
 
 #include "parallel/pp/program.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "framework/base/ordinal.h"
+#include "framework/base/enum_names.h"
 #include "framework/config/constraints.h"
 
 namespace hexad::pp {
@@ -24,7 +24,7 @@ constexpr auto enum_names(PipelineKind) {
                                                                    {PipelineKind::zb_v, "zb_v"},
                                                                    {PipelineKind::dualpipe_v, "dualpipe_v"}});
 }
-constexpr std::string_view name_of(PipelineKind kind) { return enum_names(kind)[base::ordinal(kind)].second; }
+constexpr std::string_view name_of(PipelineKind kind) { return base::enum_name(kind); }
 
 /// Placement of virtual stages. loop: chunk v of rank p is virtual stage v pp + p. vee: each rank has two chunks,
 /// virtual stages p and 2 pp - 1 - p. The first rank then holds both ends of the model and the last rank its middle.
@@ -67,16 +67,16 @@ struct PipelineConfig {
   void fields(V& v) {
     v("kind", kind, "order of forward and backward over the stages of parallel.pp");
     v("chunks", chunks,
-      "virtual stages of a rank for kind interleaved (fixed for the others: 1f1b, gpipe, zb_h1: 1; zb_v, dualpipe_v: "
-      "2)",
+      "virtual stages of a rank for kind interleaved (fixed for all other kinds: 1f1b, gpipe, zb_h1: 1; zb_v, "
+      "dualpipe_v: 2)",
       config::at_least(1));
     v("split", split,
       "layers of each virtual stage, in the model's order; empty: balanced, with embedding and head counted",
       config::at_least(1));
     v("overlap", overlap,
       "none, or micro_batches: the forward of one micro-batch and the backward of an earlier one take turns, and one "
-      "computes while the other's all-to-all is in flight. Without stages this needs at least two micro-batches a "
-      "step; with stages, kind 1f1b (then with twice the micro-batches in flight) or dualpipe_v");
+      "computes while the other's all-to-all is in flight. Without stages, micro_batches needs at least two "
+      "micro-batches a step; with stages, kind 1f1b (then with twice the micro-batches in flight) or dualpipe_v");
   }
 };
 

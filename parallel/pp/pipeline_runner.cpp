@@ -10,10 +10,10 @@ namespace hexad::pp {
 namespace {
 
 using base::require;
-using comm::Event;
 using device::Category;
+using device::Device;
+using device::Event;
 using device::Stream;
-using tensor::Device;
 
 // Returns the name of an action's span, without its micro-batch.
 std::string_view span_name(Action::Kind kind) {
@@ -68,7 +68,7 @@ class Runner {
     Tensor data;
     Event event;
   };
-  // Messages that a peer sends to this rank, in the peer's order, and the number of them that have a receive.
+  // Messages that a peer sends to this rank, in the peer's order, and the number of them for which a receive is posted.
   struct Inbox {
     std::vector<Message> messages;
     size_t posted = 0;
@@ -95,9 +95,9 @@ class Runner {
     if (const auto message = made(schedule_.stages, pp_.rank(), action)) give(*message, out);
   }
 
-  // The backward begins, as in DualPipe. Then the forward's rows travel to the experts during the backward's experts
-  // and their weight gradients, the longest computation between two yields. The forward's result may leave at its end.
-  // The backward's result follows it in the peer's list, whichever ends first.
+  // Begins with the backward, as in DualPipe. The forward's rows then travel to the experts during the backward of the
+  // experts and their weight gradients, the longest computation between two yields. The forward's result is sent when
+  // the forward ends, the backward's result when both have ended. A peer that gets both receives them in this order.
   void act_as_fibers(const Action& forward, const Action& backward) {
     Tensor x = input(forward), dy = input(backward), dx;
     fibers_->run([&] { dx = compute(backward, std::exchange(dy, {})); },
@@ -115,8 +115,8 @@ class Runner {
     if (peer == pp_.rank() || here_.contains(*message)) return;
     const device::Span span(spans_, "pp: post receive, micro-batch", std::to_string(message->micro));
     do {
-      require(inbox.posted < inbox.messages.size(), "[pp] rank ", peer, " never sends what ", to_string(action),
-              " of rank ", pp_.rank(), " needs");
+      require(inbox.posted < inbox.messages.size(), "[pp] rank ", peer, " never sends the tensor that ",
+              to_string(action), " of rank ", pp_.rank(), " needs");
       const Message& next = inbox.messages[inbox.posted++];
       const auto boundary = work_.boundary(next.micro);
       const Tensor data = Tensor::empty(boundary.shape, boundary.dtype, device_, Category::communication);

@@ -40,7 +40,7 @@ class StageWork {
 ///
 /// `fibers` (may be null): the two actions of a merged pair alternate. A pair begins when both inputs have arrived. All
 /// other actions, and without fibers all actions, run one after the other.
-void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, tensor::Device device,
+void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, device::Device device,
          schedule::Fibers* fibers = nullptr);
 
 }  // namespace hexad::pp

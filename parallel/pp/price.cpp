@@ -104,7 +104,7 @@ class Jobs {
     const auto wait = [&](const auto& jobs, const auto& key) {
       const auto it = jobs.find(key);
       require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", to_string(action));
-      after.push_back(it->second);  // possibly its own result: then the job never begins
+      after.push_back(it->second);  // may be the job's own result: then the job never begins
     };
     if (const auto message = needed(schedule_.stages, piece.rank, action)) wait(arrivals_, *message);
     if (!action.is_forward()) wait(forwards_, std::pair(stage(piece.rank, action), action.micro));

@@ -7,8 +7,7 @@
 namespace hexad::pp {
 
 void Program::weights(std::deque<Action>::iterator which) {
-  base::require(which != left_.end(),
-                "[pp] a schedule computes weight gradients that no earlier action left to be computed");
+  base::require(which != left_.end(), "[pp] a schedule computes weight gradients that no earlier backward has delayed");
   actions_.push_back({Kind::backward_weight, which->chunk, which->micro});
   left_.erase(which);
 }

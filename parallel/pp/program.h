@@ -9,7 +9,7 @@
 
 namespace hexad::pp {
 
-/// Appends actions. Micro-batches of a chunk come in order, so the chunk identifies the micro-batch.
+/// Appends actions. The micro-batches of a chunk are in order, so the chunk identifies the micro-batch.
 class Program {
  public:
   void forward(int chunk = 0) { actions_.push_back({Kind::forward, chunk, forwards_[chunk]++}); }
@@ -49,7 +49,7 @@ void repeat(int times, F&& f) {
 /// Numbers on which a rank's list depends.
 struct Position {
   int rank, ranks, chunks, micro_batches;
-  int after() const { return ranks - 1 - rank; }  // ranks behind this one
+  int after() const { return ranks - 1 - rank; }  // number of ranks after this rank
 };
 
 std::vector<Action> gpipe(const Position& at);

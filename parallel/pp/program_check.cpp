@@ -11,7 +11,7 @@ namespace {
 
 using base::require;
 
-// Parts of a chunk's micro-batch that a rank has done.
+// Completed parts of the work on one micro-batch of a chunk.
 struct Parts {
   bool forward = false, input = false, weights = false;
   bool all(Phase phase) const { return forward && (phase == Phase::evaluation || (input && weights)); }
@@ -41,7 +41,7 @@ void check_list(const Schedule& schedule, int rank) {
     }
     if (a.merged)
       claim(a.is_forward() && i + 1 < list.size() && list[i + 1].is_backward() && list[i + 1].micro != a.micro,
-            "merged, but no backward of another micro-batch follows");
+            "it is merged, but no backward of another micro-batch follows it");
   }
   for (int chunk = 0; chunk < schedule.stages.chunks; ++chunk)
     for (int micro = 0; micro < schedule.micro_batches; ++micro)

@@ -15,8 +15,8 @@ namespace hexad::pp {
 /// run() calls check(), which takes microseconds for each action of all ranks.
 void check(const Schedule& schedule);
 
-/// Returns, by rank, the maximum of micro-batches times chunks whose activations are kept at the same time. Activations
-/// are kept from the begin of the forward to the end of the weight gradient.
+/// Returns, by rank, the maximum number of forwards (one for each micro-batch and chunk) whose activations are kept at
+/// the same time. Activations are kept from the start of the forward to the end of the weight gradient.
 std::vector<int> peak_activations(const Schedule& schedule);
 
 }  // namespace hexad::pp

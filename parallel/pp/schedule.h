@@ -15,12 +15,12 @@ struct Action {
     forward,          // F
     backward,         // B: gradients of input and weights
     backward_input,   // I: gradient of the input only
-    backward_weight,  // W: the gradients that backward_input left
+    backward_weight,  // W: gradients of the weights, after a backward_input
   };
   Kind kind;
   int chunk;
   int micro;
-  /// True on a forward that is merged with the backward after it. They are of different micro-batches and may be
+  /// True on a forward that is merged with the backward after it. The two are of different micro-batches and may be
   /// computed as one: each hides its communication behind the other's products (DualPipe). They may also run one after
   /// the other.
   bool merged = false;

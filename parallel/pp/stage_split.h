@@ -15,10 +15,10 @@ struct ModelCosts {
   double head = 0;       // additional work of the last virtual stage: final norm, logits, loss
 };
 
-/// Returns the number of layers of each virtual stage, in the model's order, at least one each. The most expensive
-/// stage of the split costs least; embedding and head count in their stages. Among equal splits it has the least sum of
-/// squares, so that the other stages are even, too. Among those it has the most layers in the first stages. Needs at
-/// least `stages` layers.
+/// Returns the number of layers of each virtual stage, in the model's order, at least one each. Minimises the cost of
+/// the most expensive stage; embedding and head count in their stages. Of several such splits, returns the split with
+/// the least sum of squares, so that the other stages are even too. If several have the same sum, returns the split
+/// with the most layers in the first stages. Needs at least `stages` layers.
 std::vector<int64_t> balanced_split(const ModelCosts& costs, int stages);
 
 class StageSplit {

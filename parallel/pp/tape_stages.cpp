@@ -23,7 +23,7 @@ Tensor TapeStages::forward(int chunk, int micro, const Tensor& input) {
   flight.roots = std::move(output.roots);
   const bool last = stages_.stage(rank_, chunk) == stages_.last();
   if (!last) flight.output = output.activation.id;
-  for (Parameter* p : std::set(tape.used_parameters().begin(), tape.used_parameters().end())) ++owing_[p];
+  for (Parameter* p : std::set(tape.used_parameters().begin(), tape.used_parameters().end())) ++pending_uses_[p];
   --forwards_left_;
   in_flight_[{chunk, micro}] = std::move(flight);
   return last ? Tensor{} : output.activation.data;
@@ -56,7 +56,7 @@ void TapeStages::weights(int chunk, int micro) {
 // A rank's last contribution to a parameter comes after its last forward: by then all tapes that use the parameter are
 // counted.
 void TapeStages::contributed(Parameter& p) {
-  const bool last = --owing_[&p] == 0 && forwards_left_ == 0;
+  const bool last = --pending_uses_[&p] == 0 && forwards_left_ == 0;
   if (functions_.contributed) functions_.contributed(p, last);
 }
 

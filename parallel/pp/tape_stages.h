@@ -23,8 +23,8 @@ class TapeStages final : public StageWork {
     std::function<std::unique_ptr<Tape>()> tape;
     /// Runs the forward of a chunk. `input` has no data in the first virtual stage.
     std::function<Output(Tape&, int chunk, int micro, const Value& input)> forward;
-    /// Called after each tape's contribution to a parameter; may be empty. `last`: no more contributions come in this
-    /// step, from any chunk or micro-batch. Two chunks may use a tied weight.
+    /// Called after each tape's contribution to a parameter; may be empty. `last` is true if no chunk or micro-batch
+    /// contributes to it again in this step. Two chunks may use a tied weight.
     std::function<void(Parameter&, bool last)> contributed;
   };
 
@@ -53,7 +53,7 @@ class TapeStages final : public StageWork {
   std::function<Boundary(int)> boundary_;
   Functions functions_;
   std::map<Key, InFlight> in_flight_;
-  std::map<Parameter*, int> owing_;  // tapes that have not contributed yet
+  std::map<Parameter*, int> pending_uses_;  // tapes that have not contributed yet
   int forwards_left_;
 };
 

@@ -49,7 +49,7 @@ struct Input {
   Device device;
 };
 
-// Returns the sum over the projections, and over the ranks, of dy_i w_i. Outputs that nothing depended on add nothing.
+// Returns the sum over the projections, and over the ranks, of dy_i w_i. Skips outputs without a gradient.
 Tensor input_gradient(Backward& b, const Input& x, const Projections& projections, const TensorParallel& tp) {
   const KernelTable& k = kernels::kernels(x.device);
   const auto addend = [&](const Tensor& out, int64_t begin, int64_t end) {
@@ -73,7 +73,7 @@ void add_weight_gradients(Backward& b, const Tensor& x, const Projections& proje
     const Tensor& dy = b.output_gradient(i);
     if (!dy.defined()) continue;
     Parameter *w = projections[i].weight, *bias = projections[i].bias;
-    const auto [dw, write] = w->next_product();
+    const auto [dw, write] = w->next_gradient_target();
     k.matmul.weight_gradient(b.stream, matrix_of(dw), dy, x, write);
     if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dy);
   }
@@ -99,7 +99,7 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
   const Input input{{x.data.dim(0) * (tp.sequence ? tp.group->size() : 1), x.data.dim(1)}, x.data.dtype(), x.device()};
   return tape.record_many("column_linear", outs, {&x, 1}, save(x.data),
                           [ps, tp, input](Backward& b, const Tensor&, const Saved& s) {
-                            // All rows of x for the weight gradients: the input gradient hides the exchange.
+                            // Gathers all rows of x for the weight gradients, while the input gradient is computed.
                             if (tp.sequence) b.hand_to_weights(RowGather(s.get<1>()[0], *tp.group, b.stream));
                             if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
                           },

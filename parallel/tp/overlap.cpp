@@ -11,8 +11,8 @@ using namespace base;
 
 namespace {
 
-// Number of pieces of an all-reduce: enough to hide all but the last. Each piece should be large enough that the link's
-// bandwidth matters more than its latency.
+// Number of pieces of an all-reduce: enough pieces to hide all but the last. Each piece should be so large that the
+// link's bandwidth matters more than its latency.
 constexpr int64_t pieces = 4;
 
 int64_t rows_of_a_piece(int64_t rows, int64_t row_bytes) {

@@ -38,9 +38,10 @@ class RowGather {
 /// Writes rows [begin, end) of this rank's addend into `out`, on the stream of the sum.
 using Addend = std::function<void(const Tensor& out, int64_t begin, int64_t end)>;
 
-/// Returns the sum over the ranks of their addends of `shape` = [rows, D]: all rows, or under sequence parallelism this
-/// rank's rows (`rows` must be divisible by the size of the group). A piece is sent while the next piece is computed.
-/// Elements are added in rank order whatever the pieces, so the result is bitwise identical to a plain collective.
+/// Returns the sum over the ranks of their addends of `shape` = [rows, D]. The result has all rows, or under sequence
+/// parallelism this rank's rows (`rows` must be divisible by the size of the group). A piece is sent while the next
+/// piece is computed. Elements are added in rank order for any pieces, so the result is bitwise identical to a plain
+/// collective.
 Tensor sum_of_products(std::string_view op, const Shape& shape, Dtype dtype, Device device, const TensorParallel& tp,
                        Stream& stream, const Addend& addend);
 

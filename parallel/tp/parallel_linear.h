@@ -1,7 +1,7 @@
 // Products whose weight is split over tensor-parallel ranks, overlapped with their communication. They are bitwise
 // equal to the compositions of parallel/tp/regions.h and `linear`. In a group of one they are `linear`.
 //
-// R: rows of the micro-batch on this rank of the other axes; n = R / tp. Weight gradients are separate tasks.
+// R: rows of the micro-batch on this rank (before any split over tp); n = R / tp. Weight gradients are separate tasks.
 #pragma once
 
 #include <span>

@@ -33,8 +33,8 @@ Tensor scattered(const ProcessGroup& group, std::string_view op, const Tensor& x
 }
 
 // Copies the rows, so that keeping them does not keep the other ranks' rows alive.
-Tensor own_rows(const ProcessGroup& group, std::string_view op, const Tensor& x, Stream& stream) {
-  const int64_t share = rows_per_rank(op, x.dim(0), group), begin = group.rank() * share;
+Tensor own_rows(const ProcessGroup& group, const Tensor& x, Stream& stream) {
+  const int64_t share = rows_per_rank("collect_rows", x.dim(0), group), begin = group.rank() * share;
   return copy_of(x.slice(0, begin, begin + share), stream);
 }
 
@@ -72,19 +72,11 @@ Value scatter_rows(Tape& tape, const Value& y, const ProcessGroup& group) {
       [&group](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, gathered(group, dout, b.stream)); });
 }
 
-Value take_rows(Tape& tape, const Value& x, const ProcessGroup& group) {
-  if (group.size() == 1) return x;
-  return tape.record(
-      "take_rows", own_rows(group, "take_rows", x.data, tape.stream), {x}, {},
-      [&group](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, gathered(group, dout, b.stream)); });
-}
-
 Value collect_rows(Tape& tape, const Value& x, const ProcessGroup& group) {
   if (group.size() == 1) return x;
-  return tape.record("collect_rows", gathered(group, x.data, tape.stream), {x}, {},
-                     [&group](Backward& b, const Tensor& dout, const Saved&) {
-                       b.accumulate(0, own_rows(group, "collect_rows", dout, b.stream));
-                     });
+  return tape.record(
+      "collect_rows", gathered(group, x.data, tape.stream), {x}, {},
+      [&group](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, own_rows(group, dout, b.stream)); });
 }
 
 }  // namespace hexad::tp

@@ -26,8 +26,6 @@ Value gather_rows(Tape& tape, const Value& x, const ProcessGroup& group);
 /// gradients' rows.
 Value scatter_rows(Tape& tape, const Value& y, const ProcessGroup& group);
 
-/// Returns this rank's share of rows that are equal on all ranks; backward gathers the gradients' rows.
-Value take_rows(Tape& tape, const Value& x, const ProcessGroup& group);
 /// Returns all ranks' rows as an activation that every rank uses in the same way. Its gradient is full on every rank;
 /// backward keeps this rank's rows of it.
 Value collect_rows(Tape& tape, const Value& x, const ProcessGroup& group);

@@ -42,7 +42,7 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
                      },
                      {parameters, [&k, &w, bias, tp](Backward& b, const Tensor& dout, const Saved& s) {
                         auto [in] = s.get<1>();
-                        const auto [dw, write] = w.next_product();
+                        const auto [dw, write] = w.next_gradient_target();
                         const Tensor all = tp.sequence ? b.take_from_pullback<RowGather>().all(b.stream) : dout;
                         k.matmul.weight_gradient(b.stream, dw, all, in, write);
                         if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dout);

@@ -37,7 +37,7 @@ class SplitLoss {
     std::deque<Chunk> in_flight;
     for (int64_t begin = 0; begin < rows; begin += step) {
       in_flight.push_back(start(begin, std::min(rows, begin + step)));
-      if (in_flight.size() == 1) continue;  // its statistics are in flight while the next logits are computed
+      if (in_flight.size() == 1) continue;  // the chunk's statistics are in flight while the next logits are computed
       finish(in_flight.front());
       in_flight.pop_front();
     }
@@ -52,7 +52,7 @@ class SplitLoss {
  private:
   struct Chunk {
     int64_t begin, end;
-    Tensor logits, statistics;  // this rank's columns; of all ranks [ranks, statistics, rows]
+    Tensor logits, statistics;  // logits of this rank's columns; statistics of all ranks [ranks, statistics, rows]
     Event gathered;
   };
 
@@ -114,7 +114,8 @@ Tensor total_of(const Tensor& losses, Stream& stream) {
 void check(const Value& x, const Parameter& w, const Tensor& targets, const CrossEntropyOptions& options) {
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == x.data.dim(0), "[vocab_cross_entropy] x is ", x.shape(),
           ", ", w.name(), " ", w.shape(), ", targets ", targets.shape());
-  require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows);
+  require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows,
+          ", expected at least 1");
   if (!targets.device().on_host()) return;  // framework/data has checked the targets of a batch
   const int64_t vocabulary = w.global_shape()[0];
   const int32_t* target = targets.data<int32_t>();

@@ -144,8 +144,8 @@ TEST_F(Checkpoint, WeightTasksStayDelayed) {
   for (const auto& p : lab.parameters) EXPECT_TRUE(p->has_gradient()) << p->name();
 }
 
-// A4: a layer must not count again in record mode.
-TEST_F(Checkpoint, RunsTheSegmentForgettingFirstAndRecomputingThen) {
+// A4: if the recomputation ran in record mode, layers would count their statistics twice.
+TEST_F(Checkpoint, RunsTheSegmentFirstInForgetModeThenInRecomputeMode) {
   std::vector<Tape::Mode> modes;
   const Segment segment = [&](Tape& t, std::span<const Value> x) {
     modes.push_back(t.mode());
@@ -189,7 +189,7 @@ TEST_F(Checkpoint, PassesEachOfSeveralValuesItsGradient) {
   });
 }
 
-TEST_F(Checkpoint, AnOutputOfConstantsAloneTakesNoGradient) {
+TEST_F(Checkpoint, AnOutputOfOnlyConstantsHasNoGradient) {
   Tape tape(lab.stream(), *keep);
   const Value inputs[] = {tape.leaf(copy_of(input)), {lab.randn({rows, width}), -1}};
   const auto outs = checkpoint(tape, "pair", inputs, [](Tape& t, std::span<const Value> in) {

@@ -1,4 +1,4 @@
-// Embedding, and the head with its loss.
+// The embedding, and the head with its loss.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropy,
                                          Case{"all_ignored", {-1, -1, -1}, 2, Zeros::expected}),
                          [](const auto& test) { return test.param.name; });
 
-// Results of one call.
+// Results of one call of linear_cross_entropy().
 struct Outcome {
   Tensor loss, row_losses, dx, dw;
 };
@@ -206,7 +206,7 @@ TEST(CrossEntropyLoss, IgnoredRowsMayBeNaN) {
   expect_zeros(got.dx.slice(0, 1, 2));
 }
 
-TEST(CrossEntropyLoss, BackwardWithAnotherGradientThanAnnouncedThrows) {
+TEST(CrossEntropyLoss, BackwardThrowsIfTheGradientIsNotTheAnnouncedOne) {
   Lab lab;
   if (!lab.context.on_host()) GTEST_SKIP() << "a look at the gradient would hold up a device";
   Parameter& w = lab.parameter({6, 3});
@@ -272,7 +272,7 @@ TEST(CrossEntropyLoss, ErrorsNameShapesAndOptions) {
   };
   EXPECT_EQ(message({2, 4}, {1, 2}, 8), "[cross_entropy] x is [2, 4], p0 [6, 3], targets [2]");
   EXPECT_EQ(message({2, 3}, {1}, 8), "[cross_entropy] x is [2, 3], p0 [6, 3], targets [1]");
-  EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[cross_entropy] chunk_rows is 0");
+  EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[cross_entropy] chunk_rows is 0, expected at least 1");
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ TEST(RmsNorm, GradientsOfManyElementsMatchAlongRandomDirections) {
   gradcheck(lab, {lab.randn({9, 65})}, [&](Tape& t, Inputs x) { return rms_norm(t, x[0], gain, eps); });
 }
 
-// Uses a large eps, which must also appear in the gradient.
-TEST(RmsNorm, EpsilonTakesPartInTheGradient) {
+// Uses a large eps, so that its effect on the gradient shows.
+TEST(RmsNorm, EpsilonAffectsTheGradient) {
   Lab lab;
   Parameter& gain = lab.parameter({5});
   gradcheck(lab, {lab.randn({3, 5})}, [&](Tape& t, Inputs x) { return rms_norm(t, x[0], gain, 0.5); });

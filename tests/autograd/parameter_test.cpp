@@ -50,7 +50,7 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
 // A run must not depend on whether gates and ups are two parameters or one.
 TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
-  constexpr int64_t experts = 3, width = 50, hidden = 100;  // more elements than are drawn in one piece
+  constexpr int64_t experts = 3, width = 50, hidden = 100;  // more elements than one piece of drawn values
   const auto alone = [&](const std::string& name) {
     auto p = std::make_unique<Parameter>(spec(name, {experts, width, hidden}), lab.context);
     p->initialize(seed);
@@ -96,7 +96,7 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
-// The weights are drawn in several pieces, which do not start at the shard's begin.
+// The weights are drawn in several pieces, whose bounds are not those of the shard.
 TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   Lab lab;
   const Shape shape{3, 150, 100};
@@ -148,7 +148,7 @@ TEST(Parameter, InitialValuesInBf16AreTheRoundedF32Values) {
     EXPECT_EQ(half[i], static_cast<double>(bf16(static_cast<float>(single[i])))) << "element " << i;
 }
 
-TEST(Parameter, InitialValuesHaveTheStandardDeviationAskedFor) {
+TEST(Parameter, InitialValuesHaveTheRequestedStandardDeviation) {
   Lab lab;
   Parameter::Spec s = spec("w", {100, 100});
   s.init = {Init::Kind::normal, 0.5};
@@ -178,7 +178,7 @@ TEST(Parameter, IsAccountedByCategory) {
   EXPECT_EQ(lab.used(Category::gradient), p->local().bytes());
 }
 
-TEST(Parameter, TheMainGradientOfBf16IsSingle) {
+TEST(Parameter, TheMainGradientOfBf16IsF32) {
   Lab lab;
   EXPECT_EQ(made(lab, "w", Dtype::bf16)->gradient().dtype(), Dtype::f32);
   EXPECT_EQ(made(lab, "w", Dtype::f64)->gradient().dtype(), Dtype::f64);
@@ -204,7 +204,7 @@ TEST(Parameter, AGradientToAddToStartsFromZero) {
   EXPECT_EQ(p->gradient_to_add(lab.stream()).to_vector<float>()[0], 3) << "zeroed once only";
 }
 
-TEST(Parameter, ABoundGradientLiesInTheMemoryGiven) {
+TEST(Parameter, ABoundGradientUsesTheGivenMemory) {
   Lab lab;
   const auto p = made(lab, "w");
   const Tensor bucket = Tensor::zeros({1000}, Dtype::f32, lab.context);
@@ -246,7 +246,7 @@ TEST(Parameter, ErrorsNameTheParameter) {
 }
 
 // Ownership is set by data parallelism (see tests/dp).
-TEST(Parameter, OwnsAllOfItsWeightsUntilItsSharesAreDealt) {
+TEST(Parameter, OwnsAllOfItsWeightsUntilSharesAreAssigned) {
   Lab lab;
   const auto p = made(lab, "w");
   EXPECT_EQ(p->owned(), (FlatRange{0, 192}));
@@ -309,7 +309,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read without being held");
 }
 
-// Held weights may still be in flight, so only their reader waits.
+// Held weights may still be in flight, so only the stream that reads them waits.
 TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
   Lab lab;
   const auto p = made(lab, "w");
@@ -324,7 +324,7 @@ TEST(Parameter, HoldingWeightsDoesNotWaitForThem) {
   reader->synchronize();
 }
 
-// Storage with two parameters in one piece of memory, and single contributions in memory of their own.
+// Storage that keeps the gradients of all parameters in `memory`, and single contributions in `single`.
 class SharedGradients final : public ParameterStorage {
  public:
   SharedGradients(std::vector<Parameter*> all, const Tensor& memory, const Tensor& single)
@@ -355,8 +355,8 @@ TEST(Parameter, AStorageBindsGradientsAtFirstUse) {
   EXPECT_EQ(b->gradient().address(), memory.address() + 192 * sizeof(float));
   EXPECT_EQ(a->gradient().address(), memory.address());
   EXPECT_EQ(storage.allocations, 1);
-  EXPECT_EQ(a->next_product(2).memory.address(), memory.address());
-  EXPECT_EQ(a->next_product(1).memory.address(), single.address()) << "of a micro-batch's only contribution";
+  EXPECT_EQ(a->next_gradient_target(2).memory.address(), memory.address());
+  EXPECT_EQ(a->next_gradient_target(1).memory.address(), single.address()) << "of a micro-batch's only contribution";
   a->release_gradient();
   a->gradient();
   EXPECT_EQ(storage.allocations, 2);
@@ -371,10 +371,10 @@ TEST(Parameter, AStorageThatOverridesNothingLeavesMemoryToTheParameter) {
   const auto p = made(lab, "w");
   ParameterStorage plain;
   p->store_gradient_in(&plain);
-  const auto [memory, write] = p->next_product();
+  const auto [memory, write] = p->next_gradient_target();
   EXPECT_EQ(memory.address(), p->gradient().address());
   EXPECT_EQ(write, Write::replace);
-  EXPECT_EQ(p->next_product().write, Write::add);
+  EXPECT_EQ(p->next_gradient_target().write, Write::add);
 }
 
 TEST(ParameterSet, KeepsTheOrderOfCreationAndRefusesDuplicateNames) {

@@ -61,7 +61,7 @@ TEST_P(RouterLosses, ZLossGradientsMatchFiniteDifferences) {
 }
 
 // A3: loss and gradients do not depend on the contents of padding rows, even if these are NaN.
-TEST_P(RouterLosses, PaddingTakesNoPart) {
+TEST_P(RouterLosses, PaddingHasNoEffect) {
   const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});
   const Tensor clean = scores(), dirty = copy_of(clean);
   change<double>(dirty, [&](std::span<double> values) {
@@ -168,7 +168,7 @@ TEST(LoadBalancingLoss, ChangesTheGradientOfTheLogits) {
   for (size_t i = 0; i < with.size(); ++i) EXPECT_NE(with[i], without[i]) << "logit " << i;
 }
 
-TEST(LoadBalancingLoss, ANaNScoreIsNotSwallowed) {
+TEST(LoadBalancingLoss, ANaNScoreGivesANaNLoss) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

@@ -1,4 +1,4 @@
-// Choice of experts.
+// Router op: choice of experts and their weights.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -212,7 +212,7 @@ TEST(Router, ErrorsNameTheRule) {
   const Tensor logits = lab.randn({2, 6});
   EXPECT_EQ(message(logits, {.top_k = 7}), "[router] top_k 7 of 6 experts");
   EXPECT_EQ(message(logits, {.top_k = 0}), "[router] top_k 0 of 6 experts");
-  EXPECT_EQ(message(lab.randn({2, 6}, Dtype::bf16), {}), "[router] logits are bf16");
+  EXPECT_EQ(message(lab.randn({2, 6}, Dtype::bf16), {}), "[router] logits are bf16, expected the accumulator type");
   EXPECT_EQ(message(logits, {.top_k = 3, .groups = 3, .top_groups = 1}),
             "[router] cannot choose 3 of 6 experts from 1 of 3 groups");
   EXPECT_EQ(message(logits, {.top_k = 2}, lab.values<int32_t>({1, 2})), "[router] forced ids are [2], expected [2, 2]");

@@ -14,7 +14,7 @@ namespace {
 using Roots = std::vector<Replay::Root>;
 constexpr int64_t rows = 32, width = 16;
 
-// Network of norms whose outputs several products read, activations, and a residual.
+// Network with two norms, two activations and residuals. Several products read the output of the first norm.
 struct Network {
   explicit Network(Lab& lab)
       : rms(lab.parameter({width})),
@@ -177,7 +177,7 @@ TEST_F(SavedTest, OneTensorSavedByTwoOpsIsOffloadedOnce) {
   EXPECT_EQ(offloaded(), rows * width * 8);
 }
 
-TEST_F(SavedTest, AnAddressUsedAgainIsOffloadedAgain) {
+TEST_F(SavedTest, AReusedAddressIsOffloadedAgain) {
   const auto offload = offload_policy(0);
   Tape tape(lab.stream(), *offload);
   Value first = tape.leaf(copy_of(input));

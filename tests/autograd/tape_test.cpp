@@ -1,4 +1,4 @@
-// Guarantees of the tape and its replay for all ops.
+// Properties of the tape and its replay that hold for all ops.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -106,7 +106,8 @@ TEST_F(TapeTest, BackwardThrowsOnAGradientForAMissingInput) {
   const Value x = tape.leaf(lab.randn({4}));
   const Value y = tape.record("wrong", copy_of(x.data), {x}, {},
                               [&](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(1, dout); });
-  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }), "[tape] gradient for input 1 of an op with 1");
+  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
+            "[tape] gradient for input 1 of an op with 1 inputs");
 }
 
 TEST_F(TapeTest, ReadingAnotherNumberOfSavedTensorsThrows) {
@@ -122,7 +123,7 @@ TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
   EXPECT_EQ(message_of([&] {
               replay.take_gradient({lab.randn({4}), -1});
             }),
-            "[tape] the gradient of a value that needs no gradient");
+            "[tape] the gradient was requested of a value that needs no gradient");
 }
 
 TEST_F(TapeTest, AConstantInputGetsNoGradient) {
@@ -143,7 +144,7 @@ TEST_F(TapeTest, AnUnusedLeafHasNoGradient) {
   EXPECT_FALSE(replay.take_gradient(unused).defined());
 }
 
-// C2, fault 25: a reduction bucket waits for every parameter, including a parameter that received no gradient.
+// C2, fault 25: a reduction bucket waits for every parameter, even one that received no gradient.
 TEST_F(TapeTest, ParametersOfUnusedOutputsContributeZeroAndAreStillReady) {
   Parameter &used = lab.parameter({3, 3}), &unused = lab.parameter({3, 3});
   for (auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {
@@ -291,7 +292,7 @@ TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
   }
 }
 
-// The pullback computes column sums of dout, like that of a norm. Both uses share one pullback and one weight pullback.
+// Like a norm's pullback, this one computes column sums of dout. Both uses share one pullback and one weight pullback.
 TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
   Parameter& w = lab.parameter({4});
   const auto& k = kernels::kernels(lab.context);
@@ -328,7 +329,7 @@ TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
   EXPECT_EQ(lab.context.allocator()->stats().total, before) << "nothing handed on is left";
 }
 
-TEST_F(TapeTest, TakingWhatThePullbackDidNotHandOnIsABug) {
+TEST_F(TapeTest, TakingAValueThatThePullbackDidNotHandOnThrows) {
   Parameter& w = lab.parameter({4});
   const auto record = [&](Tape& t, Pullback pullback) {
     const Value x = t.leaf(lab.randn({3, 4}));
@@ -342,7 +343,7 @@ TEST_F(TapeTest, TakingWhatThePullbackDidNotHandOnIsABug) {
     EXPECT_EQ(message_of([&] {
                 backward(t, y, lab.randn({3, 4}));
               }),
-              "[tape] a weight pullback takes what its pullback did not hand on");
+              "[tape] a weight pullback takes a value that its pullback did not hand on");
   }
 }
 

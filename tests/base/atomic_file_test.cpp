@@ -1,4 +1,4 @@
-// Files that are replaced as a whole. tests/io/files_test.cpp covers a process that is killed meanwhile.
+// Files that are replaced as a whole. tests/io/files_test.cpp tests a process that is killed during the replacement.
 #include "framework/base/atomic_file.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class AtomicFileTest : public testing::Test {
   fs::path folder_ = fs::path(testing::TempDir()) / ("hexad-atomic-file-" + std::to_string(::getpid()));
 };
 
-/// During its lifetime, no file may grow past `bytes`, as on a full disk.
+/// Limits files of this process to `bytes` during its lifetime. Longer writes fail as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

@@ -64,7 +64,7 @@ TEST(Bf16, KeepsSubnormals) {
   EXPECT_EQ(bf16(from_bits(0x00018000)).bits, 0x0002);
 }
 
-TEST(Dtype, NamesAreTheOnesOfRecipesAndReadBack) {
+TEST(Dtype, NamesAreThoseOfRecipesAndCanBeReadBack) {
   for (Dtype d : all) EXPECT_EQ(dtype_from_name(name_of(d)), d);
   EXPECT_EQ(name_of(Dtype::bf16), "bf16");
 }

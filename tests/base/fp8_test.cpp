@@ -17,15 +17,14 @@ constexpr uint8_t finite_codes = 0x7f;  // codes 0x00 .. 0x7e, without the sign
 
 static_assert(e4m3(1.0f).bits == 0x38 && static_cast<float>(e4m3::from_bits(0x38)) == 1.0f, "usable in constants");
 
-// Computes the table of the specification by its formula.
+// Returns the value of a code by the formula of the specification.
 double value_of(int code) {
   const int exponent = (code >> 3) & 15, mantissa = code & 7;
   const double magnitude = exponent ? std::ldexp(8 + mantissa, exponent - 10) : std::ldexp(mantissa, -9);
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-// Returns the nearest of all finite codes, found by comparing each of them. Of two equally near codes, returns the even
-// one.
+// Returns the nearest finite code, found by comparing all of them. If two codes are equally near, returns the even one.
 int nearest(double v) {
   int best = 0;
   for (int code = 1; code < finite_codes; ++code) {

@@ -30,7 +30,7 @@ class PathProblem : public testing::Test {
   fs::path root_ = fs::temp_directory_path() / ("hexad-path-problem-test-" + std::to_string(::getpid()));
 };
 
-TEST_F(PathProblem, SaysWhyAFileCannotBeRead) {
+TEST_F(PathProblem, NamesTheReasonWhyAFileCannotBeRead) {
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
   EXPECT_EQ(file_problem(at("file")), "");
   EXPECT_EQ(file_problem(at("none")), "no such file");
@@ -45,7 +45,7 @@ TEST_F(PathProblem, SaysWhyAFileCannotBeRead) {
   EXPECT_EQ(file_problem("/dev/null"), "is not a regular file but a character device");
 }
 
-TEST_F(PathProblem, SaysWhyAFolderCannotBeListed) {
+TEST_F(PathProblem, NamesTheReasonWhyAFolderCannotBeListed) {
   EXPECT_EQ(folder_problem(at("folder")), "");
   EXPECT_EQ(folder_problem(at("none")), "no such folder");
   EXPECT_EQ(folder_problem(at("file")), "is a regular file, not a folder");

@@ -21,7 +21,8 @@ TEST(Philox, GivesTheKnownAnswersOfRandom123) {
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// Checks 64-bit FNV-1a of the empty text, "a" and "foobar" against its authors' vectors. Initial weights depend on it.
+// Checks 64-bit FNV-1a of the empty text, "a" and "foobar" against its authors' vectors. Initial weights depend on this
+// hash.
 TEST(StableHash, GivesTheKnownAnswersOfFnv) {
   EXPECT_EQ(stable_hash(""), 0xcbf29ce484222325ull);
   EXPECT_EQ(stable_hash("a"), 0xaf63dc4c8601ec8cull);
@@ -70,7 +71,7 @@ TEST(Philox, NormalNumbersHaveTheMomentsOfANormal) {
   EXPECT_NEAR(fourths / count, 3, 4 * std::sqrt(96.0 / count));
 }
 
-TEST(Philox, NormalNumbersInARowAreTheOnesDrawnAloneFromAnyStart) {
+TEST(Philox, FilledNormalNumbersEqualSingleOnesFromAnyStart) {
   const Philox random(3, Purpose::init, "w");
   for (uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{63}, (uint64_t{1} << 34) - 5}) {
     for (size_t count : {size_t{1}, size_t{3}, size_t{64}, size_t{200}}) {

@@ -51,8 +51,8 @@ TEST(Shape, DiffersByRankAndBySizes) {
 
 TEST(Shape, ErrorsNameTheDimensionAndTheShape) {
   const Shape s{2, 3};
-  EXPECT_EQ(message_of([&] { (void)s[2]; }), "[shape] dimension 2 of [2, 3]");
-  EXPECT_EQ(message_of([&] { (void)s[-3]; }), "[shape] dimension -3 of [2, 3]");
+  EXPECT_EQ(message_of([&] { (void)s[2]; }), "[shape] dimension 2 of [2, 3] does not exist");
+  EXPECT_EQ(message_of([&] { (void)s[-3]; }), "[shape] dimension -3 of [2, 3] does not exist");
   EXPECT_EQ(message_of([&] { (void)(Shape{2, -3}).numel(); }), "[shape] negative size in [2, -3]");
   EXPECT_EQ(message_of([] { Shape s7{1, 2, 3, 4, 5, 6, 7}; }), "[shape] rank 7 exceeds 6");
 }

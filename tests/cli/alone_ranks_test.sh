@@ -25,7 +25,7 @@ test_commands_that_are_one_process_refuse_to_be_several() {
   refused_by_ranks help train
   expect_text err "hexad: hexad help runs as one process"
   expect 2 ranks 2 verify tiny.yaml
-  expect_count 1 err "add --mpi, or start it without the launcher: its ranks are then threads"
+  expect_count 1 err "add --mpi, or start it without the launcher, so that its ranks are threads"
 }
 
 test_srun_and_other_launchers_count_too() {

@@ -93,7 +93,7 @@ test_every_value_that_is_listed_is_legal() {
     for word in $words; do
       run "$HEXAD" validate tiny.yaml "$key=$word"
       # A rule between keys may refuse the value, but the key's own type and names must accept it.
-      ! grep -qE "$key \($word\) must be (one of|true or false|a)|is no registered" err || failed "$key=$word: $(cat err)"
+      ! grep -qE "$key \($word\) must be (one of|true or false|a)|is not a registered" err || failed "$key=$word: $(cat err)"
     done
   done < <(grep -E '^(train|optim|model|device|parallel|checkpoint)' values)
 }

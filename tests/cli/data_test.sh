@@ -19,7 +19,8 @@ prepared() {
   expect 0 prepare 0.1 bytes
 }
 
-# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step. Names file and damage.
+# `damaged NAME TEXT...`: training on the dataset ends with 3 before the first step. The message names file
+# and damage.
 damaged() {
   expect 3 train
   expect_text err "$@"
@@ -88,7 +89,7 @@ test_data_that_changed_since_the_checkpoint() {
   expect_text err data "changed since" run/checkpoints/step-00000002
 }
 
-# If --output is forgotten, every run trained on the existing dataset would lose its data.
+# Without this refusal, a forgotten --output would take the data from every run on the existing dataset.
 test_another_dataset_is_not_replaced_without_force() {
   prepared
   expect 0 train train.steps=2
@@ -97,7 +98,7 @@ test_another_dataset_is_not_replaced_without_force() {
   expect_text err "data: holds another dataset, made 20" "from texts (20 files): " "--heldout 0.1 -> 0.2" "--force"
   echo "one more line" >>texts/1.txt
   expect 2 prepare 0.1 bytes
-  expect_text err "What differs now: the text."
+  expect_text err "Differences now: the text."
   (cd data && sha256sum --check --quiet ../sums) || failed "data has changed"
   expect 0 train
   sed -i '$d' texts/1.txt
@@ -140,7 +141,7 @@ test_another_dataset_is_named_and_a_missing_one_too() {
   expect 0 "$HEXAD" prepare --input texts --output other --heldout 0.2 --tokenizer bytes
   expect 3 train data.dataset=other
   expect_text err "data.dataset: data -> other: has changed since run/checkpoints/step-00000002 was saved" \
-    "use another run.dir, or train.init_from to start from these weights"
+    "use another run.dir, or set train.init_from to start from these weights"
   mkdir elsewhere
   cd elsewhere || failed "no folder"
   expect 3 "$HEXAD" eval ../run
@@ -181,12 +182,13 @@ test_jsonl_files_are_read_line_by_line() {
   expect 0 prepare 0 bytes
   expect_text out "already prepared"
   expect 3 prepare 0 bytes --jsonl-key body
-  expect_text err 'texts/a.jsonl:1: has no key "body" (--jsonl-key); keys with strings: text'
+  expect_text err 'texts/a.jsonl:1: has no key "body" (--jsonl-key), expected an object such as {"body": "..."}; keys with strings: text'
   expect 3 prepare 0 bytes --jsonl-key id
   expect_text err 'texts/a.jsonl:1: "id" is number, expected a string (--jsonl-key); keys with strings: text'
   echo '{"text": "five" "six"}' >>texts/a.jsonl
   expect 3 prepare 0 bytes
-  expect_text err "texts/a.jsonl:4: is not JSON: column 21: "
+  expect_text err "texts/a.jsonl:4: is not JSON: column 21: " \
+    '; expected one object in one line, such as {"text": "..."}; mend or remove the object, because no option skips'
   sed -i '$s/.*/"seven"/' texts/a.jsonl
   expect 3 prepare 0 bytes
   expect_text err 'texts/a.jsonl:4: is not a JSON object but "seven"'
@@ -198,7 +200,7 @@ test_a_vocabulary_that_the_text_does_not_reach_is_told() {
   local reached
   reached=$(sed -nE 's/.*vocabulary ([0-9]+),.*/\1/p' out)
   expect_text out \
-    "the vocabulary has $reached ids, fewer than --vocab 100000: no pair in the text occurs twice any more"
+    "the vocabulary has $reached ids, fewer than --vocab 100000: no further pair occurs twice in the text"
   expect 0 prepare 0.1 bpe --vocab 300 --force
   expect_no_text out "fewer than --vocab"
 }
@@ -224,7 +226,7 @@ test_options_that_would_do_nothing_are_refused() {
   expect 2 prepare 0.1 bytes --split-bytes 1
   expect_text err "--split-bytes" "'1' given, expected 0, or at least 16"
   expect 2 prepare 0.1 bytes --input texts/1.txt
-  expect_text err "texts/1.txt: is among the --input twice; its text would count twice"
+  expect_text err "texts/1.txt: is given twice by --input; its text would count twice"
   expect_nothing_at data
   expect 0 prepare 0.1 bytes --split separator --separator %
 }
@@ -237,9 +239,28 @@ test_the_output_is_not_read() {
 
 test_empty_documents_are_left_out() {
   texts
+  local files
+  files=$(find texts -type f | wc -l)
   : >texts/empty.txt
+  printf ' \n' >texts/blank.txt
   expect 0 prepare 0.1 bytes
+  expect_text out "data: $files files, " "not taken 2 files without text: texts/blank.txt, texts/empty.txt"
+  expect_no_text out "$((files + 2)) .txt"
+  expect_equal "$(sed -n '/"without_text"/,/]/p' data/summary.json | grep -c '/empty.txt\|/blank.txt')" 2
   expect 0 train
+}
+
+test_one_document_is_not_called_documents() {
+  mkdir texts
+  echo one >texts/a.txt
+  expect 0 prepare 0 bytes
+  expect_text out "data: 1 file, " " 1 document "
+  expect_no_text out " 1 documents" " 1 files"
+  expect 0 "$HEXAD" inspect data
+  expect_text out " 1 document "
+  echo ' ' >texts/a.txt
+  expect 3 prepare 0 bytes --force
+  expect_text err "texts: 1 file without any text (1 empty document), expected at least one document"
 }
 
 # Two training documents of some thousand tokens, sequences of 16.

@@ -16,7 +16,7 @@ test_without_root_it_is_skipped() {
 
 test_it_takes_no_options() {
   expect 2 "$demo" --fast
-  expect_text err 'tools/demo.sh' 'Ends with 0 when every act showed what it says'
+  expect_text err 'tools/demo.sh' 'Exit code: 0 if every act showed its claim'
 }
 
 run_tests "$@"

@@ -60,7 +60,7 @@ test_a_stopped_rank_is_named() {
 
 test_a_rank_that_never_enters_a_collective_is_named() {
   HEXAD_FAULT=hang@1,4 expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
-  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "(2 ranks)" "nothing comes from rank 1" \
+  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "(2 ranks)" "no message arrives from rank 1" \
     "to blame: rank 1 "
   expect 0 ranks 2 "${job[@]}"
   expect_text err "resumed from run/checkpoints/step-00000002"
@@ -68,7 +68,7 @@ test_a_rank_that_never_enters_a_collective_is_named() {
 
 test_a_rank_that_hangs_while_saving_is_named() {
   HEXAD_FAULT="hang@1,4,shard: file written" expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
-  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "nothing comes from rank 1" \
+  expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "no message arrives from rank 1" \
     "to blame: rank 1 " "its file work has not moved"
 }
 
@@ -87,8 +87,8 @@ test_a_crash_leaves_rank_step_and_backtrace() {
 
 test_a_rank_without_memory_shows_what_uses_it() {
   expect 4 ranks 2 "${job[@]}" memory.limit_bytes=300000
-  expect_text err "out of memory: " "exceeds the limit of 300000 bytes; in use:" "KB in use, peak" "largest blocks:" \
-    "KB optimizer"
+  expect_text err "out of memory: " "exceeds the limit of 300000 bytes; in use:" "KiB in use, peak" "largest blocks:" \
+    "KiB optimizer"
 }
 
 run_tests "$@"

@@ -27,7 +27,7 @@ test_validate_says_where_a_run_goes_on() {
   expect 0 "$HEXAD" validate tiny.yaml train.steps=9
   expect_text out "continues from run/checkpoints/step-00000006, after step 6: 3 of 9 steps are left"
   expect 0 "$HEXAD" validate tiny.yaml
-  expect_text out "after step 6: no step is left, as train.steps is 6"
+  expect_text out "after step 6: no step is left, because train.steps is 6"
   expect 0 "$HEXAD" validate tiny.yaml checkpoint.resume=none
   expect_no_text out "continues from"
 }
@@ -107,6 +107,24 @@ test_inspect_tells_what_a_dataset_holds() {
   expect_text err "data/heldout.hxd"
 }
 
+test_inspect_tells_how_a_run_stands() {
+  expect 0 "$HEXAD" train tiny.yaml
+  expect 0 "$HEXAD" inspect run
+  expect_text out "  state        finished" "  recipe       run/recipe.yaml" "  layout       1 rank: pp 1 x " \
+    "  steps done   6 of 6, 768 tokens" "  last loss    " "  checkpoints  3 (steps 2, 4, 6), " "run/checkpoints/step-00000006"
+  expect 0 "$HEXAD" inspect run --json
+  expect_json '"step": 6' '"run": {' '"state": "finished"' '"steps_done": 6' '"total_steps": 6' '"checkpoints": ['
+  expect 0 "$HEXAD" inspect run --json --verify
+  expect_json '"good": [' '"state": "finished"'
+  HEXAD_FAULT=nan@0,1 expect 5 "$HEXAD" train tiny.yaml run.dir=bad train.max_skipped=1
+  expect 0 "$HEXAD" inspect bad
+  expect_text out "  state        failed" "The run failed after step 1: " "  steps done   1 of 6" "  checkpoints  none yet"
+  expect 0 "$HEXAD" inspect bad --json
+  expect_json '"state": "failed"' '"trouble": "The run failed after step 1: '
+  expect 2 "$HEXAD" inspect .
+  expect_text err "; below it: './bad', './run'"
+}
+
 test_inspect_names_what_lies_below_a_folder_that_is_none() {
   expect 2 "$HEXAD" inspect nothere
   expect_text err "nothere: no such folder"
@@ -133,7 +151,7 @@ test_bench_predict_prints_its_table() {
   expect 0 "$HEXAD" bench predict tiny.yaml --json --rounds 1 schedule.moe.chunks=auto
   expect_json '"predictions": "predictions.json"' '"schedules": [' '"predicted_seconds": ' '"measured_seconds": ' \
     '"median_error": ' '"fastest": "'
-  expect_text err "predictions in predictions.json"
+  expect_text err "1 prediction in predictions.json"
 }
 
 run_tests "$@"

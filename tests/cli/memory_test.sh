@@ -13,7 +13,7 @@ test_train_refuses_what_the_machine_cannot_hold() {
   for case in too_wide too_long too_many_experts too_much_at_once; do
     expect 4 timeout 20 "$HEXAD" train tiny.yaml "${case[@]}"
     expect_text err "the model does not fit: the rank on $(hostname) is estimated to need " \
-      "is available (a rank: weights " "memory.limit_bytes: none starts it anyway"
+      "is available (a rank: weights " "memory.limit_bytes: none starts the run anyway"
     expect_nothing_at run
   done
 }

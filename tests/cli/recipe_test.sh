@@ -150,11 +150,11 @@ test_validate_draws_the_mesh() {
 test_outputs_replace_their_kind_only() {
   cp tiny.yaml recipe.yaml
   expect 2 "$HEXAD" validate tiny.yaml --mesh --svg recipe.yaml
-  expect_text err "recipe.yaml: exists and is not a drawing: it does not begin with '<svg '"
+  expect_text err "recipe.yaml: exists but is not a drawing, because it does not begin with '<svg '"
   expect 2 "$HEXAD" profile --quick --seconds 1 --out recipe.yaml
-  expect_text err "recipe.yaml: exists and is not a profile"
+  expect_text err "recipe.yaml: exists but is not a profile"
   expect 2 "$HEXAD" bench predict tiny.yaml --out recipe.yaml
-  expect_text err "recipe.yaml: exists and is not a list of predictions"
+  expect_text err "recipe.yaml: exists but is not a list of predictions"
   cmp -s tiny.yaml recipe.yaml || failed "recipe.yaml has changed"
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg model.layers=1
@@ -207,7 +207,7 @@ test_rules_between_keys_are_checked_beside_wrong_ones() {
 test_a_dataset_that_is_not_there_is_said_with_where_it_was_looked_for() {
   local data=(data.synthetic=false data.dataset=texts)
   expect 3 "$HEXAD" train tiny.yaml "${data[@]}"
-  expect_text err "data.dataset (texts): no such folder in the working directory, $PWD, where relative dataset paths begin" \
+  expect_text err "data.dataset (texts): no such folder in the working directory, $PWD, to which dataset paths are relative" \
     "\`hexad prepare\` makes a dataset"
   mkdir -p recipes/texts
   cp tiny.yaml recipes

@@ -16,13 +16,13 @@ test_a_resumed_run_says_what_changed_and_keeps_every_recipe() {
   expect_text run/recipe-00000002.yaml "lr: 0.02" "steps: 4"
   expect_text run/recipe-00000004.yaml "global: 16" "steps: 5"
   cmp -s run/recipe-00000004.yaml run/recipe.yaml || failed "recipe.yaml is not the newest"
-  expect_text run/report.html "<h2>How the steps ran</h2>" "<td>1 – 2</td>" "<td>3 – 4</td>" "<td>5</td>" \
+  expect_text run/report.html "<h2>Parts of the run</h2>" "<td>1 – 2</td>" "<td>3 – 4</td>" "<td>5</td>" \
     "optim.lr: 0.01 -&gt; 0.02" "batch.global: 8 -&gt; 16"
 }
 
 test_a_run_that_goes_on_as_before_has_nothing_to_say() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
-  expect_no_text run/report.html "<h2>How the steps ran</h2>"
+  expect_no_text run/report.html "<h2>Parts of the run</h2>"
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
   expect_no_text err "changed since"
   expect_text run/history.json '"after_step": 2'
@@ -40,7 +40,7 @@ test_a_start_that_trains_no_step_leaves_the_report_as_it_was() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant
   expect 0 ranks 2 train tiny.yaml train.steps=3 optim.schedule=constant
   expect_text run/report.html "step 4 of 4" "1 rank: "
-  expect_no_text run/report.html "2 ranks: " "none yet" "<h2>How the steps ran</h2>"
+  expect_no_text run/report.html "2 ranks: " "none yet" "<h2>Parts of the run</h2>"
   expect_nothing_at run/recipe-00000004.yaml
   expect 0 "$HEXAD" train tiny.yaml run.dir=other
   expect 0 "$HEXAD" report run other
@@ -78,9 +78,9 @@ test_what_a_checkpoint_took_is_in_log_metrics_and_report() {
 
 test_before_the_first_save_the_disk_is_measured() {
   expect 0 "$HEXAD" validate tiny.yaml run.dir=new/run
-  expect_text out "checkpoint (estimate)" "to $PWD, measured now"
+  expect_text out "checkpoint (estimate)" "writes to $PWD at" "measured now"
   # Accepts a range, because the disk may be busy.
-  grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s to [0-9.]+ m?s \(one process writes [^ ]+ .B/s to [^ ]+ .B/s to" out ||
+  grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s( to [0-9.]+ m?s)? \(one process writes to [^ ]+ at [^ ]+ .B/s to [^ ]+ .B/s, and" out ||
     failed "no range"
   expect_nothing_at new
   expect_equal "$(ls -A)" "$(printf 'err\nout\ntiny.yaml')"
@@ -130,7 +130,7 @@ test_a_killed_run_has_a_report_that_says_so() {
   wait "$pid" 2>/dev/null
   expect_nothing_at run/report.html
   expect 0 "$HEXAD" report run
-  expect_text run/report.html "No end is recorded: the run was killed, or was still training when this report was made."
+  expect_text run/report.html "No end is recorded: the run was killed, or was still training when this report was written."
 }
 
 test_several_runs_are_laid_over_each_other() {
@@ -142,7 +142,7 @@ test_several_runs_are_laid_over_each_other() {
   expect 0 "$HEXAD" report slow fast  # what it wrote it may write again
   expect_no_text comparison.html "run.dir:"
   expect 2 "$HEXAD" report slow fast --out tiny.yaml
-  expect_text err "tiny.yaml: exists and is not a report"
+  expect_text err "tiny.yaml: exists but is not a report"
   expect 2 "$HEXAD" report slow fast slow/
   expect_text err "'slow/' is the same run as 'slow', expected different runs to compare"
 }
@@ -184,10 +184,10 @@ test_the_table_of_a_sweep_is_written_as_csv() {
   three_runs_in_a_folder
   expect 0 "$HEXAD" report sweep --csv table.csv
   expect_equal "$(wc -l <table.csv)" 4
-  expect_text table.csv "run,folder,optim.lr,ranks,layout,last_step,tokens,loss," ",mfu,efficiency," "lr-0.02,sweep/lr-0.02,0.02,1,"
+  expect_text table.csv "run,folder,optim.lr,ranks,layout,state,last_step,tokens,loss," ",mfu,efficiency," "lr-0.02,sweep/lr-0.02,0.02,1,"
   expect 0 "$HEXAD" report sweep --csv table.csv  # what it wrote it may write again
   expect 2 "$HEXAD" report sweep --csv tiny.yaml
-  expect_text err "tiny.yaml: exists and is not a table of runs"
+  expect_text err "tiny.yaml: exists but is not a table of runs"
 }
 
 test_lines_that_are_no_steps_do_not_disturb_a_comparison() {
@@ -196,6 +196,24 @@ test_lines_that_are_no_steps_do_not_disturb_a_comparison() {
   echo '{"kind":"evaluation","time":"2026-11-25T12:00:00Z","step":6,"comm_bytes":{"ep":1}}' >>sweep/lr-0.01/metrics.jsonl
   expect 0 "$HEXAD" report sweep --csv table.csv
   expect_equal "$(grep -c ',6,768,' table.csv)" 3
+}
+
+test_a_comparison_marks_runs_that_failed_or_were_preempted() {
+  local pid
+  expect 0 "$HEXAD" train tiny.yaml run.dir=good
+  HEXAD_FAULT=nan@0,3 expect 5 "$HEXAD" train tiny.yaml run.dir=bad train.max_skipped=1
+  "$HEXAD" train tiny.yaml run.dir=stopped train.steps=1000000 checkpoint.every=0 >out 2>err &
+  pid=$!
+  wait_until has_steps stopped 3
+  kill -TERM "$pid"
+  wait "$pid"
+  expect 0 "$HEXAD" report good bad stopped --csv table.csv --json
+  expect_text out '"state": "finished"' '"state": "failed"' '"state": "preempted"' '"peak_memory_bytes": ' \
+    '"trouble": "The run failed after step 3: '
+  expect_text comparison.html "<td>finished</td>" "<td>failed</td>" "<td>preempted</td>" "<th>Peak memory</th>" \
+    "<b>bad</b>: The run failed after step 3: " "<b>stopped</b>: The run was preempted after step"
+  expect_count 1 table.csv ",failed,"
+  expect_count 1 table.csv ",preempted,"
 }
 
 test_recipes_of_older_programs_are_compared_under_their_new_names() {

@@ -54,7 +54,7 @@ test_an_unknown_paper_gets_the_legal_ones() {
   expect 2 "$HEXAD" simulate --paper pipemoe tiny.yaml
   expect_text err "--paper: 'pipemoe' given, expected one of monta, mpmoe, parm, eps" "\`hexad simulate --help\`"
   expect 2 "$HEXAD" simulate tiny.yaml
-  expect_text err "--paper is required"
+  expect_text err "neither --cluster nor --paper is given"
   expect 2 "$HEXAD" simulate --paper eps
   expect_text err "input is required"
 }

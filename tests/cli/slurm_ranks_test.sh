@@ -129,7 +129,7 @@ test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
   pid=$!
   sleep 3
   kill -TERM $(ranks_on $(nodes))
-  wait_until says_three_times err "asked to stop, but other ranks have not reached MPI_Init"
+  wait_until says_three_times err "this rank was asked to end, but other ranks have not reached MPI_Init"
   scancel --user root
   wait $pid || true
 }
@@ -163,7 +163,7 @@ test_survivors_of_a_lost_node_answer_sigterm_while_they_wait() {
   kill -9 $(ip netns pids "${all[1]}")
   sleep 1
   kill -TERM $(ranks_on "${all[0]}")
-  wait_until says run.out "asked to stop, but a rank is lost in operation"
+  wait_until says run.out "this rank was asked to end, but a rank is lost in operation"
   expect_text run.out "does not answer: it is stopped, has ended or cannot be reached"
 }
 

@@ -38,7 +38,7 @@ test_help_is_a_command_too() {
   cp out option
   expect 0 "$HEXAD" help
   cmp -s out option || failed "hexad help is not hexad --help"
-  expect_text out "help " "Show what a command does and takes"
+  expect_text out "help " "Show the help of a command"
   expect 2 "$HEXAD" help trian
   expect_text err "unknown command 'hexad trian'; did you mean 'train'?"
   expect 2 "$HEXAD" help bench gem
@@ -88,11 +88,30 @@ test_an_unknown_instruction_set_is_refused() {
 test_what_the_program_was_built_without_is_a_mistake_of_the_recipe() {
   "$HEXAD" env | grep -q "^cuda  *none: .*built without CUDA" || return 0
   expect 2 "$HEXAD" train tiny.yaml device=cuda
-  expect_text err "device: cuda was asked for, but this program was built without CUDA" "use device: cpu"
+  expect_text err "device: cuda was requested, but this program was built without CUDA" "use device: cpu"
   HEXAD_DEVICE=cuda expect 2 "$HEXAD" train tiny.yaml
   expect 0 "$HEXAD" train tiny.yaml train.steps=2
   HEXAD_DEVICE=cuda expect 2 "$HEXAD" eval run
   expect 2 "$HEXAD" bench predict tiny.yaml device=cuda --out predictions.json
+}
+
+test_an_option_of_another_program_gets_the_one_meant() {
+  expect 2 "$HEXAD" report run --output page.html
+  expect_text err "unknown option '--output'; did you mean '--out'?"
+  expect 2 "$HEXAD" report run --file=page.html
+  expect_text err "unknown option '--file'; did you mean '--out'?"
+  expect 2 "$HEXAD" prepare --in texts
+  expect_text err "unknown option '--in'; did you mean '--input'?"
+  expect 2 "$HEXAD" prepare --input texts --output data --vocab-size 300
+  expect_text err "unknown option '--vocab-size'; did you mean '--vocab'?"
+  expect 2 "$HEXAD" validate tiny.yaml -n 2
+  expect_text err "unknown option '-n'; did you mean '--world'?"
+  expect 2 "$HEXAD" report run --jsno
+  expect_text err "unknown option '--jsno'; did you mean '--json'?"
+  expect 2 "$HEXAD" generate run --prompt a --top 3
+  expect_text err "unknown option '--top'; did you mean '--top-k' or '--top-p'?"
+  expect 2 "$HEXAD" sample run
+  expect_text err "unknown command 'hexad sample'; did you mean 'generate'?"
 }
 
 test_an_option_without_a_command_is_named() {
@@ -152,7 +171,7 @@ test_what_is_not_there_is_named() {
   expect 2 "$HEXAD" train nowhere.yaml
   expect_text err "nowhere.yaml: no such file"
   expect 2 "$HEXAD" generate nowhere --prompt x
-  expect_text err "'nowhere' is not a run directory: it has no recipe.yaml"
+  expect_text err "'nowhere' is not a run directory: no such folder"
   expect 2 "$HEXAD" eval nowhere
   expect_text err "'nowhere' is not a run directory"
   expect 2 "$HEXAD" inspect nowhere
@@ -161,8 +180,19 @@ test_what_is_not_there_is_named() {
   expect_text err "nowhere: no such file or folder"
   expect 3 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=nowhere
   expect_text err "data.dataset (nowhere): no such folder" "hexad prepare"
+  mkdir -p runs/sixteen
+  for command in eval "generate --prompt x" report inspect; do
+    # shellcheck disable=SC2086
+    expect 2 "$HEXAD" $command runs/sixten
+    expect_text err "no such folder; did you mean 'runs/sixteen'?"
+    # shellcheck disable=SC2086
+    expect 2 "$HEXAD" $command runs/nope
+    expect_text err "no such folder; in 'runs' there are: sixteen"
+  done
+  expect 3 "$HEXAD" train tiny.yaml train.init_from=runs/sixten
+  expect_text err "train.init_from (runs/sixten) is not a checkpoint: no such folder; did you mean 'runs/sixteen'?"
   expect 2 "$HEXAD" train tiny.yaml model.mlp=swiglo
-  expect_text err "model.mlp (swiglo) is no registered layer" "swiglu"
+  expect_text err "model.mlp (swiglo) is not a registered layer" "swiglu"
 }
 
 test_env_and_bench() {

@@ -4,7 +4,7 @@
 
 test_every_layout_of_two_ranks_agrees() {
   expect 0 "$HEXAD" verify tiny.yaml --world 2 --steps 1
-  expect_text out "10 meshes of 2 ranks: " "counts exact" ": 0 mismatches"
+  expect_text out "10 meshes of 2 ranks: " "counts must be equal" ": 0 mismatches"
   expect_nothing_at run
 }
 
@@ -25,7 +25,7 @@ test_layouts_on_the_emulated_device_agree_with_the_cpu() {
   "$HEXAD" env | grep -q "^cuda  *none: .*built without CUDA" && code=2
   "$HEXAD" env | grep -q "^cuda  *none: " && {
     expect $code "$HEXAD" verify tiny.yaml --world 2 --device cuda
-    expect_text err "device: cuda was asked for, but " "use device: cpu"
+    expect_text err "device: cuda was requested, but " "use device: cpu"
   }
   expect 2 "$HEXAD" verify tiny.yaml --world 2 --device abacus
   expect_text err "--device: 'abacus' given, expected one of cpu, cuda, emulated"

@@ -1,4 +1,4 @@
-// Collectives whose transport accepts memory of the card.
+// Collectives over a transport that accepts memory of the card.
 #include "parallel/comm/card_messages.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using device::DeviceContext;
 
 const device::ContextOptions card{.kind = device::DeviceKind::cuda};
 
-// Number of message parts so far in memory of a card, and in memory that is neither a card's nor the host's.
+// Number of message parts so far in a card's memory, and in memory that is neither a card's nor the host's.
 std::atomic<int64_t> on_cards = 0, elsewhere = 0;
 
 // Returns a plan in which the host does not write to device memory, although the double would allow it.
@@ -55,8 +55,8 @@ void with_cards_shared(int n, const std::function<void(const ProcessGroup&, Devi
     ASSERT_NE(world, nullptr);
     if (processes.rank() == 0) {
       EXPECT_TRUE(
-          said.starts_with("tensors of the cards go to other ranks by MPI, which takes the card's memory, and "
-                           "for sums through host memory: ranks 0 and 1 share a card"))
+          said.starts_with("card tensors are sent between ranks by MPI directly from card memory, and through host "
+                           "memory for sums: ranks 0 and 1 share a card"))
           << said;
     }
     body(*world, context);
@@ -78,7 +78,7 @@ TEST_P(CardMessages, DoWhatEveryGroupDoes) {
   });
 }
 
-TEST(CardMessages, StayOnTheCardButForSums) {
+TEST(CardMessages, StayOnTheCardExceptForSums) {
   constexpr int64_t n = 1000;
   const auto moved = [&](const auto& f) {
     with_cards_shared(2, [&](const ProcessGroup& world, DeviceContext& context) {
@@ -97,7 +97,7 @@ TEST(CardMessages, StayOnTheCardButForSums) {
             0);
 }
 
-TEST(CardMessages, HostMemoryIsUsedWhereTheRecipeSaysSo) {
+TEST(CardMessages, UseHostMemoryIfTheRecipeRequestsIt) {
   const auto run = [](const ProcessGroup& processes) {
     DeviceContext context(card);
     EXPECT_EQ(make_device_group(processes, context, {.collectives = DeviceCollectives::host}), nullptr);

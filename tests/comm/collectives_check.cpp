@@ -13,7 +13,7 @@ namespace {
 
 using device::DeviceContext;
 
-// Returns small integers, which are exact in bf16, and so are their sums over a few ranks.
+// Returns a small integer. Such integers and their sums over a few ranks are exact in bf16.
 int64_t value(int rank, int64_t i) { return (i * 7 + rank * 5) % 13 - 6; }
 
 template <class T>
@@ -171,7 +171,7 @@ void check_groups_in_flight_together(const ProcessGroup& world, const Place& pla
   for (int repeat = 0; repeat < 3; ++repeat) {
     std::vector<Event> events;
     std::vector<Tensor> sums;
-    // Each group gets its operations in the same order on all ranks, but each rank interleaves the groups differently.
+    // Every group gets its operations in the same order on all ranks, but each rank interleaves the groups differently.
     std::vector<const ProcessGroup*> order{dp.get(), ep.get(), pairs.get()};
     std::rotate(order.begin(), order.begin() + (world.rank() + repeat) % 3, order.end());
     for (int i = 0; i < 2; ++i)
@@ -201,12 +201,12 @@ void check_split(const ProcessGroup& world) {
   EXPECT_EQ(expected[parity->rank()], world.rank());
   EXPECT_EQ(parity->traffic(), TrafficClass::ep);
   EXPECT_EQ(parity->name(), "parity");
-  // The same ranks, for urgent operations.
+  // A group of the same ranks for urgent operations.
   const auto urgent = parity->urgent("urgent");
   EXPECT_EQ(urgent->all_gather_values(mine, context), expected);
   EXPECT_EQ(urgent->traffic(), TrafficClass::ep);
   EXPECT_EQ(urgent->name(), "urgent");
-  // Splits again, from a group that was itself made by a split.
+  // A group split from a group that was itself made by a split.
   const auto alone = parity->split(world.rank(), 0, TrafficClass::tp, "alone");
   EXPECT_EQ(alone->size(), 1);
   EXPECT_EQ(alone->all_gather_values(mine, context), std::vector<int64_t>{world.rank()});

@@ -1,4 +1,4 @@
-// Tests of all functions of process groups, run without processes.
+// All functions of process groups, tested without processes.
 #include "parallel/comm/engine_ranks.h"
 
 #include <gtest/gtest.h>
@@ -30,18 +30,18 @@ INSTANTIATE_TEST_SUITE_P(N, EngineRanksOf, testing::Values(1, 2, 3, 4));
 
 TEST_P(EngineRanksOf, DoWhatEveryGroupDoes) { with_engine_ranks(GetParam(), check_all, {.engine = small_rounds}); }
 
-TEST_P(EngineRanksOf, DoSoUnderAnAdversarialNetwork) {
+TEST_P(EngineRanksOf, DoWhatEveryGroupDoesUnderAnAdversarialNetwork) {
   for (uint64_t seed : {1, 2}) with_engine_ranks(GetParam(), check_all, {.adversary = seed, .engine = small_rounds});
 }
 
-TEST(EngineRanks, DoSoWithComparedCallsAndLateMessages) {
+TEST(EngineRanks, DoWhatEveryGroupDoesWithComparedCallsAndLateMessages) {
   CommEngine::Options options = small_rounds;
   options.guards.check_collectives = true;
   options.jitter = {.seed = 5, .max_delay = std::chrono::microseconds(100)};
   with_engine_ranks(3, check_all, {.node_of_rank = {0, 0, 1}, .adversary = 3, .engine = options});
 }
 
-TEST(EngineRanks, OperationsOfWorkerLanesMoveToo) {
+TEST(EngineRanks, OperationsOfWorkerLanesComplete) {
   with_engine_ranks(3,
                     [](const ProcessGroup& world) {
                       DeviceContext context{{.worker_lanes = true}};

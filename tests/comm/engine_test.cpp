@@ -1,5 +1,5 @@
-// Tests of the engine over a transport inside this process, which the thread sanitizer supports and which may be as
-// slow as a test needs.
+// The engine over a transport inside this process. The thread sanitizer supports this transport, and tests may delay
+// it.
 #include "parallel/comm/engine.h"
 
 #include <gtest/gtest.h>
@@ -94,8 +94,8 @@ TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
   with_engines(ranks, body, options);
 }
 
-// Ranks 0 and 2 exchange nothing in the all-to-all, which rank 2 calls only after its gradients are summed. Rank 0 has
-// received data from rank 1. It must not hold back these gradients for the all-to-all.
+// Ranks 0 and 2 exchange nothing in the all-to-all, which rank 2 calls only after the sum of its gradients. Rank 0,
+// which has received data from rank 1, must not delay this sum in favour of the all-to-all.
 TEST(CommEngine, AnExchangeWithoutRowsDelaysNoSum) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 16, .low_window_bytes = 1 << 15};
@@ -118,7 +118,7 @@ TEST(CommEngine, AnExchangeWithoutRowsDelaysNoSum) {
   with_engines(3, body, options);
 }
 
-TEST(CommEngine, GroupsKnowWhetherTheyCrossNodes) {
+TEST(CommEngine, GroupsReportWhetherTheyCrossNodes) {
   with_engines(4, [](const ProcessGroup& world) {
     EXPECT_EQ(world.node_of_rank(), (std::vector{0, 0, 1, 1}));
     EXPECT_TRUE(world.crosses_nodes());
@@ -130,7 +130,7 @@ TEST(CommEngine, GroupsKnowWhetherTheyCrossNodes) {
 }
 
 // Covers fault 22.
-TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsWhenAsked) {
+TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsOnRequest) {
   const Guards checks{.watchdog_seconds = 10, .check_collectives = true};
   const auto disagreement = [&](const std::function<Event(const ProcessGroup&, Device, Stream&)>& call) {
     return failure_on_rank_0(2, checks, [&](const ProcessGroup& world) {
@@ -200,7 +200,8 @@ TEST(CommEngine, TheEndWaitsForOperationsThatWaitForTheirStream) {
     world.all_reduce(x, Reduce::sum, lane);
     if (world.rank() == 0)
       later = std::thread([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the engines end, or wait as specified
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds(50));  // time for the engines to end, or to wait as specified
         gate.pass();
       });
   });
@@ -248,7 +249,7 @@ TEST(CommEngine, AFailedTransportFailsEverythingPostedAndLaterAndEndsTheJob) {
   EXPECT_EQ(LoopbackTransport::aborted, static_cast<int>(ExitCode::communication));
 }
 
-TEST(CommEngine, AnErrorOnTheStreamBeforeFailsTheOperation) {
+TEST(CommEngine, AnEarlierErrorOnTheStreamFailsTheOperation) {
   with_engines(1, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream& lane = context.stream(device::Lane::inter);

@@ -1,4 +1,4 @@
-// Plans with a mistake in them.
+// Message plans with a planted mistake.
 #pragma once
 
 #include <algorithm>

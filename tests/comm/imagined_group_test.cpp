@@ -1,4 +1,4 @@
-// A rank whose peers are imagined, compared with a rank of a real group.
+// A rank with imagined peers, compared with a rank of a real group.
 #include "parallel/comm/imagined_group.h"
 
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ TEST(ImaginedGroup, HasTheSubgroupsOfAMesh) {
   EXPECT_EQ(split_by_node(*group), nullptr);
 }
 
-// A transfer in flight holds its tensor, too. A message leaves immediately.
+// As in a real group, a collective in flight holds its tensor. A message releases its tensor immediately.
 TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilTheWait) {
   DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cpu)});

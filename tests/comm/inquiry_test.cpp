@@ -50,12 +50,12 @@ TEST(Inquiry, BlamesTheRankThatWaitsForNoOther) {
 TEST(Inquiry, ARankBusyWithItsOwnWorkBlamesItself) {
   const auto nobody_else = find(0, {}, {{0, works}});
   EXPECT_NE(nobody_else.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << nobody_else.text;
-  // Rank 0's operation is under way and its own thread does not wait for it. Rank 1 waits for rank 0.
+  // Rank 0's operation is in flight, but its own thread does not wait for it. Rank 1 waits for rank 0.
   const auto both = find(0, {1}, {{0, works}, {1, waits_for({0})}});
   EXPECT_NE(both.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << both.text;
 }
 
-TEST(Inquiry, ActiveFileWorkIsNoHangWhateverOtherRanksDo) {
+TEST(Inquiry, ActiveFileWorkIsNeverAHang) {
   const auto finding = find(0, {1, 3}, {{0, waits_for({1, 3})}, {1, waits_for({2})}, {2, files(4)}, {3, works}});
   EXPECT_TRUE(finding.moves);
   EXPECT_EQ(finding.quiet_seconds, 4);
@@ -71,11 +71,12 @@ TEST(Inquiry, StalledFileWorkIsBlamed) {
 
 TEST(Inquiry, BlamesNoSingleRankOfACycle) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({0})}});
-  EXPECT_EQ(finding.text,
-            "hang; rank 1 waits in operation 1 of group tp; to blame: no single rank, they wait for each other");
+  EXPECT_EQ(
+      finding.text,
+      "hang; rank 1 waits in operation 1 of group tp; to blame: no single rank, because they wait for each other");
 }
 
-TEST(Standing, TravelsAsText) {
+TEST(Standing, IsReadBackFromItsText) {
   for (const Standing& s : {waits_for({1, 2, 3}), files(2.5), works}) EXPECT_EQ(parse_standing(to_note(s)), s);
   EXPECT_THROW(parse_standing("what?"), base::Error);
 }

@@ -52,7 +52,7 @@ class Queue : public testing::Test {
   std::vector<IssueQueue::Start> in_flight;
 };
 
-TEST_F(Queue, TheFirstRoundOfEveryChannelStartsAndTheFirstClassGetsTheRest) {
+TEST_F(Queue, FirstRoundsStartAndTheFirstClassGetsTheRestOfTheWindow) {
   post(TrafficClass::dp, 1, 9);
   post(TrafficClass::ep, 2, 9);
   EXPECT_EQ(starts(), "ep2.0 dp1.0 ep2.1 ep2.2");
@@ -79,14 +79,14 @@ TEST_F(Queue, ALowerClassWaitsWhileAHigherOneMoves) {
   post(TrafficClass::dp, 2, 9);
   EXPECT_EQ(starts(), "ep1.0 dp2.0 ep1.1 ep1.2");  // the peer may not have posted its operation yet
   for (int i = 0; i < 2; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "ep1.3");  // it has: its piece was received
+  EXPECT_EQ(starts(), "ep1.3");  // the peer has posted it, because its piece was received
   for (int i = 0; i < 3; ++i) finish_oldest();
   EXPECT_EQ(starts(), "ep1.4");
   finish_oldest();
   EXPECT_EQ(starts(), "dp2.1 dp2.2");
 }
 
-TEST_F(Queue, AMissingPeerHoldsUpNoOtherRequest) {
+TEST_F(Queue, AMissingPeerDelaysNoOtherRequest) {
   const RequestPtr r = post(TrafficClass::ep, 1, 0);
   r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});
   const int64_t rows = 3 * piece;
@@ -103,7 +103,7 @@ TEST_F(Queue, AMissingPeerHoldsUpNoOtherRequest) {
 }
 
 // Some ranks send each other nothing. Rank 1 may have to wait for rank 2, and this rank gets no message from rank 2.
-TEST_F(Queue, AnExchangeWithoutRowsForARankHoldsUpNoOtherRequest) {
+TEST_F(Queue, AnExchangeWithoutRowsForARankDelaysNoOtherRequest) {
   const RequestPtr r = post(TrafficClass::ep, 1, 0);
   r->members = std::make_shared<const std::vector<int>>(std::vector{0, 1, 2});
   const int64_t rows = 3 * piece;
@@ -117,7 +117,7 @@ TEST_F(Queue, AnExchangeWithoutRowsForARankHoldsUpNoOtherRequest) {
   EXPECT_EQ(starts(), "dp2.1 dp2.2");
 }
 
-// A message that its peer has not begun takes no room from other messages.
+// A message takes no room from other messages until its peer has begun it.
 TEST_F(Queue, UnansweredMessagesFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
@@ -130,7 +130,8 @@ TEST_F(Queue, UnansweredMessagesFillNoWindow) {
   EXPECT_EQ(starts(), "dp3.1 dp3.2");
 }
 
-// If a round's peer holds its operation back, the round would keep its room until the higher class ends.
+// The peer of a round may delay its operation until the higher class ends. The round must not occupy the window until
+// then.
 TEST_F(Queue, StalledChannelsFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
@@ -155,7 +156,7 @@ TEST_F(Queue, SendsAndReceivesHaveSeparateWindows) {
   EXPECT_EQ(starts(), "dp3.0");
 }
 
-// Without this rule, smaller rounds behind it would keep the window full for ever.
+// Without this rule, later smaller rounds would keep the window full forever.
 TEST_F(Queue, ARoundWithoutRoomBlocksSmallerRoundsOfItsDirection) {
   queue.limit({.round_bytes = piece, .window_bytes = 3 * piece + piece / 2});
   post(TrafficClass::ep, 1, 9);
@@ -188,7 +189,7 @@ TEST_F(Queue, AwaitedRequestsDoNotWaitForAHigherClass) {
   EXPECT_EQ(starts(), "dp2.0");
 }
 
-TEST_F(Queue, UrgentCommunicatorsGoBeforeOthersOfTheirClass) {
+TEST_F(Queue, UrgentCommunicatorsPrecedeTheRestOfTheirClass) {
   const auto post_urgent = [&](int communicator) {
     auto r = post(TrafficClass::dp, communicator, 2, false);
     auto u = std::make_shared<Request>(*r);
@@ -240,14 +241,14 @@ TEST_F(Queue, ByArrivalIgnoresClassesAndWaiting) {
 
 TEST_F(Queue, OperationsOfAChannelStartInOrder) {
   const RequestPtr first = post(TrafficClass::ep, 1, 1, false), second = post(TrafficClass::ep, 1, 1);
-  EXPECT_EQ(starts(), "");  // the second is ready, but the first precedes it
+  EXPECT_EQ(starts(), "");  // the second request is ready, but the first precedes it
   first->ready = true;
   EXPECT_EQ(starts(), "ep1.0 ep1.0");
   EXPECT_EQ(in_flight[0].request, first);
   EXPECT_EQ(in_flight[1].request, second);
 }
 
-TEST_F(Queue, WaitingLiftsTheWholePrefixOfTheChannel) {
+TEST_F(Queue, WaitingRaisesAllEarlierRequestsOfTheChannel) {
   post(TrafficClass::ep, 1, 9);
   post(TrafficClass::dp, 2, 2);
   const RequestPtr waited = post(TrafficClass::dp, 2, 2);
@@ -255,7 +256,7 @@ TEST_F(Queue, WaitingLiftsTheWholePrefixOfTheChannel) {
   queue.boost(*waited);
   EXPECT_EQ(starts(), "dp2.0 ep1.0 dp2.1");
   for (int i = 0; i < 3; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "dp2.0 ep1.1 dp2.1");  // still first: the request that is waited for
+  EXPECT_EQ(starts(), "dp2.0 ep1.1 dp2.1");  // dp2 is still first, because a thread waits for it
   for (int i = 0; i < 3; ++i) finish_oldest();
   EXPECT_EQ(starts(), "ep1.2 ep1.3 ep1.4");  // requests after it have normal priority
 }
@@ -297,7 +298,7 @@ TEST_F(Queue, UnreadyRequestsAreOverdueOnlyIfAwaited) {
   for (int i = 0; i < 9; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   queue.boost(*r);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
-  queue.make_ready(r);  // the peers' time starts now
+  queue.make_ready(r);  // the time of the peers starts now
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   EXPECT_EQ(queue.overdue(4), r);
 }

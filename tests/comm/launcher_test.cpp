@@ -1,4 +1,4 @@
-// Facts that a process reads from the environment set by its launcher.
+// Facts about the launcher that a process finds in its environment.
 #include "parallel/comm/launcher.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST_F(Launcher, SrunNeedsTheInterfaceOfTheLibrary) {
   EXPECT_EQ(srun_line("Intel(R) MPI Library 2021.9"), "srun --mpi=pmi2 --kill-on-bad-exit=1");
 }
 
-TEST_F(Launcher, SrunWithoutPmixIsRefusedWithTheLineThatStartsIt) {
+TEST_F(Launcher, SrunWithoutPmixIsRefusedWithTheRequiredCommand) {
   if (srun_line().find("pmix") == std::string::npos) GTEST_SKIP() << "needs Open MPI";
   setenv("SLURM_STEP_NUM_TASKS", "4", 1);
   try {

@@ -36,7 +36,7 @@ struct Wires {
   std::map<int, std::vector<Transport::Note>> notes;                  // by receiver
 };
 
-/// Slow, unfair network. It delivers messages in the order of each pair and tag, but only at random polls.
+/// Slow and unfair network. It delivers the messages of each pair and tag in order, but only at random polls.
 class LoopbackTransport final : public Transport {
  public:
   LoopbackTransport(std::shared_ptr<Wires> wires, int rank, int size)
@@ -160,7 +160,7 @@ inline std::string failure_on_rank_0(int ranks, const Guards& guards,
   return text;
 }
 
-/// Work on a stream that lasts until another thread opens the gate.
+/// Gate at which work on a stream waits until another thread calls pass().
 struct Gate {
   std::atomic<bool> open = false;
   void wait() const { open.wait(false); }

@@ -41,7 +41,7 @@ TEST(MpiGroup, AWorkerStreamStartsOperationsInCallOrder) {
   });
   const Event first = world->group().all_reduce(a, Reduce::sum, slow);
   const Event second = world->group().all_reduce(b, Reduce::max, fast);
-  second.wait();  // one communicator keeps its order: the first operation is in flight, too
+  second.wait();  // one communicator keeps its order, so the first operation has also ended
   first.wait();
   EXPECT_EQ(*a.data<int64_t>(), world->size());
 }
@@ -60,7 +60,7 @@ TEST(MpiGroup, AccountsBytesAndTimeByTrafficClass) {
   EXPECT_EQ(ep->take(TrafficClass::ep).bytes, 0);
 }
 
-TEST(MpiGroup, CommunicationMemoryIsGivenBack) {
+TEST(MpiGroup, CommunicationMemoryIsReleased) {
   DeviceContext context;
   InlineStream stream;
   const Tensor x = Tensor::zeros({1 << 20}, Dtype::f32, context, Category::gradient);

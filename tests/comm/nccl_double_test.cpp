@@ -1,4 +1,4 @@
-// Tests that the double of NCCL behaves like NCCL wherever groups rely on it.
+// The double of NCCL must behave like NCCL wherever groups rely on it.
 #include "tests/support/cuda_double/nccl.h"
 
 #include <gtest/gtest.h>
@@ -157,7 +157,7 @@ TEST(NcclDouble, HangsWhenAnEmptyMessageIsMissing) {
     ncclSend(r.memory, 0, ncclFloat32, 1 - r.rank, comm, r.stream);
     if (r.rank == 0) ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
     ncclGroupEnd();
-    if (r.rank == 1)  // its part is over, so it waits here for a call that rank 0 never reaches
+    if (r.rank == 1)  // its part is over, so this rank waits here for a call that rank 0 never reaches
       ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream);
     else
       ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
@@ -257,7 +257,7 @@ TEST(NcclDouble, HangsWhereOneRanksBufferIsRegistered) {
   blocks.give(block);
 }
 
-TEST(NcclDouble, MakesCommunicatorsWithoutBlockingWhenAskedTo) {
+TEST(NcclDouble, MakesCommunicatorsWithoutBlockingOnRequest) {
   on_ranks(2, [](Rank& r) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -287,7 +287,7 @@ TEST(NcclDouble, MakesCommunicatorsWithoutBlockingWhenAskedTo) {
   });
 }
 
-TEST(NcclDouble, TellsTheOthersOfALostRank) {
+TEST(NcclDouble, ReportsALostRankToItsPeers) {
   on_ranks(2, [](Rank& r) {
     const ncclComm_t comm = r.make();
     EXPECT_EQ(ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream), ncclSuccess);

@@ -1,4 +1,4 @@
-// Tests that failures between ranks with cards are found within the watchdog's time and named.
+// Failures between ranks with cards are found within the watchdog's time, and reported with the names of the ranks.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,11 +21,11 @@ constexpr double watchdog = 1;
 
 Tensor floats(const CardWorld& w, int64_t n) { return Tensor::zeros({n}, Dtype::f32, w.context); }
 
-// Thrown by a rank that ends before its peers are done with it.
+// Thrown by a rank that ends while its peers still need it.
 struct Leaves {};
 
-// Runs `body` on the ranks. Ranks that finish `body` hang. The watchdog finds each hang, and then nothing more is
-// launched. Returns the failures found.
+// Runs `body`, whose operations hang, on the ranks. Expects the watchdog to find the hang on each rank that finishes
+// `body`, and later launches to fail. Returns the failures found.
 std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&, Failures&)>& body) {
   Failures failures;
   const auto begin = std::chrono::steady_clock::now();
@@ -120,7 +120,7 @@ TEST(NcclFailures, ARankThatDiesIsReported) {
                {"hang: 1 s in operation 1 of group world (rank ", " of 3), all_reduce of f32 [100]"});
 }
 
-TEST(NcclFailures, ALostPeerIsReportedWhenTheNetworkTells) {
+TEST(NcclFailures, ALostPeerIsReportedIfTheNetworkDetectsIt) {
   std::atomic<bool> launched = false;
   const auto failures = failures_of(2, [&](const CardWorld& w, Failures&) {
     const Tensor x = floats(w, 100);

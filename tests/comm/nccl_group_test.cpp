@@ -1,4 +1,4 @@
-// Tests of NcclGroup on the doubles of CUDA's runtime and of NCCL: the promises of every group, and the group's own.
+// NcclGroup on the doubles of CUDA's runtime and of NCCL: properties of every group, and properties of this one.
 #include "parallel/comm/nccl/nccl_group.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST_P(NcclGroups, SplitAsEveryGroupDoes) {
   if (GetParam() > 1) with_cards(GetParam(), [](const CardWorld& w) { check_split(w.world); });
 }
 
-TEST_P(NcclGroups, CutLongTransfersWithoutADifference) {
+TEST_P(NcclGroups, CutLongTransfersWithoutChangingTheResult) {
   const auto body = [](const CardWorld& w) {
     check_collectives(w.world, w.place);
     check_uneven_splits(w.world, w.place);
@@ -68,7 +68,7 @@ std::vector<T> irrational(int rank, int64_t n) {
   return values;
 }
 
-// Results of sums of all ranks, by rank: of an all_reduce and a reduce_scatter.
+// Results of an all_reduce (`everywhere`) and of a reduce_scatter (`part`) on one rank.
 template <class T>
 struct Sums {
   std::vector<T> everywhere, part;
@@ -117,7 +117,7 @@ TEST(NcclSums, InRankOrderEqualOtherGroupsBitwise) {
   expect_sums_in_order<double>();
 }
 
-// Without this difference, the test above would prove nothing.
+// The previous test proves something only if NCCL's own sums differ.
 TEST(NcclSums, AreThoseOfNcclByDefault) { EXPECT_NE(on_cards<float>(3, 1009, nullptr), on_threads<float>(3, 1009)); }
 
 TEST(NcclSums, InOtherOrdersAreEqualOnAllRanks) {
@@ -130,7 +130,7 @@ Tensor numbers(DeviceContext& context, float value) {
   return Tensor::from<float>(std::vector<float>(n, value), {n}, context);
 }
 
-TEST(NcclGroup, IsWaitedForByStreamsAndNotByTheHost) {
+TEST(NcclGroup, BlocksStreamsAndNotTheHost) {
   with_cards(2, [](const CardWorld& w) {
     std::promise<void> gate;
     if (w.world.rank() == 1)  // its device reaches the operation late
@@ -150,7 +150,7 @@ TEST(NcclGroup, IsWaitedForByStreamsAndNotByTheHost) {
   });
 }
 
-TEST(NcclGroup, OwnsItsTensorsAsLongAsTheEventIsHeld) {
+TEST(NcclGroup, OwnsItsTensorsWhileTheEventExists) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor in = numbers(w.context, 1), out = Tensor::empty({2 * n}, Dtype::f32, w.context);
     Event done = w.world.all_gather(out, in, w.context.compute());
@@ -182,7 +182,7 @@ TEST(NcclGroup, ReadsMemoryThatWasFreedMeanwhile) {
   });
 }
 
-TEST(NcclGroup, HasACommunicatorAndAStreamOfItsOwnForEachClass) {
+TEST(NcclGroup, HasASeparateCommunicatorAndStreamForEachClass) {
   with_cards(2,
              [](const CardWorld& w) {
                const auto tp = w.world.split(0, w.world.rank(), TrafficClass::tp, "tp");
@@ -241,14 +241,14 @@ TEST(NcclGroup, NeedsNoNcclForOneRank) {
   });
 }
 
-TEST(NcclGroup, RefusesTensorsOfTheHostInTheOrderOfACard) {
+TEST(NcclGroup, RefusesHostTensorsWithAStreamOfACard) {
   with_cards(2, [](const CardWorld& w) {
     const Tensor x = Tensor::zeros({n}, Dtype::f32, w.context.host());
     EXPECT_THROW(w.world.all_reduce(x, Reduce::sum, w.context.compute()), std::logic_error);
   });
 }
 
-TEST(DeviceGroup, GoesThroughTheHostWhenRanksShareACard) {
+TEST(DeviceGroup, UsesHostMemoryIfRanksShareACard) {
   const auto one_card = [](int) { return device::ContextOptions{.kind = DeviceKind::cuda, .place = 3}; };
   with_ranks(2, [&](const ProcessGroup& world) {
     DeviceContext context(one_card(world.rank()));
@@ -256,8 +256,8 @@ TEST(DeviceGroup, GoesThroughTheHostWhenRanksShareACard) {
     EXPECT_EQ(make_device_group(world, context, {.say = [&](const std::string& t) { text = t; }}), nullptr);
     if (world.rank() == 0)
       EXPECT_EQ(text,
-                "tensors of the cards go through host memory between ranks, as there is no CUDA-aware MPI: ranks 0 and "
-                "1 share a card, which NCCL does not support");
+                "card tensors are sent between ranks through host memory, because there is no CUDA-aware MPI: ranks 0 "
+                "and 1 share a card, which NCCL does not support");
     else
       EXPECT_EQ(text, "");
     check_ring(world, one_card(world.rank()));
@@ -271,7 +271,7 @@ TEST(DeviceGroup, GoesThroughTheHostWhenRanksShareACard) {
   });
 }
 
-TEST(DeviceGroup, IsNotMadeWhereTheHostIsAskedFor) {
+TEST(DeviceGroup, IsNotMadeIfHostIsRequested) {
   with_ranks(2, [&](const ProcessGroup& world) {
     DeviceContext context({.kind = DeviceKind::cuda, .place = world.rank()});
     EXPECT_EQ(make_device_group(world, context, {.collectives = DeviceCollectives::host}), nullptr);

@@ -1,4 +1,4 @@
-// Tests of NVIDIA's own NCCL that need no card.
+// NVIDIA's own NCCL, as far as it needs no card.
 #include "parallel/comm/nccl/library.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace hexad::comm::nccl {
 namespace {
 
-TEST(NcclLibrary, IsNamedWhereItIsMissing) {
+TEST(NcclLibrary, IsNamedIfItIsMissing) {
   ::setenv("HEXAD_CUDA_LIBRARIES", "/nowhere", 1);
   try {
     library();

@@ -1,5 +1,4 @@
-// Tests of the buffers that groups register with NCCL's double. The double finds registrations that come too late or
-// stay too long.
+// Buffers that groups register with NCCL's double. The double finds registrations that begin too late or last too long.
 #include "parallel/comm/nccl/registered.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +29,7 @@ void sum(const CardWorld& w, const ProcessGroup& group, const Tensor& x) {
   group.all_reduce(x, Reduce::sum, w.context.compute()).wait();
 }
 
-// Waits until all ranks have come here.
+// Waits until all ranks have called it.
 void meet(const CardWorld& w) { w.world.any(false, w.context); }
 
 class NcclRegistered : public testing::Test {
@@ -157,7 +156,7 @@ TEST_F(NcclRegistered, AFailedRegistrationIsReportedWithARemedy) {
   cuda_double::let_nccl_register(true);
 }
 
-TEST_F(NcclRegistered, RanksThatShareACardAreToldThatNothingIsRegistered) {
+TEST_F(NcclRegistered, RanksThatShareACardReportThatNothingIsRegistered) {
   with_ranks(2, [](const ProcessGroup& threads) {
     device::DeviceContext context({.kind = device::DeviceKind::cuda});
     std::string said;

@@ -16,7 +16,7 @@ std::vector<int> members_of(const ProcessGroup& group, int rank) {
   return {ranks.begin(), ranks.end()};
 }
 
-TEST(NodeGrid, NumbersNodesAndPlacesAsRanksCome) {
+TEST(NodeGrid, NumbersNodesAndPlacesInRankOrder) {
   const std::vector<int> nodes{7, 2, 7, 2, 2, 7};
   const NodeGrid grid(nodes);
   EXPECT_EQ(grid.nodes(), 2);
@@ -27,7 +27,7 @@ TEST(NodeGrid, NumbersNodesAndPlacesAsRanksCome) {
   for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(grid.rank(grid.node(rank), grid.place(rank)), rank);
 }
 
-TEST(NodeGrid, HasNoTwoLevelsOnOneNodeNorWithOneRankOnEachNorWithDifferentNumbers) {
+TEST(NodeGrid, HasTwoLevelsOnlyIfNodesHaveEquallyManyRanksAndMoreThanOne) {
   for (const auto& nodes : {std::vector{0}, std::vector{3, 3, 3}, std::vector{0, 1, 2}, std::vector{0, 0, 1}})
     EXPECT_FALSE(NodeGrid(nodes).two_levels()) << testing::PrintToString(nodes);
   EXPECT_EQ(NodeGrid(std::vector{0, 0, 1}).places(), 0);

@@ -100,7 +100,7 @@ TEST_P(AllReducePlan, SumsEverythingAndSendsTheLeastBytes) {
 class BroadcastPlan : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, BroadcastPlan, testing::Values(2, 3, 4, 7));
 
-TEST_P(BroadcastPlan, ReachesEverybodyAndNoRankSendsTheTensorTwice) {
+TEST_P(BroadcastPlan, ReachesEveryRankAndNoRankSendsTheTensorTwice) {
   const int ranks = GetParam();
   DeviceContext context;
   for (int64_t bytes : {0, 1, 8192, 8193, 100000, 1000003})
@@ -135,7 +135,7 @@ TEST(Plan, CutsMessagesByRoundBytesOverPeers) {
 
 // Messages to another node share the receiving rank's one link. If all ranks of a node began with the same rank of the
 // other node, they would all use its link, and the other links would be idle at first.
-TEST(Plan, TheKthMessagesToAnotherNodeGoToDifferentRanks) {
+TEST(Plan, MessagesToAnotherNodeReachDifferentRanksInEachStep) {
   DeviceContext context;
   constexpr int ranks = 8, of_a_node = 4;
   const std::vector<int64_t> rows(ranks, 10);

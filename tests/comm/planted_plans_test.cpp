@@ -1,5 +1,5 @@
-// Mistakes planted in plans of collectives and in the use of buffers. An adversarial network makes each of them change
-// the results, whatever the seed.
+// Mistakes planted in plans of collectives and in the use of buffers. With an adversarial network, each mistake changes
+// the results for every seed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -101,8 +101,8 @@ TEST_P(PlantedPlans, AreFoundForEverySeed) {
     }
 }
 
-// Passes blocks around a ring with two buffers, like ring attention. `waits` says whether to wait for (sends,
-// receives).
+// Passes blocks around a ring with two buffers, like ring attention. `waits`: true if the stream waits for
+// its sends, and for its receives.
 bool ring_is_right(int ranks, uint64_t seed, std::pair<bool, bool> waits) {
   std::atomic<bool> right = true;
   const auto body = [&](const ProcessGroup& world) {

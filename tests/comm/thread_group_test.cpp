@@ -29,7 +29,7 @@ TEST_P(ThreadRanks, DoWhatEveryGroupDoes) {
   });
 }
 
-TEST_P(ThreadRanks, OperationsStartInCallOrderWhateverStreamsDo) {
+TEST_P(ThreadRanks, OperationsStartInCallOrderForAnyOrderOfStreams) {
   with_ranks(GetParam(), [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream &slow = context.stream(device::Lane::inter), &fast = context.stream(device::Lane::intra);
@@ -39,14 +39,14 @@ TEST_P(ThreadRanks, OperationsStartInCallOrderWhateverStreamsDo) {
       *a.data<int64_t>() = 1;
     });
     const Event first = world.all_reduce(a, Reduce::sum, slow), second = world.all_reduce(b, Reduce::max, fast);
-    second.wait();  // does not need the first
+    second.wait();  // does not need the first operation
     first.wait();
     EXPECT_EQ(*a.data<int64_t>(), world.size());
     EXPECT_EQ(*b.data<int64_t>(), 0);
   });
 }
 
-TEST(ThreadGroup, DoesNotHoldUpTheStream) {
+TEST(ThreadGroup, DoesNotBlockTheStream) {
   with_ranks(2, [](const ProcessGroup& world) {
     DeviceContext context;
     InlineStream stream;
@@ -225,7 +225,7 @@ TEST_P(ThreadRanks, DoWhatEveryGroupDoesWithDelays) {
              {.jitter = {.seed = 3, .max_delay = std::chrono::microseconds(100)}});
 }
 
-TEST(ThreadGroup, ARankThatEndsWithALateMessageOnItsWayStillDeliversIt) {
+TEST(ThreadGroup, ARankThatEndsStillDeliversItsLateMessage) {
   with_ranks(2,
              [](const ProcessGroup& world) {
                DeviceContext context;
@@ -241,7 +241,7 @@ TEST(ThreadGroup, ARankThatEndsWithALateMessageOnItsWayStillDeliversIt) {
              {.jitter = {.seed = 1, .max_delay = std::chrono::microseconds(5000)}});
 }
 
-TEST(ThreadGroup, KnowsWhetherItCrossesNodes) {
+TEST(ThreadGroup, ReportsWhetherItCrossesNodes) {
   with_ranks(4, [](const ProcessGroup& world) { EXPECT_FALSE(world.crosses_nodes()); });
   with_ranks(4,
              [](const ProcessGroup& world) {
@@ -252,7 +252,7 @@ TEST(ThreadGroup, KnowsWhetherItCrossesNodes) {
              {.node_of_rank = {0, 0, 1, 1}});
 }
 
-TEST(ThreadGroup, AnErrorOnTheStreamBeforeReachesTheEvent) {
+TEST(ThreadGroup, AnEarlierErrorOnTheStreamReachesTheEvent) {
   with_ranks(1, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream& lane = context.stream(device::Lane::inter);

@@ -72,7 +72,7 @@ TEST(ThreadNetwork, SizeMismatchesAreReportedToTheReceiver) {
   net[1].receive(0, 0, bytes(got[0]), 4, 2);
   const auto done = net.poll(1);
   ASSERT_EQ(done.size(), 1u);
-  EXPECT_EQ(done[0].error, "receive from rank 0: 8 bytes arrived, 4 expected");
+  EXPECT_EQ(done[0].error, "receive from rank 0: 8 bytes arrived, expected 4");
   EXPECT_EQ(done[0].code, ExitCode::communication);
   EXPECT_EQ(got, (std::array{1.f, 0.f})) << "nothing is written beyond the receiver's memory";
 }
@@ -136,7 +136,7 @@ TEST(ThreadNetwork, AnAbortReachesAllRanks) {
   }
 }
 
-TEST(AdversaryNetwork, NothingMovesUntilEveryProgramStandsStill) {
+TEST(AdversaryNetwork, NothingMovesUntilEveryProgramIsBlocked) {
   Network net({.node_of_rank = {0, 0, 0}, .adversary = 1});
   float sent = 1, got = 0;
   net[1].receive(0, 0, bytes(got), 4, 2);
@@ -154,9 +154,9 @@ TEST(AdversaryNetwork, NothingMovesUntilEveryProgramStandsStill) {
   EXPECT_EQ(net.tokens(1), Tokens{2});
 }
 
-// Some messages are read immediately, so a sender that sends too early spoils them. Others are read as late as
-// possible, so a sender that overwrites them too early spoils these.
-TEST(AdversaryNetwork, DataAreReadAtOnceOrAsLateAsCanBe) {
+// Some messages are read immediately, so data that are sent too early are wrong. Other messages are read as late as
+// possible, so data that are overwritten too early are wrong.
+TEST(AdversaryNetwork, DataAreReadImmediatelyOrAsLateAsPossible) {
   std::set<float> seen;
   for (uint64_t seed = 0; seed < 16; ++seed) {
     Network net({.node_of_rank = {0, 0}, .adversary = seed});

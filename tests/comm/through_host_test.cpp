@@ -1,4 +1,4 @@
-// Collectives on tensors of a device whose groups move only host memory.
+// Collectives on device tensors in groups that move only host memory.
 #include "parallel/comm/through_host.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ Tensor ones(Device device) {
   return Tensor::from<float>(values, {n}, device);
 }
 
-// Blocks a lane until it is opened.
+// Gate that blocks a lane from close() until let_go().
 struct Gate {
   std::atomic<bool> open = false;
   void close(DeviceContext& context, Lane lane) {
@@ -104,14 +104,14 @@ TEST(ThroughHost, SentTensorsAreKeptUntilTheOperationIsDone) {
   const auto start = [&](Operation, Stream&) { return Event(host_part); };
   Operation op{.kind = Operation::Kind::all_gather, .out = got, .in = x};
   const Event done = through_host(std::move(op), 0, start, context.compute());
-  EXPECT_FALSE(x.sole_owner());  // no other owner may write into it
+  EXPECT_FALSE(x.sole_owner());  // a sole owner could write into x
   device::complete(host_part);
   done.wait();
   EXPECT_TRUE(x.sole_owner());
   EXPECT_TRUE(got.sole_owner());
 }
 
-TEST(ThroughHost, SentTensorsMayBeFreedAtOnce) {
+TEST(ThroughHost, SentTensorsMayBeFreedImmediately) {
   with_ranks(2, [](const ProcessGroup& world) {
     DeviceContext context({.kind = emulated_kind});
     const Tensor got = Tensor::empty({n}, Dtype::f32, context);
@@ -169,7 +169,7 @@ TEST(ThroughHost, PeersMayArriveAfterTheDeviceIsGone) {
   });
 }
 
-TEST(ThroughHost, HostTensorsInTheOrderOfADeviceAreRefused) {
+TEST(ThroughHost, HostTensorsWithAStreamOfADeviceAreRefused) {
   with_ranks(2, [](const ProcessGroup& world) {
     DeviceContext context({.kind = emulated_kind});
     const Tensor x = Tensor::zeros({n}, Dtype::f32, context.host());

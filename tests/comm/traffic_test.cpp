@@ -42,7 +42,7 @@ TEST(TrafficMeter, OperationsInFlightCountUpToNow) {
 TEST(Flight, BlockedTimeIsExposed) {
   const auto meter = std::make_shared<TrafficMeter>();
   std::thread peer;
-  // The operation cannot end before its waiter blocks, because the wait ends the operation.
+  // The wait starts the thread that ends the operation, so the operation cannot end before its waiter blocks.
   std::shared_ptr<Flight> flight;
   flight = Flight::make(meter, TrafficClass::tp, [&] {
     peer = std::thread([&] {

@@ -1,4 +1,4 @@
-// Reports of an engine on operations that do not end: the rank that is waited for, and the reason.
+// Reports of an engine on operations that do not end: the rank for which it waits, and the reason.
 #include <gtest/gtest.h>
 
 #include "tests/comm/loopback.h"
@@ -25,10 +25,10 @@ TEST(Watchdog, NamesTheOperationAndTheMissingRank) {
   EXPECT_EQ(text.substr(0, text.find(" at ")),
             "hang: 0.1 s in operation 1 of group dp (2 ranks), all_reduce of f32 [4]");
   EXPECT_NE(text.find("comm/watchdog_test.cpp:"), std::string::npos) << text;
-  EXPECT_NE(text.find(": nothing comes from rank 2"), std::string::npos) << text;
+  EXPECT_NE(text.find(": no message arrives from rank 2"), std::string::npos) << text;
 }
 
-TEST(Watchdog, TellsARanksOwnWorkFromThatOfItsPeers) {
+TEST(Watchdog, DistinguishesARanksOwnWorkFromThatOfItsPeers) {
   const std::string text = failure_on_rank_0(2, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream& lane = context.stream(device::Lane::inter);
@@ -43,10 +43,10 @@ TEST(Watchdog, TellsARanksOwnWorkFromThatOfItsPeers) {
       throw;
     }
   });
-  EXPECT_NE(text.find("the work before it on this rank is not done"), std::string::npos) << text;
+  EXPECT_NE(text.find("the preceding work on this rank is not done"), std::string::npos) << text;
 }
 
-// Makes rank 0 wait for rank 1, which waits for rank 2.
+// Makes rank 0 wait for rank 1, and rank 1 for rank 2.
 void wait_in_a_chain(const ProcessGroup& world, const std::function<void()>& rank_2) {
   DeviceContext context;
   const int r = world.rank();
@@ -58,7 +58,7 @@ void wait_in_a_chain(const ProcessGroup& world, const std::function<void()>& ran
   if (r < 2) low->barrier(stream).wait();
 }
 
-// Returns rank 0's report on the chain while rank 2 stays in its own code.
+// Returns rank 0's report on this chain while rank 2 executes its own code.
 std::string failure_in_a_chain() {
   std::atomic<bool> over = false;
   return failure_on_rank_0(3, {.watchdog_seconds = 0.5}, [&](const ProcessGroup& world) {
@@ -87,7 +87,7 @@ TEST(Watchdog, FollowsTheChainToTheRankThatHangsInItsOwnCode) {
       << text;
 }
 
-// Runs file work on rank 2 for five times the watchdog's limit. If `moves`, the work progresses all the time.
+// Runs file work on rank 2 for five times the watchdog's limit. If `moves`, the work makes steady progress.
 std::string end_of_file_work(bool moves) {
   CommEngine::Options options = small_rounds;
   options.guards.watchdog_seconds = 0.6;
@@ -121,7 +121,7 @@ TEST(Watchdog, ActiveFileWorkIsNoHangForARankThatWaitsAtTheEndOfAChain) {
 TEST(Watchdog, StalledFileWorkIsReportedWithItsFile) {
   const std::string text = end_of_file_work(false);
   EXPECT_NE(text.find("; to blame: rank 2 its file work has not moved for 0."), std::string::npos) << text;
-  EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes of it done"), std::string::npos) << text;
+  EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes done"), std::string::npos) << text;
 }
 
 // Returns the error of rank 0 if the job is asked to end while rank 0 waits for rank 1. Rank 1 arrives after `late`.
@@ -155,13 +155,13 @@ TEST(AskedToEnd, ARankThatDoesNotAnswerIsLost) {
   const std::string text = failure_of_a_stopped_job(20s);
   LoopbackTransport::deaf = -1;
   EXPECT_EQ(text.substr(0, text.find(" at ")),
-            "asked to stop, but a rank is lost in operation 0 of group world (2 ranks), barrier");
-  EXPECT_NE(text.find(": nothing comes from rank 1; to blame: rank 1 does not answer"), std::string::npos) << text;
+            "this rank was asked to end, but a rank is lost in operation 0 of group world (2 ranks), barrier");
+  EXPECT_NE(text.find(": no message arrives from rank 1; to blame: rank 1 does not answer"), std::string::npos) << text;
 }
 
-TEST(AskedToEnd, ASlowRankIsWaitedFor) { EXPECT_EQ(failure_of_a_stopped_job(7s), "no failure"); }
+TEST(AskedToEnd, ASlowRankIsNotLost) { EXPECT_EQ(failure_of_a_stopped_job(7s), "no failure"); }
 
-TEST(Watchdog, WithoutAWatchdogALateRankIsWaitedFor) {
+TEST(Watchdog, ToleratesALateRankWhenDisabled) {
   const auto late = [](const ProcessGroup& world) {
     InlineStream stream;
     if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -75,7 +75,7 @@ int status_of(const std::string& program, std::string& text) {
 
 int status_when_rank_1_ends_by(const std::string& way, std::string& text) {
   const int status = status_of(cat(HEXAD_DYING_RANK, " ", way), text);
-  EXPECT_EQ(text.find("MPI_Abort is called"), std::string::npos) << text;  // docs/adr/0012 says why
+  EXPECT_EQ(text.find("MPI_Abort is called"), std::string::npos) << text;  // see docs/adr/0012
   return status;
 }
 
@@ -84,7 +84,8 @@ struct Death {
   int status;
   const char* said;  // expected text of mpirun
 };
-// Ways for rank 1 to die. With `lost`, rank 0, which only lost a peer, ends first.
+// Ways in which rank 1 dies. With `lost`, rank 0 ends first, with the code for a lost peer. The job must still end with
+// rank 1's code.
 class DyingRank : public testing::TestWithParam<Death> {};
 INSTANTIATE_TEST_SUITE_P(By, DyingRank,
                          testing::Values(Death{"abort", static_cast<int>(ExitCode::resource), "Exit code:    4"},
@@ -122,7 +123,7 @@ TEST_P(SilentRank, IsNamedAndTheWholeJobEnds) {
                       "comm/dying_rank.cpp:"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("nothing comes from rank 1; to blame: rank 1 (host "), std::string::npos) << text;
+  EXPECT_NE(text.find("no message arrives from rank 1; to blame: rank 1 (host "), std::string::npos) << text;
 }
 
 // Covers fault 22.
@@ -134,7 +135,7 @@ TEST(RanksThatDisagree, AreNamedWithTheirCalls) {
   EXPECT_NE(text.find("rank 1 calls all_reduce of f32 [512] at comm/dying_rank.cpp:"), std::string::npos) << text;
 }
 
-TEST(AnMpiWithoutThreads, IsRefusedWithTheLevelItHasAndTheOneItNeeds) {
+TEST(AnMpiWithoutThreads, IsRefusedWithItsLevelAndTheRequiredLevel) {
   const Environment environment(Environment::Values{});
   std::string text;
   EXPECT_EQ(status_of(HEXAD_SINGLE_THREADED_MPI, text), static_cast<int>(ExitCode::communication)) << text;
@@ -148,7 +149,7 @@ TEST(MismatchedSizes, AreReportedWithRankGroupAndOperation) {
   const Environment environment(Environment::Values{});
   std::string text;
   EXPECT_EQ(status_when_rank_1_ends_by("mismatch", text), static_cast<int>(ExitCode::communication)) << text;
-  // Either rank may notice first. The other ranks are then ended before they can report more.
+  // Either rank may detect the failure first. The launcher then ends the other ranks before they can report more.
   EXPECT_NE(text.find("[world] all_reduce of f32 ["), std::string::npos) << text;
   EXPECT_NE(text.find("receive from rank"), std::string::npos) << text;
 }

@@ -42,7 +42,7 @@ TEST(Constraint, DescribesTheLegalValues) {
   EXPECT_EQ(positive().legal(), "> 0");
 }
 
-TEST(NearestMultiples, StandOnBothSides) {
+TEST(NearestMultiples, AreOnBothSides) {
   EXPECT_EQ(nearest_multiples(63, 8), "56, 64");
   EXPECT_EQ(nearest_multiples(3, 8), "8");
   EXPECT_EQ(nearest_multiples(-5, 8), "8");

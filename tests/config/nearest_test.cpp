@@ -57,31 +57,32 @@ std::string suggested(const std::string& yaml, const std::vector<std::string>& o
 }
 
 TEST(Nearest, SuggestsValuesForTheKeyOfTheCommandLine) {
-  // heads 4 would be legal, but the user set tp. Of its values that divide 6, dp must divide the batch.
+  // heads 4 would be legal, but the user set tp. A legal tp divides 6, and leaves a dp that divides the batch.
   EXPECT_EQ(suggested("{heads: 6, batch: 12}", {"parallel.tp=4"}),
             "r.yaml:1: heads (6) must be divisible by parallel.tp (4); nearest: parallel.tp 3, 6");
 }
 
-TEST(Nearest, ValuesOfTheFileGoBeforeDefaults) {
+TEST(Nearest, ValuesOfTheFilePrecedeDefaults) {
   EXPECT_EQ(suggested("{batch: 12, parallel: {tp: 4}}"),
             "r.yaml: heads (6 by default) must be divisible by parallel.tp (4); nearest: parallel.tp 3, 6");
 }
 
 TEST(Nearest, ValuesBreakNoOtherRule) {
-  // tp 6 and 3 divide the heads. With 3, dp 4 divides 8; with 6, dp is 2. tp 5 divides neither heads nor world.
+  // tp 5 divides the 30 heads, but not the 12 ranks. tp 3 and 6 divide both. They leave dp 4 and 2, which divide the
+  // batch of 8.
   EXPECT_EQ(suggested("{heads: 30, batch: 8}", {"parallel.tp=5"}),
             "command line: parallel.tp=5: parallel has tp 5 x pp 1 = 5 ranks, which must divide 12; nearest: "
             "parallel.tp 3, 6");
 }
 
 TEST(Nearest, SuggestsAValueThatFixesItsOwnRuleAndBreaksNoOther) {
-  // No value of heads fits the number of ranks. Only parallel.tp can.
+  // No value of heads fits the number of ranks, but some values of parallel.tp do.
   const std::string text = suggested("{heads: 6, batch: 8, parallel: {tp: 8}}");
   EXPECT_NE(text.find("heads (6) must be divisible by parallel.tp (8); nearest: "), std::string::npos) << text;
   EXPECT_EQ(text.find("1000"), std::string::npos) << text;
 }
 
-TEST(Nearest, SuggestsNothingWhenNoValueOfOneKeyHelps) {
+TEST(Nearest, SuggestsNothingIfNoValueOfASingleKeyHelps) {
   EXPECT_EQ(suggested("{heads: 7, batch: 1, parallel: {tp: 7, pp: 5}}"),
             "r.yaml:1: parallel has tp 7 x pp 5 = 35 ranks, which must divide 12");
 }
@@ -91,7 +92,7 @@ TEST(Nearest, MultiplesFarAwayAreFound) {
             "r.yaml:1: batch (100000007) must be divisible by dp (12); nearest: 99999996, 100000008");
 }
 
-TEST(Nearest, TriesValuesNamedInTheMessageHoweverFar) {
+TEST(Nearest, TriesDistantValuesThatTheMessageNames) {
   EXPECT_EQ(suggested("{batch: 12}", {"shards=500"}),
             "command line: shards=500: shards (500) must be at most batch (12); nearest: 12");
   EXPECT_EQ(suggested("{heads: 6, batch: 12}", {"parallel.tp=500"}),
@@ -101,8 +102,8 @@ TEST(Nearest, TriesValuesNamedInTheMessageHoweverFar) {
 }
 
 TEST(Nearest, SuggestsNoValueThatItsOwnKeyRefuses) {
-  // tp 6 would make heads illegal, tp 8 would make parallel illegal. 4, 2 and 1 make only the batch illegal; the
-  // nearest is 4.
+  // tp 6 would make heads illegal, and tp 8 would make parallel illegal. 4, 2 and 1 make only the batch illegal; 4 is
+  // the nearest of them.
   EXPECT_EQ(suggested("{heads: 8, batch: 10}", {"parallel.tp=5"}),
             "command line: parallel.tp=5: parallel has tp 5 x pp 1 = 5 ranks, which must divide 12; nearest: "
             "parallel.tp 4, with another batch\n"

@@ -21,7 +21,7 @@ TEST(Options, ANameGivenTwiceIsRefused) {
   EXPECT_EQ(example::refusal([&] {
               Options(nesterov, {"momentum", "damping"}, given);
             }),
-            "optim.options.2.name (momentum) is given twice, also by optim.options.0; leave one of them out");
+            "optim.options.2.name (momentum) is given twice, also by optim.options.0; remove one of them");
 }
 
 TEST(Options, ANameThatIsNotDeclaredIsRefusedWithTheNearestFirst) {
@@ -29,11 +29,11 @@ TEST(Options, ANameThatIsNotDeclaredIsRefusedWithTheNearestFirst) {
   EXPECT_EQ(example::refusal([&] {
               Options(nesterov, {"momentum", "damping"}, given);
             }),
-            "optim.options.1.name (dampign) is no option of the optimizer nesterov; it has: damping, momentum");
+            "optim.options.1.name (dampign) is not an option of the optimizer nesterov; it has: damping, momentum");
   EXPECT_EQ(example::refusal([&] {
               Options({"optim.options", "the optimizer sgd"}, {}, given);
             }),
-            "optim.options.0.name (momentum) is no option of the optimizer sgd; it has none");
+            "optim.options.0.name (momentum) is not an option of the optimizer sgd; it has none");
 }
 
 TEST(Options, ReadingAnOptionThatIsNotDeclaredIsABug) {
@@ -71,9 +71,9 @@ TEST(Options, AllBadNamesAreReportedWithTheirPlaces) {
       problems);
   check_options(nesterov, {"momentum", "damping"}, recipe.optim.options, problems);
   EXPECT_EQ(problems.text(),
-            "r.yaml:4: optim.options.1.name (dampign) is no option of the optimizer nesterov; it has: damping, "
+            "r.yaml:4: optim.options.1.name (dampign) is not an option of the optimizer nesterov; it has: damping, "
             "momentum\n"
-            "r.yaml:5: optim.options.2.name (momentum) is given twice, also by optim.options.0; leave one of them out");
+            "r.yaml:5: optim.options.2.name (momentum) is given twice, also by optim.options.0; remove one of them");
 }
 
 TEST(Options, NumbersAreFinite) {

@@ -1,5 +1,5 @@
-// Messages for wrong values (faults 30 and 28's arithmetic): file:line, key, value, the expected value, the likely
-// meaning.
+// Messages for wrong values (fault 30, and the arithmetic of fault 28): file:line, key, value, the expected value, the
+// likely meaning.
 #include "framework/config/problems.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 /// Returns the message for `line` as the second line of an otherwise legal recipe.
 std::string second_line(const std::string& line) { return refusal_of(minimal + line + "\n"); }
-/// Returns the same message for a line inside model:, whose hidden is set.
+/// Returns the message for `line` inside a `model:` section that sets hidden.
 std::string in_model(const std::string& line) { return refusal_of("model:\n  hidden: 64\n  " + line + "\n"); }
 
 TEST(Fault30, UnknownKeysAreNamedWithTheLikelyOne) {
@@ -109,7 +109,7 @@ TEST(Fault30, MissingKeysThatMustBeSetAreNamed) {
   EXPECT_EQ(second_line("sources: [{weight: 2}]"), "r.yaml:2: sources.0.path is not set; it must not be empty");
 }
 
-TEST(Fault30, EveryProblemIsReportedAtOnceInTheOrderOfTheFile) {
+TEST(Fault30, AllProblemsAreReportedTogetherInTheOrderOfTheFile) {
   EXPECT_EQ(
       refusal_of("nam: a\nmodel:\n  tied: yes\n  hidden: 63\n  moe: {score: x, experts: -1}\n", {"betas=[2]", "a.b=1"}),
       "command line: a.b=1: a is not a key; keys at the top level: name, model, etp, note, resume, betas, steps, "

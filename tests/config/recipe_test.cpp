@@ -9,8 +9,6 @@
 #include <map>
 
 #include "framework/base/philox.h"
-#include "framework/config/key_words.h"
-#include "framework/config/settings.h"
 #include "tests/config/example_recipe.h"
 
 namespace example {
@@ -104,7 +102,7 @@ TEST(Write, RoundTripsDoublesBitForBit) {
   }
 }
 
-TEST(Write, QuotesTextsThatWouldReadAsSomethingElse) {
+TEST(Write, QuotesTextsThatAreNotReadBackAsTheSameText) {
   for (const std::string text :
        {"",     "true", "No",  "null", "~",  "12", "1e3", "-",  "- a", "a: b", "[", "a #b", "'",     "auto",
         ".inf", "...",  "---", "*a",   "&a", "!a", "<<",  " a", "a ",  "@",    "%", "\x7f", "a\r\nb"}) {
@@ -115,7 +113,7 @@ TEST(Write, QuotesTextsThatWouldReadAsSomethingElse) {
   }
 }
 
-TEST(Write, LooksAsAPersonWouldWriteIt) {
+TEST(Write, LooksLikeAHandwrittenRecipe) {
   Recipe r = read_text(minimal);
   r.sources = {{"a.bin", 2}};
   EXPECT_EQ(write(r), R"(name: run

@@ -1,4 +1,4 @@
-// Reading of recipes of the previous version, and the warnings to their users.
+// Recipes of the previous version: how they are read, and the warnings to the user.
 #include "framework/config/renames.h"
 
 #include <filesystem>
@@ -62,16 +62,16 @@ std::string refusal(Document d) {
 
 TEST(Renames, ReportEveryKeyGivenUnderBothNames) {
   EXPECT_EQ(refusal(parse("schedule:\n  moe:\n    chunks: 2\n    parts: 4\nold: 1\nyoung: 2\n", "r.yaml")),
-            "r.yaml:4: schedule.moe.parts is the old name of schedule.moe.chunks, which r.yaml:3 also gives; leave "
-            "one of them out\n"
-            "r.yaml:5: old is the old name of young, which r.yaml:6 also gives; leave one of them out");
+            "r.yaml:4: schedule.moe.parts is the old name of schedule.moe.chunks, which r.yaml:3 also gives; remove "
+            "one of them\n"
+            "r.yaml:5: old is the old name of young, which r.yaml:6 also gives; remove one of them");
   const std::string overrides[] = {"old=1", "young=2"};
   EXPECT_EQ(refusal(parse("{}", "r.yaml", overrides)),
-            "command line: old=1: old is the old name of young, which command line: young=2 also gives; leave one of "
-            "them out");
+            "command line: old=1: old is the old name of young, which command line: young=2 also gives; remove one "
+            "of them");
 }
 
-TEST(Renames, TheCommandLineGoesBeforeTheFileUnderEitherName) {
+TEST(Renames, TheCommandLineOverridesTheFileUnderEitherName) {
   const std::string now[] = {"schedule.moe.chunks=8"}, before[] = {"schedule.moe.parts=8"};
   Document d = parse("schedule: {moe: {parts: 4}}", "r.yaml", now);
   EXPECT_EQ(rename_keys(d, renames).size(), 1u);

@@ -1,4 +1,4 @@
-// Tests run by mpirun: the claims of the tests with threads, over the communication engine.
+// Run by mpirun: the tests of context_attention_test.cpp over the communication engine instead of threads.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/world.h"

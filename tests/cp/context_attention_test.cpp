@@ -1,10 +1,11 @@
-// Tests that attention over ranks that share sequences equals attention over whole sequences.
+// Attention over ranks that share sequences equals attention over whole sequences.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cmath>
 #include <thread>
 
+#include "framework/base/enum_names.h"
 #include "framework/base/philox.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
@@ -67,7 +68,8 @@ TEST(ContextAttention, InBf16RoundsAtMostTwiceAsMuchAsFullAttention) {  // full 
         const auto tokens = context_of(lab, c, world).split.tokens();
         for (Tensor Results::*t : {&Results::out, &Results::dq, &Results::dk, &Results::dv}) {
           const Tensor here = rows_of(lab, exact.*t, tokens);
-          EXPECT_LE(distance(mine.*t, here), 2 * distance(rows_of(lab, rounded.*t, tokens), here)) << name_of(kind);
+          EXPECT_LE(distance(mine.*t, here), 2 * distance(rows_of(lab, rounded.*t, tokens), here))
+              << base::enum_name(kind);
           EXPECT_EQ((mine.*t).dtype(), Dtype::bf16);
         }
       });
@@ -140,7 +142,7 @@ TEST(ContextAttention, AFailingRankEndsItsPeers) {
         if (world.rank() == 1) fail(ExitCode::numeric, "loss is NaN");
         context_results(lab, lab.stream(), c, whole, world);
       });
-      ADD_FAILURE() << name_of(kind);
+      ADD_FAILURE() << base::enum_name(kind);
     } catch (const Error& e) {
       EXPECT_STREQ(e.what(), "loss is NaN");
     }
@@ -176,7 +178,7 @@ TEST(ContextAttention, ReadsStridedHeads) {  // q, k and v are parts of one prod
   }
 }
 
-TEST(ContextAttention, SendsTheBytesThatTheFormulaSays) {
+TEST(ContextAttention, SendsTheBytesOfTheFormula) {
   for (ContextKind kind : context_kinds)
     for (int64_t groups : {4, 2})
       for (Dtype dtype : {Dtype::f64, Dtype::bf16})
@@ -199,13 +201,13 @@ TEST(ContextAttention, SendsTheBytesThatTheFormulaSays) {
               return out;
             });
             const ContextTraffic said = cp::context_traffic(kind, a.split, 4, groups, 4, dtype, documents);
-            EXPECT_EQ(forward, said.forward) << name_of(kind);
-            EXPECT_EQ(group->take(TrafficClass::cp).bytes, said.backward) << name_of(kind);
+            EXPECT_EQ(forward, said.forward) << base::enum_name(kind);
+            EXPECT_EQ(group->take(TrafficClass::cp).bytes, said.backward) << base::enum_name(kind);
           });
         }
 }
 
-TEST(RingAttention, HoldsTwoBlocksOfKeysAndValuesInForwardAndThreeOfGradientsMoreInBackward) {
+TEST(RingAttention, HoldsTwoBlocksInForwardAndThreeMoreOfGradientsInBackward) {
   for (int ranks : {2, 4}) {
     const Case c{"memory", ContextKind::ring, ranks, 1, 64, 2, 2, 8, true};
     Lab one;
@@ -222,7 +224,7 @@ TEST(RingAttention, HoldsTwoBlocksOfKeysAndValuesInForwardAndThreeOfGradientsMor
         allocator->reset_peaks();
         const Value out = context_attention(tape, q, k, v, a);
         EXPECT_EQ(allocator->stats().peak_in(Category::communication), 2 * block);
-        world.barrier(lab.stream()).wait();  // a peer's thread may hold this rank's last message a moment longer
+        world.barrier(lab.stream()).wait();  // a peer's thread may hold this rank's last message slightly longer
         allocator->reset_peaks();
         return out;
       });

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "framework/base/enum_names.h"
 #include "framework/tensor/host_read.h"
 
 namespace hexad::tests {
@@ -36,12 +37,6 @@ Bounds bounds_of(const Case& c) {
 
 }  // namespace
 
-std::string name_of(ContextKind kind) {
-  for (const auto& [k, name] : cp::enum_names(kind))
-    if (k == kind) return std::string(name);
-  return "?";
-}
-
 double Case::scale() const { return 1 / std::sqrt(static_cast<double>(size)); }
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -50,7 +45,7 @@ std::vector<Case> context_cases(int ranks) {
   for (ContextKind kind : context_kinds) {
     const auto add = [&](Case c) {
       if (kind == ContextKind::ulysses && !cp::ulysses_fits(c.heads, c.groups, ranks)) return;
-      c.name = cat(name_of(kind), "_", ranks, "_", c.name);
+      c.name = cat(base::enum_name(kind), "_", ranks, "_", c.name);
       all.push_back(std::move(c));
     };
     const int64_t chunks = 2 * ranks;

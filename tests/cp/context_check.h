@@ -20,7 +20,6 @@ using cp::ContextKind;
 using cp::ContextSplit;
 
 inline constexpr ContextKind context_kinds[] = {ContextKind::ring, ContextKind::all_gather, ContextKind::ulysses};
-std::string name_of(ContextKind kind);
 
 struct Case {
   std::string name;
@@ -48,11 +47,11 @@ struct Results {
   Tensor out, dq, dk, dv;
 };
 
-/// Returns the same values on every rank, if its lab is new.
+/// Returns random inputs. They are the same on every rank if `lab` is new.
 Given random_micro_batch(Lab& lab, const Case& c);
 Results full_attention(Lab& lab, const Case& c, const Given& whole);
 
-/// Returns this rank's arguments.
+/// Returns the ContextAttention of this rank.
 ContextAttention context_of(Lab& lab, const Case& c, const ProcessGroup& group);
 /// Returns the rows of these tokens, on the lab's device.
 Tensor rows_of(Lab& lab, const Tensor& whole, const std::vector<int64_t>& tokens);

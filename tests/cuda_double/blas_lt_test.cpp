@@ -1,4 +1,4 @@
-// Tests that the double of cuBLASLt multiplies as its descriptors say, and refuses the calls that the library refuses.
+// The double of cuBLASLt multiplies as its descriptors specify, and rejects the calls that the library rejects.
 #include <cublasLt.h>
 #include <gtest/gtest.h>
 

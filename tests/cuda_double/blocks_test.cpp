@@ -1,4 +1,4 @@
-// Reused memory waits for its previous users, and for no other queue.
+// Users of reused memory wait for its previous users, but for no other queue.
 #include "framework/device/cuda/device_blocks.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST_F(CudaBlocks, AQueueDoesNotWaitForUsersOfOtherBlocks) {
   first->synchronize();
 }
 
-TEST_F(CudaBlocks, WorkAfterTheBlockWasFreedIsNotWaitedFor) {
+TEST_F(CudaBlocks, TheNextUserIgnoresWorkAfterTheBlockWasFreed) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_, first);
@@ -89,7 +89,7 @@ TEST_F(CudaBlocks, WorkAfterTheBlockWasFreedIsNotWaitedFor) {
   first->synchronize();
 }
 
-TEST_F(CudaBlocks, ABlockWithoutUsersPassesItsFormerOnesOn) {
+TEST_F(CudaBlocks, ABlockWithoutUsersPassesItsFormerUsersOn) {
   const auto first = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_, first);

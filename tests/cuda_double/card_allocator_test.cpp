@@ -1,5 +1,6 @@
 // Allocator of the card: its limits, its NaNs in the order of queues, and its unused memory.
 #include "framework/device/cuda/card_allocator.h"
+#include "framework/base/units.h"
 
 #include <gtest/gtest.h>
 
@@ -160,8 +161,9 @@ TEST(CardAllocator, TwoThousandRoutedStepsFragmentLessThanThreePercent) {
     RoutedStep step(allocator, seed);
     for (int i = 0; i < 2000; ++i) step.run();
     peak = allocator.stats().peak_total;
-    std::cout << "without a limit: " << human_bytes(allocator.stats().peak_held) << " held for " << human_bytes(peak)
-              << ", " << 100 * allocator.stats().fragmentation() << "% of it for nothing\n";
+    std::cout << "without a limit: " << base::human_bytes(static_cast<double>(allocator.stats().peak_held))
+              << " held for " << base::human_bytes(static_cast<double>(peak)) << ", "
+              << 100 * allocator.stats().fragmentation() << "% of it for nothing\n";
   }
   CardAllocator tight(std::make_shared<Blocks>(), options(peak + peak / 34));
   RoutedStep step(tight, seed);

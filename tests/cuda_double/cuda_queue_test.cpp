@@ -1,4 +1,4 @@
-// Marks of a queue, which are shared while nothing is appended. Other queues wait for them.
+// Marks of a queue. One mark is shared as long as nothing is appended. Other queues can wait for it.
 #include "framework/device/cuda/queue.h"
 
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@ struct Found {
   std::vector<int64_t> offsets;
 };
 
-/// Finds the documents of sequences with the given document lengths. There is room for `most` documents; the tensors
-/// have three and ten elements a token.
+/// Finds the documents of sequences with the given document lengths, at most `most` documents. Returns their lengths,
+/// and their offsets in two tensors of three and ten elements per token.
 Found find(const std::vector<std::vector<int32_t>>& sequences, int64_t most) {
   device::DeviceContext context({.kind = device::DeviceKind::cuda});
   std::vector<int32_t> begins, ends;
@@ -38,7 +38,7 @@ TEST(CudaDocuments, HaveLengthsAndOffsetsInTheOrderOfTokens) {
   EXPECT_EQ(found.offsets, (std::vector<int64_t>{0, 9, 12, 24, 27, 30, 36, 0, 30, 40, 80, 90, 100, 120}));
 }
 
-TEST(CudaDocuments, AreEmptyAndAtTheEndWhenMissing) {
+TEST(CudaDocuments, MissingOnesAreEmptyAndAtTheEnd) {
   const Found found = find({{3, 1}, {4}}, 5);
   EXPECT_EQ(found.lengths, (std::vector<int32_t>{3, 1, 4, 0, 0}));
   EXPECT_EQ(found.offsets, (std::vector<int64_t>{0, 9, 12, 24, 24, 24, 0, 30, 40, 80, 80, 80}));

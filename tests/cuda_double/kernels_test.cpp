@@ -1,4 +1,4 @@
-// Kernels whose threads are fibers. Threads synchronise as on a card, and errors that a card would punish are found.
+// Kernels whose threads are fibers. Threads synchronise as on a card, and errors that would fail on a card are found.
 #include <cuda_fp8.h>
 #include <gtest/gtest.h>
 
@@ -41,8 +41,8 @@ __global__ void reverse(int* values, bool synchronised) {
   values[threadIdx.x] = all[blockDim.x - 1 - threadIdx.x];
 }
 
-/// Counts the runs, each in another order, that correctly reverse 256 values. The values differ in each run, because
-/// shared memory keeps its contents, like a card's.
+/// Returns the number of runs that correctly reverse 256 values. Each run has another order of threads and other
+/// values, because shared memory keeps its contents, like a card's.
 int runs_that_reverse(bool synchronised) {
   int right = 0;
   for (uint64_t order = 0; order < 4; ++order) {
@@ -160,8 +160,8 @@ TEST(CudaDoubleKernels, AtomicsLoseNothing) {
   EXPECT_EQ(sum, 4u * 4950);
 }
 
-// A copy is complete once it is waited for, and not before.
-TEST(CudaDoubleKernels, CopiesArriveWhenTheyAreWaitedFor) {
+// A copy is complete after a wait for it, and not before.
+TEST(CudaDoubleKernels, CopiesArriveAtTheWait) {
   const std::vector<float> from{1, 2, 3, 4};
   std::vector<float> early(2), late(2);
   run_grid(grid(1, 1, {}, 8), [&] {
@@ -228,7 +228,7 @@ TEST_F(Launches, AreRefusedBeyondTheLimitsOfACard) {
   EXPECT_EQ(error_of_launch(dim3(1, 65535), dim3(1)), cudaSuccess);
 }
 
-TEST_F(Launches, MoreSharedMemoryThanUsualMustBeAllowed) {
+TEST_F(Launches, MoreSharedMemoryThanTheDefaultMustBeRequested) {
   EXPECT_EQ(error_of_launch(dim3(1), dim3(32), 48 << 10), cudaSuccess);
   EXPECT_EQ(error_of_launch(dim3(1), dim3(32), (48 << 10) + 1), cudaErrorInvalidValue);
   void (*const kernel)(int) = [](int) {};

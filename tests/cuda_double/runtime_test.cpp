@@ -1,4 +1,4 @@
-// Tests that the double of CUDA's runtime behaves like CUDA wherever the backend relies on it.
+// The double of CUDA's runtime must behave like CUDA wherever the backend relies on it.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ struct CudaDouble : ::testing::Test {
   std::promise<void> gate;
 };
 
-TEST_F(CudaDouble, AnEventIsPassedWhenItsStreamIsThere) {
+TEST_F(CudaDouble, AnEventIsPassedWhenItsStreamReachesIt) {
   block(first);
   EXPECT_EQ(cudaEventRecord(event, first), cudaSuccess);
   EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
@@ -101,7 +101,7 @@ TEST_F(CudaDouble, CopiesPastTheEndOfABlockAreRefused) {
   EXPECT_EQ(cudaFree(host), cudaErrorInvalidValue);
 }
 
-TEST_F(CudaDouble, MemoryEnds) {
+TEST_F(CudaDouble, AllocationsBeyondTheCapacityFail) {
   const int64_t before = capacity();
   set_capacity(in_use(0) + 1000);
   void *one = nullptr, *more = nullptr;

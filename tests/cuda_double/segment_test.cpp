@@ -85,7 +85,7 @@ TEST_F(CudaSegment, ATakenBlockWaitsForAllFormerUsersOfItsParts) {
   EXPECT_EQ(segment.take(mib / 2)->former, of_b);
 }
 
-TEST_F(CudaSegment, TheCardEnds) {
+TEST_F(CudaSegment, GrowsOnlyToTheCapacityOfTheCard) {
   const int64_t before = cuda_double::capacity();
   cuda_double::set_capacity(3 * page);
   EXPECT_FALSE(segment.grow(4 * page));
@@ -94,7 +94,7 @@ TEST_F(CudaSegment, TheCardEnds) {
   cuda_double::set_capacity(before);
 }
 
-TEST_F(CudaSegment, AddressesEnd) { EXPECT_THROW(segment.grow(65 * page), base::Error); }
+TEST_F(CudaSegment, ThrowsIfItsAddressesDoNotSuffice) { EXPECT_THROW(segment.grow(65 * page), base::Error); }
 
 }  // namespace
 }  // namespace hexad::device::cuda

@@ -1,10 +1,10 @@
 #include "framework/data/input_files.h"
+#include "framework/base/enum_names.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "framework/data/input_report.h"
 #include "tests/data/data_folder.h"
 
 namespace hexad::data {
@@ -29,7 +29,7 @@ class Inputs : public testing::Test {
   Texts skipped(const InputRules& rules) const {
     Texts lines;
     for (const SkippedFile& file : find_inputs(rules).skipped)
-      lines.push_back(cat(below(file.path), ": ", name_of(file.why), file.what.empty() ? "" : ", ", file.what));
+      lines.push_back(cat(below(file.path), ": ", base::enum_name(file.why), file.what.empty() ? "" : ", ", file.what));
     return lines;
   }
   void link(const std::string& target, const std::string& name) const { fs::create_symlink(target, folder_ / name); }
@@ -50,7 +50,7 @@ TEST_F(Inputs, AreSortedByPathAndHiddenOnesAreSkipped) {
   EXPECT_EQ(taken(both), (Texts{"in/b.txt", "in/a/c.txt", "in/a/z.txt", "in/.hidden"})) << "what is named is taken";
 }
 
-TEST_F(Inputs, LinksAreFollowedOnlyWhenAsked) {
+TEST_F(Inputs, LinksAreFollowedOnlyOnRequest) {
   folder_.write("in/a.txt", "text");
   folder_.write("outside/b.txt", "text");
   link("a.txt", "in/again.txt");
@@ -99,10 +99,10 @@ TEST_F(Inputs, ARepeatedInputIsRefused) {
     for (const std::string& input : inputs) r.inputs.push_back(folder_ / input);
     return refusal(ExitCode::usage, r);
   };
-  expect_contains(twice({"in"}), "in: is among the --input twice; its text would count twice");
-  expect_contains(twice({"in/a"}), "in/a: is among the --input twice; its text would count twice");
-  expect_contains(twice({"in/a/./b.txt"}), cat("b.txt: is among the --input twice, also as ", folder_ / "in/a/b.txt"));
-  expect_contains(twice({"link.txt"}), cat("link.txt: is among the --input twice, also as ", folder_ / "in/a/b.txt"));
+  expect_contains(twice({"in"}), "in: is given twice by --input; its text would count twice");
+  expect_contains(twice({"in/a"}), "in/a: is given twice by --input; its text would count twice");
+  expect_contains(twice({"in/a/./b.txt"}), cat("b.txt: is given twice by --input, also as ", folder_ / "in/a/b.txt"));
+  expect_contains(twice({"link.txt"}), cat("link.txt: is given twice by --input, also as ", folder_ / "in/a/b.txt"));
 }
 
 TEST_F(Inputs, PatternsSelectFiles) {
@@ -157,7 +157,7 @@ TEST_F(Inputs, KnownBinariesAreSkippedByContent) {
                    cat("1 gzip-compressed file (to take the text: gunzip): ", folder_ / "in/log")}));
 }
 
-TEST_F(Inputs, AnInputThatIsNoTextIsRefusedWithItsKind) {
+TEST_F(Inputs, AnInputThatIsNotTextIsRefusedWithItsKind) {
   InputRules r = rules();
   r.inputs = {folder_.write("a.txt.gz", std::string_view("\x1f\x8b\x08\0", 4)),
               folder_.write("b", std::string_view("\x28\xb5\x2f\xfd\0", 5)),

@@ -41,7 +41,7 @@ Source source_of(const std::vector<int>& lengths, int64_t context, uint64_t seed
   return {dataset_of(lengths), context, packing, seed};
 }
 
-// Tests of the guarantees that both orders give.
+// Tests of properties of both orders.
 template <class T>
 class Shuffled : public testing::Test {};
 using Sources = testing::Types<ShuffledSequences, ShuffledDocuments>;
@@ -168,8 +168,8 @@ double share_of_neighbours_in_one_document(const Source& source, const std::vect
   return same / static_cast<double>(sequences - 1);
 }
 
-// For ten equal documents in random order, the share is a tenth. In the order of documents, each document is followed
-// by another whole document.
+// For ten equal documents in random order, the share is a tenth. In the order `documents`, each document is followed by
+// another whole document.
 TEST(ShuffledSequences, NeighboursAreFromOneLongDocumentOnlyByChance) {
   const std::vector<int> lengths(10, 1600);
   const int64_t sequences = 2000;
@@ -251,7 +251,7 @@ TEST(ShuffledDocuments, DocumentsStayWholeAndEpochsDifferInOrder) {
   EXPECT_FALSE(std::is_sorted(orders[0].begin(), orders[0].end()));
 }
 
-TEST(ShuffledDocuments, ADocumentLongerThanTheContextGoesOn) {
+TEST(ShuffledDocuments, ADocumentLongerThanTheContextContinues) {
   const auto source = source_of<ShuffledDocuments>({10}, 4);
   const Batch batch = source.batch(0, 5);  // two epochs of ten tokens
   EXPECT_EQ(batch.ids, (Ids{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));

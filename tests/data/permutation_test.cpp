@@ -67,7 +67,7 @@ TEST(Permutation, DrawsAllOrdersOfFewNumbersAboutEquallyOften) {
 }
 
 // Compares shares within 5 standard deviations. Seeds are fixed, so that the test does not depend on chance.
-TEST(Permutation, NeighboursLandAnywhere) {
+TEST(Permutation, NeighboursMoveToUnrelatedPlaces) {
   const int64_t n = 10007;
   const auto order = values(permutation(n), n);
   double covariance = 0, fixed = 0, adjacent = 0;

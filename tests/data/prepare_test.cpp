@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "framework/data/input_files.h"
 #include "framework/data/token_dataset.h"
 #include "framework/data/tokenizer.h"
 #include "tests/data/corpus.h"
@@ -138,7 +139,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   const std::string text = refusal();
   expect_contains(text, cat(f.options.output, ": holds another dataset, made 20"));
   expect_contains(text, cat(" from ", f.options.inputs.front(), " (2 files): ", first.train.tokens, " training and ",
-                            first.heldout.tokens, " held-out tokens, vocabulary 400. What differs now: "));
+                            first.heldout.tokens, " held-out tokens, vocabulary 400. Differences now: "));
   expect_contains(text, "--split-bytes 2000 -> 3000, --vocab 400 -> 300.");
   expect_contains(text, "Choose another --output; --force replaces the dataset, but runs");
 
@@ -146,7 +147,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   f.options.split.longest_bytes = 2000;
   EXPECT_TRUE(prepare(f.options).skipped);
   f.folder.write("text/b.txt", book(100, 201));
-  expect_contains(refusal(), "What differs now: the text.");
+  expect_contains(refusal(), "Differences now: the text.");
 }
 
 TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
@@ -158,7 +159,7 @@ TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
   EXPECT_TRUE(prepare(f.options).skipped);
   f.options.tokenizer = "bpe";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "What differs now: --tokenizer \"bytes\" -> \"bpe\".");
+                  "Differences now: --tokenizer \"bytes\" -> \"bpe\".");
 }
 
 TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
@@ -255,7 +256,7 @@ TEST(Prepare, AnyBytesSurvive) {
   EXPECT_EQ(load_tokenizer(f.folder / "out/tokenizer.json")->decode(ids), bytes);
 }
 
-TEST(Prepare, RefusesBytesThatAreNoTextAnywhereInAFile) {
+TEST(Prepare, RefusesBytesThatAreNotTextAnywhereInAFile) {
   Corpus f;
   const std::string text = book(0, 5000);
   ASSERT_GT(text.size(), size_t{2} << 20);
@@ -279,7 +280,7 @@ TEST(Prepare, RefusesBytesThatAreNoTextAnywhereInAFile) {
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }), "a.txt: is UTF-16LE text");
 }
 
-TEST(Prepare, NamesAllBadFilesAtOnce) {
+TEST(Prepare, NamesAllBadFilesTogether) {
   Corpus f;
   for (int i = 0; i < 40; ++i) f.folder.write(cat("text/bad-", i, ".txt"), "caf\xe9");
   f.folder.write("text/lines.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n[]\n");
@@ -288,10 +289,13 @@ TEST(Prepare, NamesAllBadFilesAtOnce) {
   for (int i = 0; i < 40; ++i) expect_contains(text, cat("text/bad-", i, ".txt: is not text: byte 3 is 0xe9"));
   expect_contains(text, "lines.jsonl:2: has no key \"text\"");
   expect_contains(text, "lines.jsonl:3: is not a JSON object but []");
-  EXPECT_EQ(text.find("pass --binary"), text.rfind("pass --binary")) << "what to do is said once";
+  for (const char* remedy : {"pass --binary", "mend or remove the object"}) {
+    expect_contains(text, remedy);
+    EXPECT_EQ(text.find(remedy), text.rfind(remedy)) << "what to do is said once";
+  }
 }
 
-TEST(Prepare, AByteOrderMarkIsNoText) {
+TEST(Prepare, AByteOrderMarkIsNotPartOfTheText) {
   Corpus plain, marked;
   marked.folder.write("text/a.txt", "\xef\xbb\xbf" + book(0, 100));
   EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
@@ -348,8 +352,11 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
     f.options.inputs = {f.folder.write(name, contents)};
     return message_of(ExitCode::data, [&] { prepare(f.options); });
   };
-  expect_contains(refusal("b.json", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n"),
-                  "b.json:1: has no key \"text\" (--jsonl-key); keys with strings: body");
+  const std::string two = refusal("b.json", "{\"body\": \"x\"}\n{\"body\": \"y\"}\n");
+  expect_contains(two,
+                  "b.json:1: has no key \"text\" (--jsonl-key), expected an object such as {\"text\": \"...\"}; keys "
+                  "with strings: body\n");
+  expect_contains(two, "\nmend or remove the object, because no option skips a single one; --exclude PATTERN leaves");
   expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is number");
   expect_contains(refusal("d.ndjson", "{\"text\": \"a\\u0000b\"}"),
                   "d.ndjson:1: \"text\" is not text: it has a zero byte");
@@ -357,7 +364,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   for (int i = 0; i < 25; ++i) many += "{}\n";
   const std::string text = refusal("e.jsonl", many);
   expect_contains(text, "e.jsonl:10: has no key");
-  expect_contains(text, "e.jsonl: 15 more of its objects");
+  expect_contains(text, "e.jsonl: 15 more of its objects have problems");
 }
 
 TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
@@ -378,7 +385,7 @@ TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
   }
 }
 
-TEST(Prepare, WarnsWhereLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
+TEST(Prepare, WarnsIfLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
   Corpus f;
   std::string text;
   for (int i = 0; i < 2000; ++i) text += cat("short document ", i, "\n\n");
@@ -389,6 +396,18 @@ TEST(Prepare, WarnsWhereLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
   const auto warnings = prepare(f.options).warnings;
   ASSERT_EQ(warnings.size(), 1u);
   expect_contains(warnings[0], "% of the text, not the 10% that --heldout asks for: documents are drawn");
+}
+
+TEST(Prepare, FilesWithoutTextAreCountedApart) {
+  Corpus f;
+  f.options.inputs.push_back(f.folder.write("blank.txt", " \n\n"));
+  for (const bool again : {false, true}) {
+    const PrepareSummary summary = prepare(f.options);
+    EXPECT_EQ(summary.skipped, again);
+    EXPECT_EQ(summary.files, 2);
+    EXPECT_EQ(summary.empty_documents, 1);
+    EXPECT_EQ(lines_of_skipped(summary.inputs), Texts{"1 file without text: " + f.folder / "blank.txt"});
+  }
 }
 
 TEST(Prepare, TheSummaryListsEveryFile) {
@@ -448,7 +467,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
                   "--split separator needs --separator, the line between documents, which is empty");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front() + "/./a.txt"); }),
-                  "text/./a.txt: is among the --input twice, also as ");
+                  "text/./a.txt: is given twice by --input, also as ");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }),
                   "; its text would count twice");
   expect_contains(message(usage,
@@ -461,7 +480,7 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(data, [](auto& o) { o.tokenizer = "/no/tokenizer.json"; }),
                   "/no/tokenizer.json: there is no such file");
   const std::string blank = f.folder.write("blank", " \n");
-  expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty documents)");
+  expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty document)");
   const std::string single = f.folder.write("single", "one line");
   expect_contains(message(data, [&](auto& o) { o.inputs = {single}; }),
                   "is one document, so no part can be held out; cut it into shorter documents (at most 2000 bytes "

@@ -43,7 +43,7 @@ TEST(SequentialSource, PadsTheLastSequenceWithADocumentOfItsOwn) {
 
 TEST(SequentialSource, WithoutAnythingToPredictIsADataError) {
   expect_contains(message_of(ExitCode::data, [] { SequentialSource(dataset_of({1}), 4, Packing::isolated); }),
-                  "has 1 tokens, expected at least 2 to predict one");
+                  "has 1 token, expected at least 2 to predict one");
 }
 
 TEST(SequentialSource, SequencesOutsideAreABug) {
@@ -63,8 +63,8 @@ TEST(Batch, CountsDocumentsThatDivideItsSequences) {
   EXPECT_EQ(changed(&Batch::first, 4, 1), 0);  // no document has the first token
   EXPECT_EQ(changed(&Batch::last, 1, 2), 0);   // rows of one document have different bounds
   EXPECT_EQ(changed(&Batch::first, 2, 2), 0);  // one document begins before the previous one ends
-  EXPECT_EQ(changed(&Batch::last, 3, 5), 0);   // the document is longer than the sequence
-  EXPECT_EQ(changed(&Batch::first, 3, 0), 0);  // starts at a token of another document
+  EXPECT_EQ(changed(&Batch::last, 3, 5), 0);   // the document ends after its sequence
+  EXPECT_EQ(changed(&Batch::first, 3, 0), 0);  // the document starts at a token of another document
   EXPECT_EQ(SequentialSource(dataset_of({3, 0, 3}), 4, Packing::joined).batch(0, 1).document_count(), 1);
 }
 

@@ -80,7 +80,7 @@ TEST(Sources, OptionsAreTextsOrNumbersAndNoneIsIgnored) {
                      [&] {
                        open(sources, {{"frist", "5"}});
                      }),
-            "data.source_options.0.name (frist) is no option of the source counting; it has: first");
+            "data.source_options.0.name (frist) is not an option of the source counting; it has: first");
   EXPECT_EQ(
       error_of(base::ExitCode::usage,
                [&] {

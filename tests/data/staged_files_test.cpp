@@ -53,8 +53,8 @@ TEST(StagedFiles, AreForgottenWithoutCommit) {
   EXPECT_FALSE(std::filesystem::exists(folder / "made"));
 }
 
-// A name in a folder that does not exist makes a move fail: that of an old file in the first case, that of a new file
-// in the second.
+// A name in a missing folder makes a move fail: in the first case the move of an old file, in the second the move of a
+// new file.
 TEST(StagedFiles, AFailedCommitPutsTheOldFilesBack) {
   using Names = std::array<std::string_view, 2>;
   for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {

@@ -31,7 +31,7 @@ std::string write_sample(const ScratchFolder& folder, int64_t vocab = 300, bool 
   return path;
 }
 
-TEST(TokenDataset, ReadsWhatWasWritten) {
+TEST(TokenDataset, ReadsTheWrittenTokens) {
   for (int64_t vocab : {300, 65536, 65537, 1 << 30}) {
     const ScratchFolder folder;
     const TokenDataset dataset(write_sample(folder, vocab));
@@ -86,7 +86,7 @@ TEST(TokenDataset, FingerprintDependsOnContentsAlone) {
   EXPECT_NE(TokenDataset(write_sample(a)).fingerprint(), TokenDataset(write_sample(c, 301)).fingerprint());
 }
 
-TEST(TokenDataset, ChangedSinceTheCheckpointIsNamed) {
+TEST(TokenDataset, AChangeSinceTheCheckpointIsNamed) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder);
   const Digest before = TokenDataset(path).fingerprint();
@@ -187,7 +187,7 @@ TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsRefused) {
   expect_contains(opening_resigned(large_id), "token 7 has id 519, expected 0 to 299");
 }
 
-TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsCaughtAtTheReadWhenOpeningDidNotLook) {
+TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsFoundAtTheReadIfOpeningSkipsContents) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder);
   std::string bytes = read_file(path);

@@ -173,7 +173,7 @@ TEST(Bpe, VocabularyOutOfRangeIsAUsageError) {
             "tokenizer vocabulary of 257 ids, expected 258 (bytes and 2 special ids) to 1000000");
 }
 
-TEST(TokenizerFile, SavedAndLoadedEncodesAlike) {
+TEST(TokenizerFile, EncodesAlikeAfterSaveAndLoad) {
   const ScratchFolder folder;
   for (const auto& original :
        {std::shared_ptr<Tokenizer>(make_byte_tokenizer()), std::shared_ptr<Tokenizer>(trained(400))}) {

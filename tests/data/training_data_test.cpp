@@ -64,7 +64,7 @@ TEST(TrainingData, MixesFoldersMadeWithOneTokenizer) {
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "second/tokenizer.json: is another tokenizer than");
 }
 
-TEST(TrainingData, IsShuffledAsTheRecipeSays) {
+TEST(TrainingData, IsShuffledInTheOrderOfTheRecipe) {
   Prepared p;
   const auto firsts = [&](std::optional<Shuffle> shuffle) {
     p.config.shuffle = shuffle;
@@ -161,8 +161,8 @@ TEST(DataConfig, ExactlyOneKindOfDataIsGiven) {
   EXPECT_EQ(problems("data: {dataset: x}"), "");
   EXPECT_EQ(problems("data: {synthetic: true}"), "");
   EXPECT_EQ(problems("data: {mixture: [{dataset: x, weight: 2}], packing: joined, check: structure}"), "");
-  expect_contains(problems("data: {packing: joined}"), "exactly one of the four, not 0");
-  expect_contains(problems("data: {dataset: x, synthetic: true}"), "exactly one of the four, not 2");
+  expect_contains(problems("data: {packing: joined}"), "exactly one of the four, but 0 are set");
+  expect_contains(problems("data: {dataset: x, synthetic: true}"), "exactly one of the four, but 2 are set");
   expect_contains(problems("data: {synthetic: true, mlm_probability: 0.1}"), "must be 0 with data.synthetic");
   expect_contains(problems("data: {mixture: [{dataset: x, weight: -1}]}"), "must be greater than 0");
 }

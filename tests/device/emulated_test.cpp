@@ -1,4 +1,4 @@
-// The emulated device detects the errors that a card would punish: early reads, memory freed too soon, host access to
+// The emulated device detects the errors that would fail on a card: early reads, memory freed too soon, host access to
 // device memory.
 #include "framework/device/emulated/emulated_queue.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using namespace device;
 
-// Work that does not end before the gate opens.
+// Gate at which launched work waits until let_go().
 struct Gate {
   std::atomic<bool> open = false;
   void wait() { open.wait(false); }
@@ -43,7 +43,7 @@ class EmulatedDevice : public ::testing::Test {
   static constexpr int64_t bytes = 4096;
 };
 
-TEST_F(EmulatedDevice, LaunchesReturnAtOnce) {
+TEST_F(EmulatedDevice, LaunchesReturnImmediately) {
   Gate gate;
   bool ran = false;
   lane(Lane::compute).launch({}, [&] { gate.wait(), ran = true; });
@@ -54,11 +54,11 @@ TEST_F(EmulatedDevice, LaunchesReturnAtOnce) {
   EXPECT_TRUE(ran);
 }
 
-TEST_F(EmulatedDevice, LanesDoNotWaitForEachOtherUnlessTheyAreTold) {
+TEST_F(EmulatedDevice, LanesDoNotWaitForEachOtherByDefault) {
   Gate gate;
   lane(Lane::compute).launch({}, [&] { gate.wait(); });
   const Event computed = device.compute().record();
-  device.stream(Lane::inter).synchronize();  // is not delayed by a busy lane
+  device.stream(Lane::inter).synchronize();  // returns without a delay from the busy lane
   EXPECT_FALSE(computed.done());
   bool before = false;
   device.stream(Lane::copy).wait(computed);
@@ -80,13 +80,14 @@ TEST_F(EmulatedDevice, FreshMemoryIsNotANumber) {
 
 using EmulatedDeviceDeathTest = EmulatedDevice;
 
-TEST_F(EmulatedDeviceDeathTest, KillsAHostThatReadsItsMemory) {
+TEST_F(EmulatedDeviceDeathTest, EndsAProcessWhoseHostReadsItsMemory) {
   float* block = allocate();
   EXPECT_DEATH(static_cast<void>(*static_cast<volatile float*>(block)), "");
   free(block);
 }
 
-// The allocator was not told of a lane's use. That lane reads NaN, even if the block's next user comes later.
+// The allocator does not know that a lane uses the block. That lane reads NaN, even if the block's next user comes
+// later.
 TEST_F(EmulatedDevice, MemoryThatWasFreedTooSoonReadsAsNotANumber) {
   float* block = allocate();
   device.fill(device.compute(), block, 0, bytes);
@@ -103,7 +104,7 @@ TEST_F(EmulatedDevice, MemoryThatWasFreedTooSoonReadsAsNotANumber) {
   EXPECT_TRUE(std::isnan(seen));
 }
 
-TEST_F(EmulatedDevice, FreedMemoryServesTheNextUserOnceTheLastOneIsThrough) {
+TEST_F(EmulatedDevice, FreedMemoryServesTheNextUserOnceTheLastUserIsDone) {
   Gate gate;
   float *first = allocate(), seen = -1;
   device.fill(device.compute(), first, 0, bytes);
@@ -134,7 +135,7 @@ TEST_F(EmulatedDevice, CopiesFromPageableMemoryReadItBeforeReturning) {
   free(block);
 }
 
-TEST_F(EmulatedDevice, CopiesFromPinnedMemoryReadItWhenTheirTurnComes) {
+TEST_F(EmulatedDevice, CopiesFromPinnedMemoryReadItWhenTheQueueReachesThem) {
   Gate gate;
   float* block = allocate();
   lane(Lane::compute).launch({}, [&] { gate.wait(); });

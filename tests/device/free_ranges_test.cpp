@@ -1,4 +1,4 @@
-// Search for freed ranges of any size.
+// Reuse of freed ranges of any size.
 #include "framework/device/free_ranges.h"
 
 #include <gtest/gtest.h>

@@ -91,7 +91,7 @@ class ZipfRows {
 };
 
 // Like memory_reuse s1: each layer's rows, gate and up are offloaded in forward and restored in backward.
-TEST(OffloadArena, StopsGrowingThoughEveryStepHasOtherSizes) {
+TEST(OffloadArena, StopsGrowingAlthoughSizesChangeInEveryStep) {
   constexpr int steps = 2000;
   OffloadArena arena(testing::TempDir());
   ZipfRows routing;

@@ -18,7 +18,7 @@ std::vector<std::string> names_of(const std::vector<Recorded>& spans) {
   return names;
 }
 
-TEST(SpanLog, RecordsNothingUnlessAsked) {
+TEST(SpanLog, RecordsNothingBeforeStart) {
   DeviceContext context;
   const Span before(context.spans(), "before");
   context.spans().sample();
@@ -32,7 +32,7 @@ TEST(SpanLog, RecordsNothingUnlessAsked) {
   EXPECT_TRUE(second.device.empty());
 }
 
-TEST(SpanLog, SpansLieInsideOthersAndEndInAnyOrder) {
+TEST(SpanLog, SpansMayBeNestedAndEndInAnyOrder) {
   DeviceContext context;
   SpanLog& log = context.spans();
   const double begin = base::now();
@@ -81,7 +81,7 @@ TEST(SpanLog, MemoryIsNotedByCategory) {
   for (size_t i = 1; i < samples.size(); ++i) EXPECT_LE(samples[i - 1].time, samples[i].time);
 }
 
-TEST(SpanLog, ADevicesQueueHasTimesOfItsOwn) {
+TEST(SpanLog, ADevicesQueueHasItsOwnTimes) {
   DeviceContext context({.kind = DeviceKind::emulated});
   SpanLog& log = context.spans();
   log.start();

@@ -23,7 +23,7 @@ std::string message_of_wait(const Event& e) {
   return "no error";
 }
 
-TEST(Event, MadeByDefaultHasHappened) {
+TEST(Event, IsDoneIfDefaultConstructed) {
   const Event e;
   EXPECT_TRUE(e.done());
   e.wait();
@@ -118,7 +118,7 @@ TEST(Event, TheWaitHookRunsOnceOnTheFirstWaiterAndNotAfterCompletion) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(InlineStream, RunsAtOnceOnTheCallingThread) {
+TEST(InlineStream, RunsImmediatelyOnTheCallingThread) {
   InlineStream s;
   std::thread::id where;
   s.run([&] { where = std::this_thread::get_id(); });
@@ -195,7 +195,7 @@ TEST(WorkerStream, AFailureSkipsTheRestAndReachesEveryLaterEvent) {
   EXPECT_FALSE(ran);
 }
 
-TEST(WorkerStream, AFailedEventItWaitsForFailsTheStream) {
+TEST(WorkerStream, AFailedEventFailsTheStreamThatWaitsForIt) {
   const auto first = make_worker_stream("first"), second = make_worker_stream("second");
   first->run([] { throw std::runtime_error("send failed"); });
   second->wait(first->record());
@@ -224,7 +224,7 @@ TEST(WorkerStream, FreesTheClosureOfFinishedWork) {
   EXPECT_TRUE(watch.expired());
 }
 
-TEST(DeviceContext, LanesAreInlineUnlessAskedFor) {
+TEST(DeviceContext, LanesAreInlineByDefault) {
   DeviceContext plain, threaded({.worker_lanes = true});
   const auto thread_of = [](Stream& s) {
     std::thread::id id;

@@ -1,9 +1,9 @@
-# links.awk FILE.md...: TAB-separated, of each page
+# links.awk FILE.md...: prints TAB-separated lines for each page:
 #   anchor FILE ANCHOR          a heading, as GitHub names it
 #   link FILE LINE TARGET       a link that is not to another host
 #   name FILE LINE PATH         a file that the text names in backquotes: folder/file.extension
 function slug(text) {
-  gsub(/\[|\]\([^)]*\)/, "", text)  # of a link its text
+  gsub(/\[|\]\([^)]*\)/, "", text)  # keeps the text of a link
   text = tolower(text)
   gsub(/[^a-z0-9 _-]/, "", text)
   gsub(/ /, "-", text)

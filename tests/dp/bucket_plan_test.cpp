@@ -94,7 +94,7 @@ TEST(BucketPlan, AGroupOfOneHasNothingToShare) {
 }
 
 // On some ranks, experts are one row wider. This must not move the ends of dense buckets there.
-TEST(BucketPlan, RanksWithUnevenPiecesAgreeOnTheOthersBuckets) {
+TEST(BucketPlan, RanksWithUnevenExpertsAgreeOnDenseBuckets) {
   std::mutex mutex;
   std::set<std::vector<int64_t>> dense;
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {

@@ -45,7 +45,7 @@ struct Model {
   }
   // Contributes like a product, which writes its result directly into the stored gradient.
   void contribute_product(size_t i, double value) {
-    const auto [memory, write] = all[i]->next_product();
+    const auto [memory, write] = all[i]->next_gradient_target();
     const auto& k = kernels::kernels(context).pointwise;
     const Tensor more = Tensor::like(memory);
     k.fill(stream(), more, value);
@@ -197,12 +197,12 @@ TEST(GradientBuckets, C2_R3_AnUnusedParameterGetsZeroNotGarbage) {
       for (const auto contribution : {Contribution::more, Contribution::last})
         if (world.rank() == 0) m.contribute(1, 7), m.ready(1, contribution);
       m.buckets->finish(m.stream());
-      m.expect(1, 14);  // the other rank adds nothing
+      m.expect(1, 14);  // the other rank contributes nothing
       for (size_t i : {0u, 2u, 3u, 4u}) m.expect(i, 0);
     });
 }
 
-TEST(GradientBuckets, OnlyASharesGradientStaysInMemoryUnderZero2) {
+TEST(GradientBuckets, OnlyTheGradientsOfAShareStayInMemoryUnderZero2) {
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     Model whole(world, 1, 1 << 20, Zero::nothing), share(world, 1, 1 << 20, Zero::gradients);
     for (Model* m : {&whole, &share}) {

@@ -92,7 +92,7 @@ TEST(WeightBuckets, AnUpdateOfOwnedWeightsReachesEveryRank) {
 
 using Layers = std::vector<int64_t>;
 
-TEST(WeightBuckets, OnlyASharesWeightsStayInMemoryUnderZero3) {
+TEST(WeightBuckets, OnlyTheWeightsOfAShareStayInMemoryUnderZero3) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model m(world, Zero::weights);
     EXPECT_EQ(m.used(Category::parameter), layers * layer_elements * 4 / 2);
@@ -126,8 +126,8 @@ TEST(WeightBuckets, TheNextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFre
   });
 }
 
-// Otherwise weights could not be sent before gradients: all operations of one communicator keep the order of their
-// calls.
+// Operations of one communicator keep the order of their calls. With a communicator for both, weights could not be sent
+// before gradients.
 TEST(WeightBuckets, UnderZero3WeightsAreNotOrderedAgainstGradientsOfTheSameRanks) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
@@ -162,7 +162,7 @@ TEST(WeightBuckets, WeightsThatAreNotInMemoryAreNotRead) {
   });
 }
 
-TEST(WeightBuckets, HeldWeightsStayWhileOthersAreUsedAndAreFreedAtTheNextUseAfterwards) {
+TEST(WeightBuckets, HeldWeightsStayDuringOtherUsesAndAreFreedAtTheNextUse) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
     {

@@ -3,6 +3,7 @@
 
 #include "parallel/comm/self_group.h"
 #include "parallel/ep/routing_plan.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/support/lab.h"
 
 namespace hexad::tests {
@@ -18,7 +19,7 @@ Plans plans_for(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k, int64_
   static const comm::SelfGroup self;
   const Tensor chosen = lab.values(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k});
   return {ep::make_local_plan(chosen, experts, lab.stream()),
-          ep::make_routing_plan(chosen, experts, {&self, &self, &self}, {}, lab.stream())};
+          plan_for_ids(chosen, experts, {&self, &self, &self}, {}, lab.stream())};
 }
 
 void expect_equal(const Plans& plans, int64_t slots) {
@@ -44,7 +45,7 @@ TEST(LocalPlan, DroppedSlotsComeLastAndBelongToNoExpert) {
   expect_equal(plans_for(lab, {2, 0, -1, 1, 0, -1, -1, -1}, 2, 3), 8);
 }
 
-TEST(LocalPlan, HandlesOneTokenOneExpertOrNone) {
+TEST(LocalPlan, HandlesOneTokenOneExpertAndNoTokens) {
   Lab lab;
   expect_equal(plans_for(lab, {0}, 1, 1), 1);
   expect_equal(plans_for(lab, {-1}, 1, 2), 1);

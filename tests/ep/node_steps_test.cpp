@@ -12,6 +12,7 @@
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
 #include "parallel/ep/routing_plan.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 
@@ -93,7 +94,7 @@ double dot(const Tensor& a, const Tensor& b) {
   return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
 }
 
-class InTwoSteps : public testing::TestWithParam<Topology> {
+class TwoStepExchange : public testing::TestWithParam<Topology> {
  protected:
   template <class F>
   void on_ranks(const F& body) {
@@ -101,7 +102,7 @@ class InTwoSteps : public testing::TestWithParam<Topology> {
   }
 };
 
-TEST_P(InTwoSteps, TheSameRowsArriveAndReturnInTheSameOrder) {
+TEST_P(TwoStepExchange, DeliversAndReturnsTheSameRowsInTheSameOrder) {
   const Chunking chunkings[] = {{}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 3}, {Chunking::By::experts, 2}};
   on_ranks([&](const comm::ProcessGroup& world) {
     Lab lab;
@@ -113,9 +114,9 @@ TEST_P(InTwoSteps, TheSameRowsArriveAndReturnInTheSameOrder) {
         for (RowOf row_of : {RowOf::slot, RowOf::token}) {
           const Tensor ids = chosen(lab, world.rank(), load, 2 * world.size());
           ep::PlanOptions options{.chunking = chunking, .row_of = row_of};
-          const RoutingPlan one = ep::make_routing_plan(ids, 2 * world.size(), groups, options, lab.stream());
+          const RoutingPlan one = plan_for_ids(ids, 2 * world.size(), groups, options, lab.stream());
           options.all_to_all = AllToAll::hierarchical;
-          const RoutingPlan two = ep::make_routing_plan(ids, 2 * world.size(), groups, options, lab.stream());
+          const RoutingPlan two = plan_for_ids(ids, 2 * world.size(), groups, options, lab.stream());
           const Tensor rows = naming_rows(lab, one, world.rank());
           const Tensor wire = as_sent(lab, two, rows);
           ASSERT_EQ(one.counts.chunks.size(), two.counts.chunks.size());
@@ -134,7 +135,7 @@ TEST_P(InTwoSteps, TheSameRowsArriveAndReturnInTheSameOrder) {
 }
 
 // Checks <there(x), y> = <x, back(y)> with integers.
-TEST_P(InTwoSteps, TheWayBackIsTheAdjoint) {
+TEST_P(TwoStepExchange, ReturnIsTheAdjointOfSending) {
   on_ranks([](const comm::ProcessGroup& world) {
     Lab lab;
     const comm::SelfGroup self;
@@ -142,7 +143,7 @@ TEST_P(InTwoSteps, TheWayBackIsTheAdjoint) {
     const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
     const Tensor ids = chosen(lab, world.rank(), Load::random, world.size());
     const RoutingPlan plan =
-        ep::make_routing_plan(ids, world.size(), groups, {.all_to_all = AllToAll::hierarchical}, lab.stream());
+        plan_for_ids(ids, world.size(), groups, {.all_to_all = AllToAll::hierarchical}, lab.stream());
     const ep::ChunkCounts& chunk = plan.counts.chunks.front();
     const Tensor x = naming_rows(lab, plan, world.rank());
     const Tensor y = lab.integers({chunk.rows_received(), 3}, -9, 9);
@@ -154,7 +155,7 @@ TEST_P(InTwoSteps, TheWayBackIsTheAdjoint) {
 }
 
 // Rows are sent to each of the etp ranks that share an expert, over all ranks.
-TEST_P(InTwoSteps, RowsThatAreSentDirectlyArriveAsInOneStep) {
+TEST_P(TwoStepExchange, DirectEspRowsArriveAsInOneStep) {
   on_ranks([](const comm::ProcessGroup& world) {
     Lab lab;
     const auto ep_group = world.split(world.rank() % 2, 0, comm::TrafficClass::ep, "ep");
@@ -164,9 +165,9 @@ TEST_P(InTwoSteps, RowsThatAreSentDirectlyArriveAsInOneStep) {
     const int64_t experts = 2 * ep_group->size();
     const Tensor ids = chosen(lab, world.rank(), Load::random, experts);
     ep::PlanOptions options{.chunking = {Chunking::By::tokens, 2}, .esp_exchange = EspExchange::direct};
-    const RoutingPlan one = ep::make_routing_plan(ids, experts, groups, options, lab.stream());
+    const RoutingPlan one = plan_for_ids(ids, experts, groups, options, lab.stream());
     options.all_to_all = AllToAll::hierarchical;
-    const RoutingPlan two = ep::make_routing_plan(ids, experts, groups, options, lab.stream());
+    const RoutingPlan two = plan_for_ids(ids, experts, groups, options, lab.stream());
     const Tensor rows = naming_rows(lab, one, world.rank());
     const Tensor wire_one = as_sent(lab, one, rows), wire_two = as_sent(lab, two, rows);
     for (size_t c = 0; c < one.counts.chunks.size(); ++c) {
@@ -179,7 +180,7 @@ TEST_P(InTwoSteps, RowsThatAreSentDirectlyArriveAsInOneStep) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(, InTwoSteps, testing::ValuesIn(topologies), [](const auto& i) { return i.param.name; });
+INSTANTIATE_TEST_SUITE_P(, TwoStepExchange, testing::ValuesIn(topologies), [](const auto& i) { return i.param.name; });
 
 TEST(NodeSteps, SendOneMessageToEachOtherNode) {
   const std::vector<int> node_of_rank{0, 0, 0, 1, 1, 1};
@@ -196,17 +197,16 @@ TEST(NodeSteps, SendOneMessageToEachOtherNode) {
   EXPECT_EQ(ep::destinations_by_place(grid), (std::vector<int>{0, 3, 1, 4, 2, 5}));
 }
 
-TEST(NodeSteps, AreNoneOnOneNodeOrWithOneRankOnEach) {
+TEST(NodeSteps, AreAbsentOnOneNodeOrWithOneRankPerNode) {
   for (const auto& node_of_rank : {std::vector{0, 0}, std::vector{0, 1}})
     comm::with_ranks(2,
                      [](const comm::ProcessGroup& world) {
                        Lab lab;
                        const comm::SelfGroup self;
                        const auto nodes = comm::split_by_node(world);
-                       const RoutingPlan plan =
-                           ep::make_routing_plan(chosen(lab, world.rank(), Load::random, 2), 2,
-                                                 {&world, &self, &world, nodes.get(), nodes.get()},
-                                                 {.all_to_all = AllToAll::hierarchical}, lab.stream());
+                       const RoutingPlan plan = plan_for_ids(chosen(lab, world.rank(), Load::random, 2), 2,
+                                                             {&world, &self, &world, nodes.get(), nodes.get()},
+                                                             {.all_to_all = AllToAll::hierarchical}, lab.stream());
                        EXPECT_FALSE(plan.counts.chunks.front().steps);
                        EXPECT_FALSE(plan.indices.wire_slots.defined()) << "rows leave in their own order";
                      },

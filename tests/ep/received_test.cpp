@@ -1,4 +1,4 @@
-// If a rank receives wrong numbers, an error names their sender. The rank does not crash.
+// Wrong numbers from another rank cause an error that names their sender, and no crash.
 #include "parallel/ep/received.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "parallel/ep/routing_plan.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"
 #include "tests/verify/sabotage.h"
@@ -23,8 +24,8 @@ using Kind = Operation::Kind;
 
 // Returns rank 0's error if element `at` of its received data is `value`, in operations of this kind and type.
 std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
-  const Wrong change = [=](const ProcessGroup& right, const Operation& op, comm::Stream& stream) {
-    std::optional<comm::Event> done;
+  const Wrong change = [=](const ProcessGroup& right, const Operation& op, device::Stream& stream) {
+    std::optional<device::Event> done;
     if (right.rank() != 0 || op.kind != kind || op.out.dtype() != dtype) return done;
     if (kind == Kind::all_gather)
       right.all_gather(op.out, op.in, stream).wait();
@@ -42,7 +43,7 @@ std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of
       const auto wrong = wrong_group(world, change);
       // Rank 0 has experts 0 and 1. The tokens of every rank choose 0 and 1, 2 and 3, 0 and 2.
       const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3, 0, 2}, {3, 2}, lab.context);
-      ep::make_routing_plan(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of}, lab.stream());
+      plan_for_ids(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of}, lab.stream());
     });
   });
 }
@@ -53,14 +54,15 @@ TEST(Received, CountsAreCheckedBeforeTheyAreUsed) {
   };
   // Rank 1's message begins at 5: counts 2 1 2 1, of 6 slots.
   EXPECT_EQ(count(5, -7),
-            "routing: rank 1 of group world sent the count -7 of slots for expert 0 in chunk 0; expected 0 .. 6, the "
-            "rest of its 6");
+            "routing: rank 1 of group world sent the count -7 of slots for expert 0 in chunk 0; expected 0 .. 6, "
+            "because 0 of its 6 slots are counted already");
   EXPECT_EQ(
       count(6, int64_t{1} << 62),
       "routing: rank 1 of group world sent the count 4611686018427387904 of slots for expert 1 in chunk 0; expected "
-      "0 .. 4, the rest of its 6");
+      "0 .. 4, because 2 of its 6 slots are counted already");
   EXPECT_EQ(count(5, 1),
-            "routing: rank 1 of group world sent counts of slots by expert that add up to 5; expected its 6");
+            "routing: rank 1 of group world sent counts of slots by expert that add up to 5; expected 6, its "
+            "number of slots");
 }
 
 TEST(Received, TokenRowCountsMustFitTheirSlots) {
@@ -75,11 +77,12 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
     return told(Kind::all_to_all, Dtype::i32, at, value, RowOf::token);
   };
   // Each rank sends two rows, one with two experts and one with a single expert: 0 1, 0 -1.
+  EXPECT_EQ(expert(5, 1 << 30),
+            "routing: rank 1 of group world sent local expert 1073741824 for row 0; expected 0 .. 1, or -1 after its "
+            "last expert");
   EXPECT_EQ(
-      expert(5, 1 << 30),
-      "routing: rank 1 of group world sent local expert 1073741824 for row 0; expected 0 .. 1, or -1 for no more");
-  EXPECT_EQ(expert(5, -9),
-            "routing: rank 1 of group world sent local expert -9 for row 0; expected 0 .. 1, or -1 for no more");
+      expert(5, -9),
+      "routing: rank 1 of group world sent local expert -9 for row 0; expected 0 .. 1, or -1 after its last expert");
   EXPECT_EQ(expert(6, -1), "routing: rank 1 of group world sent no expert for row 1; expected at least one");
   EXPECT_EQ(expert(7, 0),
             "routing: rank 1 of group world sent local expert 0 for row 1: more rows than the 2 in its counts");

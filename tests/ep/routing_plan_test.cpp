@@ -1,4 +1,4 @@
-// Plan of the rows that each rank sends to every other rank, and delivery of the rows in both directions.
+// Routing plan, and delivery of its rows in both directions.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -10,6 +10,7 @@
 #include "parallel/comm/thread_group.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/routing_plan.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"
@@ -24,11 +25,11 @@ using ep::EspExchange;
 using ep::RoutingPlan;
 using ep::RowOf;
 
-// Returns the plan of one etp rank: `world` is the ep group.
+// Returns the plan for `world` as the ep group and etp groups of one rank.
 RoutingPlan plan_over(const comm::ProcessGroup& world, const Tensor& ids, int64_t experts,
                       const ep::PlanOptions& options = {}) {
   static const comm::SelfGroup self;
-  return ep::make_routing_plan(ids, experts, {&world, &self, &world}, options, ids.device().context().compute());
+  return plan_for_ids(ids, experts, {&world, &self, &world}, options, ids.device().context().compute());
 }
 
 Tensor ids_of(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k) {
@@ -88,14 +89,14 @@ TEST(RoutingPlan, R8_RefusesExpertsOutOfRange) {
   EXPECT_EQ(refused({0, -2}), "[ep] slot 1 names expert -2 of 3");
 }
 
-TEST(RoutingPlan, RefusesExpertsThatDoNotSpreadEvenly) {
+TEST(RoutingPlan, RefusesExpertsThatRanksCannotDivide) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
     EXPECT_THROW(plan_over(world, ids_of(lab, {0}, 1), 3), std::logic_error);
   });
 }
 
-TEST(RoutingPlan, SplitsOfAllRanksFitTogether) {
+TEST(RoutingPlan, ReceiveSplitsEqualTheSendSplitsOfOtherRanks) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
     const RoutingPlan plan = plan_over(world, random_ids(lab, world.rank(), 9, 2, 8), 8);
@@ -228,7 +229,7 @@ TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
 // Eight ranks on two nodes have one expert each. If rows were chunked by peers, rank 0 would have all of its rows for
 // the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. So each rank would wait
 // for the other one twice.
-TEST(SlotOrder, PhasesHaveAsMuchForTheOtherNodeOnEveryRank) {
+TEST(SlotOrder, PhasesSendEquallyManyRowsToTheOtherNodeFromEveryRank) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
   for (int rank = 0; rank < 8; ++rank) {
@@ -281,7 +282,7 @@ TEST(SlotOrder, RefusesTokenRowsThatNameAnExpertTwice) {
   EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), {4, 2, {}, RowOf::token}, 0, lab.stream()), std::logic_error);
 }
 
-TEST(SlotOrder, RefusesMoreChunksThanThereIsToCut) {
+TEST(SlotOrder, RefusesMoreChunksThanParts) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0}, 1);
   EXPECT_THROW(ep::order_slots(ids, {4, 2, {Chunking::By::peers, 3}}, 0, lab.stream()), std::logic_error);
@@ -289,8 +290,9 @@ TEST(SlotOrder, RefusesMoreChunksThanThereIsToCut) {
   EXPECT_THROW(ep::order_slots(ids, {4, 2, {Chunking::By::tokens, 0}}, 0, lab.stream()), std::logic_error);
 }
 
-// Parm's EP&ESP-AlltoAll sends the row to every etp rank of an expert. The grouped rows equal those of a gathering.
-TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
+// Parm's EP&ESP-AlltoAll sends each row to all etp ranks of its expert. The grouped rows equal those of an exchange
+// that sends each row to one etp rank and then gathers rows over the etp group.
+TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;
     const auto ep_group = world.split(world.rank() % 2, 0, comm::TrafficClass::ep, "ep");
@@ -298,7 +300,7 @@ TEST(RoutingPlan, SentDirectlyOrGatheredTheSameRowsAreThere) {
     const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world};
     const Tensor ids = random_ids(lab, world.rank(), 9, 2, 4);
     const auto grouped = [&](EspExchange esp_exchange) {
-      const RoutingPlan plan = ep::make_routing_plan(ids, 4, groups, {.esp_exchange = esp_exchange}, lab.stream());
+      const RoutingPlan plan = plan_for_ids(ids, 4, groups, {.esp_exchange = esp_exchange}, lab.stream());
       const Tensor rows = naming_rows(lab, plan, ids, world.rank());
       Tensor wire = rows;
       if (plan.indices.wire_slots.defined()) {
@@ -330,7 +332,7 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
         const ep::ChunkCounts& chunk = plan.counts.chunks[c];
         const ep::ChunkIndices& indices = plan.indices.chunks[c];
         std::vector<double> names;
-        for (const int64_t token : chunk.of(plan.indices.wire_tokens).to_vector<int64_t>())
+        for (const int64_t token : chunk.part_of(plan.indices.wire_tokens).to_vector<int64_t>())
           names.push_back(world.rank()), names.push_back(static_cast<double>(token));
         const Tensor rows = lab.values(names, {chunk.rows_to_send(), 2});
         auto there = ep::send_to_experts(chunk, rows, world, lab.stream());

@@ -23,7 +23,7 @@ const std::vector<int64_t>& offsets() {
   return all;
 }
 
-// Returns the result tensor of a product: new or to be added to, in the model's dtype or acc.
+// Returns the result tensor of a product in `type`. With Write::add it starts as normal values, otherwise poisoned.
 Tensor result(Trial& r, Shape shape, Dtype type, int64_t terms, Write write, Layout layout = Layout::contiguous) {
   return write == Write::add ? r.update(shape, type, terms) : r.output(shape, type, terms, layout);
 }
@@ -42,7 +42,7 @@ void dense(K k, Trial& r) {
     }
 }
 
-// Multiplies a bf16 x by the router's weight, which is acc.
+// Multiplies an x of the trial's dtype by the router's weight, whose dtype is acc().
 void router_product(K k, Trial& r) {
   const Tensor w = r.normal({experts, hidden}, r.acc()), x = r.normal({tokens, hidden});
   k.matmul.forward(r.stream, r.output({tokens, experts}, r.acc(), hidden), x, w, Write::replace);
@@ -90,7 +90,7 @@ struct Heads {
 // Returns the measure of errors. Products of bf16 matrices need probabilities P and their gradients dS in bf16, too. So
 // every addend P dO, dS K, dS Q of a gradient is rounded, by 2^-9.2 of itself in the root mean square. Each head's part
 // may be rounded again if several heads share the result. These errors are as independent as the addends. The root sum
-// of squares of the addends is the root mean square of the row, because its elements have P and dS in common. So the
+// of squares of the addends is the root mean square of the row, because the elements of a row share P and dS. So the
 // deviation is 2^-8.7 of that value, and the tolerance of 2^-6 is 6.5 deviations for rows of any size. In units of the
 // whole tensor, the tolerance would be less than one deviation for the first key of a causal sequence.
 Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row : Yardstick::tensor; }

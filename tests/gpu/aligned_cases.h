@@ -6,7 +6,7 @@
 
 namespace hexad::tests {
 
-/// Returns cases with shapes of their own. They ignore the trial's size.
+/// Returns cases with fixed shapes, which ignore the trial's size.
 std::vector<Case> aligned_cases();
 
 /// Returns more sizes for the cases of tests/kernels: widths that are multiples of 16 bytes, enough rows for several

@@ -34,7 +34,7 @@ TEST(CudaDevice, ReturnsTheValuesCopiedToIt) {
   }
 }
 
-TEST(CudaDevice, TheHostDoesNotTouchItsMemory) {
+TEST(CudaDevice, RefusesHostAccessToItsMemory) {
   const Tensor t = Tensor::zeros({3}, Dtype::f32, card());
   EXPECT_THROW(static_cast<void>(t.data<float>()), std::logic_error);
   EXPECT_EQ(t.to_vector<float>(), (std::vector<float>{0, 0, 0}));

@@ -61,7 +61,7 @@ TEST_P(CudaParity, CudaEqualsReference) {
     for (const Size& size : all) expect_parity(c, dtype, size);
 }
 
-TEST_P(CudaParity, GivesTheSameBitsTwice) {
+TEST_P(CudaParity, RepeatedRunsAreBitwiseIdentical) {
   const auto& [c, dtype] = GetParam();
   for (const Size& size : {Size{263, 257}, Size{520, 1024}}) expect_the_same_bits_twice(c, dtype, size);
 }
@@ -76,7 +76,7 @@ TEST_P(CudaAlignedParity, CudaEqualsReference) {
   expect_parity(c, dtype, {1, 1});
 }
 
-TEST_P(CudaAlignedParity, GivesTheSameBitsTwice) {
+TEST_P(CudaAlignedParity, RepeatedRunsAreBitwiseIdentical) {
   const auto& [c, dtype] = GetParam();
   expect_the_same_bits_twice(c, dtype, {1, 1});
 }

@@ -1,5 +1,5 @@
 // Plans of cuDNN's attention for an H100, which need not exist: the calls that have a plan, and the workspace of each.
-// Compilation of their kernels needs a driver, so a double replaces the driver.
+// Compiling the kernels of a plan needs a driver, so a double replaces the driver.
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
 #include <dlfcn.h>
@@ -105,7 +105,7 @@ TEST_F(CudnnPlans, ServeDocuments) {
         AttentionProblem p = documents(problem(16, key_heads, size, key_heads == 4), count);
         p.causal = causal;
         expect_plan(p, 1);
-        expect_plan(backward(p), 8 * size);  // workspace of the tokens only, not of as many whole sequences
+        expect_plan(backward(p), 8 * size);  // workspace for the tokens, not for one whole sequence per document
       }
 }
 
@@ -115,14 +115,14 @@ TEST_F(CudnnPlans, ServeManyDocuments) {
 }
 
 // The workspace grows with the square of the number of positions.
-TEST_F(CudnnPlans, ServeDeterministicBackwardWhileItsWorkspaceIsSmall) {
+TEST_F(CudnnPlans, ServeDeterministicBackwardIfItsWorkspaceIsSmall) {
   expect_plan(backward(problem(16, 4, 128), true), 2200);
   expect_plan(backward(documents(problem(16, 4, 128), 4), true), 2400);
-  EXPECT_NE(refusal(backward(documents(problem(16, 4, 128), 64), true)).find("bytes; at most 4294967296 are given"),
+  EXPECT_NE(refusal(backward(documents(problem(16, 4, 128), 64), true)).find("bytes, expected at most 4294967296"),
             std::string::npos);
   AttentionProblem longer = problem(16, 4, 128);
   longer.positions = 8192;
-  EXPECT_NE(refusal(backward(longer, true)).find("bytes; at most 4294967296 are given"), std::string::npos);
+  EXPECT_NE(refusal(backward(longer, true)).find("bytes, expected at most 4294967296"), std::string::npos);
 }
 
 TEST_F(CudnnPlans, RefuseUnsupportedHeads) {

@@ -1,5 +1,4 @@
-// NVIDIA's libraries, which are loaded when needed: their functions exist, and an error names a missing library or
-// function.
+// NVIDIA's libraries, loaded at first use: their functions exist, and an error names a missing library or function.
 #include <cublasLt.h>
 #include <cudnn.h>
 #include <gtest/gtest.h>
@@ -45,14 +44,14 @@ constexpr const char* way_out =
     "; install CUDA 13 and cuDNN 9, or name the folder that has them in HEXAD_CUDA_LIBRARIES; or use device: cpu";
 
 TEST_F(LibrariesTest, AMissingOneIsNamed) {
-  EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was asked for, but libcudnn.so.9 cannot be loaded (" + folder +
+  EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was requested, but libcudnn.so.9 cannot be loaded (" + folder +
                                           "/libcudnn.so.9: cannot open shared object file: No such file or directory)" +
                                           way_out);
 }
 
-TEST_F(LibrariesTest, AFileThatIsNoLibraryIsNamed) {
+TEST_F(LibrariesTest, AFileThatIsNotALibraryIsNamed) {
   std::ofstream(folder + "/libcudnn.so.9") << "cuDNN";
-  EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was asked for, but libcudnn.so.9 cannot be loaded (" + folder +
+  EXPECT_EQ(message("libcudnn.so.9"), "device: cuda was requested, but libcudnn.so.9 cannot be loaded (" + folder +
                                           "/libcudnn.so.9: file too short)" + way_out);
 }
 
@@ -60,14 +59,15 @@ TEST_F(LibrariesTest, AMissingFunctionIsNamed) {
   std::filesystem::create_symlink("/lib/x86_64-linux-gnu/libm.so.6", folder + "/libcudnn.so.9");
   EXPECT_EQ(
       message("libcudnn.so.9"),
-      base::cat("device: cuda was asked for, but libcudnn.so.9 has no cudnnCreate: it is another version than this "
-                "program was built for",
-                way_out));
+      base::cat(
+          "device: cuda was requested, but libcudnn.so.9 has no cudnnCreate: its version is not the one that this "
+          "program was built for",
+          way_out));
   EXPECT_EQ(message("libcudnn.so.9", "cos"), "none");
 }
 
 // Calls only functions that need no card.
-TEST_F(LibrariesTest, TheToolkitsAreCalled) {
+TEST_F(LibrariesTest, FunctionsOfTheToolkitsCanBeCalled) {
   EXPECT_STREQ(cublasLtGetStatusString(CUBLAS_STATUS_NOT_SUPPORTED), "the requested functionality is not supported");
   EXPECT_EQ(cudnnGetVersion(), static_cast<size_t>(CUDNN_VERSION));
   nvrtcProgram program = nullptr;

@@ -1,10 +1,10 @@
-// Products with which `hexad bench gemm` compares Hexad's.
+// Products of oneDNN and Eigen, with which `hexad bench gemm` compares Hexad's.
 #include "tools/hexad/gemm_peers.h"
 
 #include <gtest/gtest.h>
 
+#include "framework/base/tolerance.h"
 #include "framework/kernels/cpu/parallel.h"
-#include "tests/support/allowed_error.h"
 #include "tools/hexad/eigen_product.h"
 #include "tools/hexad/onednn_product.h"
 

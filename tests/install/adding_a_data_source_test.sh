@@ -3,7 +3,7 @@
 . "$(dirname "$0")/page.sh"
 follow_page adding-a-data-source.md main.cpp CMakeLists.txt recipe.yaml
 
-expect_refused 'copy) is no registered data source; there are: synthetic'
+expect_refused 'copy) is not a registered data source; registered: synthetic'
 build_page
 build/my-hexad train recipe.yaml
 build/my-hexad eval run | tee evaluated

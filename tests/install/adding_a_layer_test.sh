@@ -3,7 +3,7 @@
 . "$(dirname "$0")/page.sh"
 follow_page adding-a-layer.md main.cpp CMakeLists.txt recipe.yaml
 
-expect_refused 'bottleneck) is no registered layer'
+expect_refused 'bottleneck) is not a registered layer'
 build_page
 build/my-hexad train recipe.yaml
 build/my-hexad inspect run >inspected

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/page.sh"
 follow_page adding-a-schedule.md two_ahead.h main.cpp two_ahead_test.cpp CMakeLists.txt recipe.yaml
 
-expect_refused 'two_ahead) is no registered order; there are: '
+expect_refused 'two_ahead) is not a registered order; registered: '
 build_page
 ctest --test-dir build --output-on-failure
 build/my-hexad train recipe.yaml

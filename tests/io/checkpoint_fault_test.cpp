@@ -1,4 +1,4 @@
-// Faults of checkpoints. The numbers are those of the list of faults that the project survives.
+// Faults of checkpoints. The numbers are those of the project's list of faults.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -65,7 +65,8 @@ TEST_F(CheckpointFaults, Fault7AFileSizeLimitIsAnErrorNotASignal) {
   EXPECT_FALSE(fs::exists(store.path(200) + ".tmp"));
 }
 
-/// Saves `step` in a process that dies at the n-th file boundary. Returns whether it died, and where.
+/// Saves `step` in a process that dies at the n-th file boundary. Returns true if it died, and the name of that
+/// boundary.
 std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions options, int64_t step, int n,
                                           Device device) {
   const std::string note = path + "-point";
@@ -97,7 +98,7 @@ TEST_F(CheckpointFaults, Fault9KilledAtEveryFileBoundaryTheOldOrTheNewIsLoaded) 
       const int64_t step = checkpoint->step() == 200 ? 200 : 100;
       expect_holds(std::move(*checkpoint), step, device);
     };
-    check();  // the view of another process
+    check();  // as another process sees it
     run.clean();
     check();
     EXPECT_TRUE(warnings.empty()) << warnings.front();
@@ -173,7 +174,7 @@ TEST_F(CheckpointFaults, AnUnconfirmedRenameKeepsTheSaveAndOlderCheckpoints) {
     expect_holds(*quiet.find(automatic, Check::full), step, device);
   }
   EXPECT_EQ(quiet.steps(), (std::vector<int64_t>{100, 200, 300}));
-  save(quiet, 400, 1, device);  // with a confirmed checkpoint
+  save(quiet, 400, 1, device);  // a checkpoint that is confirmed on disk
   EXPECT_EQ(quiet.steps(), std::vector<int64_t>{400});
 }
 
@@ -316,7 +317,7 @@ TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
   expect_warned({shard(200), "is damaged: digest"});
 }
 
-TEST_F(CheckpointFaults, WhenNoCheckpointIsGoodTheUserMustDecide) {
+TEST_F(CheckpointFaults, IfNoCheckpointIsGoodTheUserMustDecide) {
   save(store, 100, 1, device);
   flip_bit(shard(100, "00000-of-00001"), 3000);
   expect_error(ExitCode::data, {"no checkpoint is good; to start over, set checkpoint.resume: none", "is damaged"},
@@ -446,7 +447,7 @@ TEST_F(CheckpointFaults, Fault35AShardThatIsALinkIsRefused) {
   const std::string path = shard(100, "00000-of-00001"), moved = folder / "elsewhere";
   fs::rename(path, moved);
   fs::create_symlink(moved, path);
-  expect_error(ExitCode::data, {path, "is a link, expected a file of the checkpoint's own"},
+  expect_error(ExitCode::data, {path, "is a link, expected a regular file"},
                [&] { store.find(Resume::parse("100"), Check::quick); });
 }
 

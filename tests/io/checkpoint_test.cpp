@@ -18,7 +18,7 @@ using namespace testing;
 
 struct Checkpoints : CheckpointTest {};
 
-TEST_F(Checkpoints, SavedAtAnyLayoutComesBackBitForBit) {
+TEST_F(Checkpoints, SavedUnderAnyLayoutLoadsBitForBit) {
   for (int ranks : {1, 2, 4}) {
     save(store, 100 * ranks, ranks, device);
     auto checkpoint = store.find(automatic, Check::full);
@@ -108,7 +108,7 @@ TEST_F(Checkpoints, NoTwoShardsHaveATensorOfOneName) {
   EXPECT_TRUE(all.contains("unused"));
 }
 
-TEST_F(Checkpoints, ShardsWithTensorsOfOneNameAsOlderProgramsWroteThemAreRead) {
+TEST_F(Checkpoints, OlderShardsWithTensorsOfOneNameAreRead) {
   const Tensor t = random_bits({4, 2}, Dtype::f32, device, 3);
   const std::string path = store.path(5);
   std::filesystem::create_directories(path);
@@ -131,7 +131,7 @@ TEST_F(Checkpoints, ShardsWithTensorsOfOneNameAsOlderProgramsWroteThemAreRead) {
   expect_bitwise(store.open(5, Check::full).read("t", Kind::main, device), t);
 }
 
-TEST_F(Checkpoints, TheManifestKeepsWhereTheRunStood) {
+TEST_F(Checkpoints, TheManifestKeepsThePositionOfTheRun) {
   save(store, 100, 2, device);
   const RunState run = store.open(100, Check::quick).manifest().run, expected = state_of(100);
   EXPECT_EQ(run.tokens, expected.tokens);
@@ -165,7 +165,7 @@ TEST_F(Checkpoints, KeepZeroKeepsAll) {
   EXPECT_EQ(all.steps().size(), 5u);
 }
 
-TEST_F(Checkpoints, AfterGoingBackTheNewTimelineIsTheNewest) {
+TEST_F(Checkpoints, AfterAReturnToAnEarlierStepTheNewSavesAreTheNewest) {
   for (int64_t step : {100, 200, 300}) save(store, step, 1, device);
   save(store, 150, 1, device);  // a run resumed from step 100
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 150);
@@ -288,7 +288,7 @@ TEST_F(Checkpoints, InspectionShowsTotalsAndTensors) {
   const std::string text = describe(checkpoint);
   for (const char* part :
        {"step 100, 409,600 tokens", "save number 1", R"(layout {"dp":2,"ep":2})", "in 2 shards",
-        "moment2         1 tensors                  192 elements                1,536 bytes",
+        "moment2         1 tensor                   192 elements                1,536 bytes",
         "experts.up        moment1    f32   [4, 6, 8]", "768 bytes  2 pieces", "unused            parameter"}) {
     EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is not in\n" << text;
   }

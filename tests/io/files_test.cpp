@@ -34,7 +34,7 @@ TEST(AtomicWrite, ReplacesAFileWhole) {
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
 }
 
-TEST(AtomicWrite, KilledAnywhereItLeavesTheOldOrTheNew) {
+TEST(AtomicWrite, AKillAtAnyPointLeavesTheOldOrTheNewFile) {
   int points = 0;
   for (bool died = true; died; ++points) {
     const TempFolder folder;
@@ -63,7 +63,7 @@ TEST(AtomicWrite, AFailureLeavesNoTemporaryFile) {
   expect_error(ExitCode::resource, {"/missing/a", "cannot be created"}, [&] { write_file(folder / "missing/a", ""); });
 }
 
-TEST(AtomicWrite, WhereOnlyTheFolderIsNotFlushedTheNewFileIsThereAndTheMessageSaysSo) {
+TEST(AtomicWrite, IfOnlyTheFolderIsNotFlushedTheMessageNamesTheNewFile) {
   const TempFolder folder;
   write_file(folder / "a", "old");
   expect_error(ExitCode::resource, {folder / "a: is written, but may not survive a power cut: I/O error"}, [&] {
@@ -74,7 +74,7 @@ TEST(AtomicWrite, WhereOnlyTheFolderIsNotFlushedTheNewFileIsThereAndTheMessageSa
   EXPECT_EQ(read_bytes(folder / "a"), "new");
 }
 
-TEST(RunLock, Fault13TheSecondJobIsToldHostAndProcess) {
+TEST(RunLock, Fault13TheSecondJobGetsHostAndProcess) {
   const TempFolder folder;
   const RunLock lock = RunLock::acquire(folder / "run/nested");
   std::array<char, 256> host{};
@@ -113,7 +113,7 @@ TEST(RunLock, IsTakenOverFromADeadProcessOfThisHost) {
   EXPECT_NE(read_bytes(lock.path()).find(std::to_string(::getpid())), std::string::npos);
 }
 
-// Job on another machine, on a file system whose locks do not reach other machines.
+// Job on another machine, on a file system whose locks have no effect on other machines.
 class JobElsewhere {
  public:
   explicit JobElsewhere(std::string path) : path_(std::move(path)) { beat(); }
@@ -126,7 +126,7 @@ class JobElsewhere {
 
 constexpr LockTiming quick{.beat = std::chrono::milliseconds(20), .patience = std::chrono::milliseconds(100)};
 
-// Longer than any test, so that only the contents of the file can end the wait.
+// Patience longer than any test, so that only a change of the file can end the wait.
 constexpr LockTiming patient{.beat = std::chrono::milliseconds(20), .patience = std::chrono::hours(1)};
 
 TEST(RunLock, IsTakenOverFromAnotherHostThatDoesNotRenewIt) {
@@ -203,7 +203,7 @@ TEST(RunLock, AFormerHolderLearnsOfTheLossAtTheNextRenewal) {
       return false;
     }
   };
-  while (held()) other.beat();  // repeats it, because a renewal may be overwriting it
+  while (held()) other.beat();  // repeats the beat, because a renewal may overwrite it
 }
 
 TEST(RunLock, AnEmptyLockFileOfAKilledStarterIsTakenOver) {

@@ -49,7 +49,7 @@ TEST(FlatRegions, ARangeInsideARowIsOneRectangle) {
   EXPECT_EQ(texts(regions_of_flat_range({{0, 0}, {4, 5}}, {6, 9})), (Texts{"[1, 1]+[1, 3]"}));
 }
 
-TEST(FlatRegions, BeginWhereTheRegionDoes) {
+TEST(FlatRegions, BeginAtTheStartOfTheRegion) {
   EXPECT_EQ(texts(regions_of_flat_range({{2, 10}, {2, 3}}, {2, 5})), (Texts{"[2, 12]+[1, 1]", "[3, 10]+[1, 2]"}));
 }
 
@@ -66,7 +66,7 @@ TEST(FlatRegions, ARangeOutsideIsABug) {
 }
 
 // Compares every range of every region of some shapes with the definition.
-TEST(FlatRegions, MakeUpTheRangeInOrderWithAtMostTwiceTheRankLessOne) {
+TEST(FlatRegions, CoverTheRangeInOrderAndAreAtMostTwiceTheRankLessOne) {
   const std::pair<Shape, Region> cases[] = {{{7}, {{2}, {5}}},
                                             {{5, 6}, {{1, 2}, {3, 4}}},
                                             {{3, 4, 3}, {{1, 0, 1}, {2, 4, 2}}},

@@ -29,7 +29,7 @@ struct Safetensors : ::testing::Test {
   }
 };
 
-TEST_F(Safetensors, EveryDtypeComesBackBitForBit) {
+TEST_F(Safetensors, EveryDtypeIsReadBackBitForBit) {
   std::vector<NamedTensor> tensors;
   for (Dtype d : all_dtypes) {
     tensors.push_back({cat("matrix.", d), random_bits({3, 7}, d, device, 1)});
@@ -86,7 +86,7 @@ TEST_F(Safetensors, AnyRectangleCanBeReadAlone) {
   }
 }
 
-TEST_F(Safetensors, ColumnsOfATensorLargerThanTheReadWindowAreReadRight) {
+TEST_F(Safetensors, ColumnsOfATensorLargerThanTheReadWindowAreReadCorrectly) {
   const Tensor t = random_bits({700, 1001}, Dtype::f32, device, 5);  // 2.8 MB, while the window has 1 MiB
   write_safetensors(file, std::vector<NamedTensor>{{"t", t}});
   const SafetensorsFile back = SafetensorsFile::open(file);
@@ -211,11 +211,11 @@ TEST_F(Safetensors, Fault34OverlapHoleAndTrailingBytesAreRefused) {
                R"(]},"b":{"dtype":"U8","shape":[)", d - c, R"(],"data_offsets":[)", c, ",", d, "]}}");
   };
   compose(two(0, 4, 3, 8), "12345678");
-  expect_refused({"tensor 'b'", "inside the end of the one before it"});
+  expect_refused({"tensor 'b'", "inside the end of the previous tensor"});
   compose(two(0, 3, 4, 8), "12345678");
-  expect_refused({"tensor 'b'", "beyond the end of the one before it"});
+  expect_refused({"tensor 'b'", "beyond the end of the previous tensor"});
   compose(two(1, 4, 4, 8), "12345678");
-  expect_refused({"tensor 'a'", "without holes"});
+  expect_refused({"tensor 'a'", "without gaps or overlap"});
   compose(two(0, 4, 4, 7), "12345678");
   expect_refused({"1 bytes follow the last tensor"});
   compose("{}", "1");

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <random>
 
+#include "framework/base/tolerance.h"
 #include "framework/kernels/cpu/attention_tile.h"
 #include "framework/kernels/cpu/simd/isa.h"
-#include "tests/support/allowed_error.h"
 #include "tests/support/guarded.h"
 
 namespace hexad::kernels::cpu {
@@ -24,7 +24,7 @@ struct Case {
   int64_t query_offset = 0;
   bool documents = false;
 };
-// Blocks have 14 or 6 queries, 42 queries, 256 keys, or 256 of a head's elements.
+// Sizes around those of the kernel's blocks: 6, 14 or 42 queries, 256 keys, 256 elements of a head.
 const Case cases[] = {
     {"OneOfEverything", 1, 1, 1, 1, 1, 1},
     {"SmallAndOdd", 2, 7, 7, 3, 1, 7},
@@ -133,7 +133,7 @@ void expect_near(const char* name, const Tensor& t, const Array& want, int64_t t
   const Array got(t, false);
   double largest = 0;
   for (double x : want.values) largest = std::max(largest, std::abs(x));
-  const double limit = tests::tolerance(t.dtype(), terms) * (1 + largest);
+  const double limit = tolerance(t.dtype(), terms) * (1 + largest);
   for (size_t i = 0; i < want.values.size(); ++i)
     ASSERT_LE(std::abs(got.values[i] - want.values[i]), limit)
         << name << "[" << i << "] of " << t.shape() << " is " << got.values[i] << "; expected " << want.values[i];
@@ -183,7 +183,7 @@ TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
   expect_near("dk", by_head(dk), want.dk, terms * group);
   expect_near("dv", by_head(dv), want.dv, terms * group);
   const Array sums(log_sum_exp.tensor().reshape({tokens, c.heads, 1}), false);
-  const double limit = 8 * tests::tolerance(accumulator_dtype(dtype), terms);
+  const double limit = 8 * tolerance(accumulator_dtype(dtype), terms);
   for (size_t i = 0; i < want.log_sum_exp.size(); ++i)
     ASSERT_TRUE(sums.values[i] == want.log_sum_exp[i] || std::abs(sums.values[i] - want.log_sum_exp[i]) <= limit)
         << "log_sum_exp[" << i << "] is " << sums.values[i] << "; expected " << want.log_sum_exp[i];
@@ -204,7 +204,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
-TEST_P(AttentionBits, OutputDoesNotDependOnLaterTokensOrHowManyThereAre) {
+TEST_P(AttentionBits, OutputDoesNotDependOnLaterTokensOrTheirNumber) {
   const Dtype dtype = std::get<1>(GetParam());
   const int64_t all = 333, some = 301, heads = 2, size = 24;
   const Tensor q = random({all, heads, size}, dtype), k = random({all, 1, size}, dtype),

@@ -1,4 +1,4 @@
-// Kernels that process blocks, on operands of several blocks of the default sizes. Values are whole numbers, so every
+// Kernels that process blocks, with operands of several blocks of the default sizes. Values are whole numbers, so every
 // sum is exact.
 #include <gtest/gtest.h>
 

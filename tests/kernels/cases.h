@@ -47,11 +47,11 @@ std::vector<Case> pointwise_cases();
 std::vector<Case> optimizer_cases();
 std::vector<Case> all_cases();
 
-/// Returns distinct rows of a tensor of 2 `rows` + 1 rows: 2 rows - 1, 2 rows - 3, ..., 1.
+/// Returns the indices 2 `rows` - 1, 2 `rows` - 3, ..., 1 of `rows` rows in a tensor with 2 `rows` + 1 rows.
 std::vector<int64_t> every_second_row_backwards(int64_t rows);
 
-/// Returns odd sizes, one token, no token, one feature, prime numbers. (threads_test.cpp has enough rows for several
-/// threads.)
+/// Returns sizes: odd ones, one token, no token, one feature, prime numbers. threads_test.cpp has enough rows for
+/// several threads.
 const std::vector<Size>& sizes();
 
 }  // namespace hexad::tests

@@ -196,7 +196,8 @@ TEST_P(Edge, OffsetsMayExistOnlyOnTheDevice) {
   EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 11}));
 }
 
-// Tests GroupOffsets::host. A card and the emulated device run late anyway. On the CPU, the lane is kept busy.
+// Tests GroupOffsets::host. A card and the emulated device run later than the launch anyway. On the CPU, the lane is
+// kept busy.
 TEST_P(Edge, OffsetsOfTheHostAreReadBeforeTheCallReturns) {
   std::atomic<bool> go = false;
   const auto lane = GetParam().kind == device::DeviceKind::cpu ? device::make_worker_stream("lane") : nullptr;
@@ -220,7 +221,7 @@ TEST_P(Edge, OffsetsOfTheHostAreReadBeforeTheCallReturns) {
   EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 5}));
 }
 
-TEST_P(Edge, BackendsWantAtLeastOneRow) {
+TEST_P(Edge, BackendsPreferAtLeastOneRow) {
   for (int64_t rows : {int64_t{0}, int64_t{1}, int64_t{1} << 30}) {
     EXPECT_GE(k.rms_norm.partials(rows), 1);
     EXPECT_GE(k.cross_entropy.chunk_rows(rows, int64_t{1} << 20), 1);
@@ -239,7 +240,7 @@ TEST_P(Edge, GatherLeavesRowsWithoutTokenUntouched) {
   EXPECT_EQ(out.to_vector<float>(), (Floats{5, 9, 4}));
 }
 
-TEST_P(Edge, ATokenWithoutSlotsIsItsAddends) {
+TEST_P(Edge, ATokenWithoutSlotsGetsTheSumOfItsAddends) {
   const Tensor y = filled({1, 1}, nan), rows = tensor<int64_t>({-1}, {1, 1}), out = filled({1, 1}, 3);
   k.permute.combine(stream, out, y, rows, {}, std::vector{out, filled({1, 1}, 4)});
   EXPECT_EQ(out.to_vector<float>(), (Floats{7}));
@@ -286,7 +287,7 @@ TEST_P(Edge, GradientsAreClippedToTheLimit) {
   EXPECT_EQ(clipped(0, 1), 1);
 }
 
-TEST_P(Edge, RowsThatAreScatteredNowhereTouchNothing) {
+TEST_P(Edge, RowsWithoutADestinationAreNotScattered) {
   const Tensor out = filled({3, 1}, 7), x = tensor<float>({nan, 5, nan, 6}, {4, 1});
   k.permute.scatter(stream, out, x, tensor<int64_t>({-1, 2, -1, 0}, {4}));
   EXPECT_EQ(out.to_vector<float>(), (Floats{6, 7, 5}));
@@ -294,7 +295,7 @@ TEST_P(Edge, RowsThatAreScatteredNowhereTouchNothing) {
   EXPECT_EQ(out.to_vector<float>(), (Floats{6, 7, 5}));
 }
 
-// The vocabulary is a power of two. If ids are sorted by some of their bits, -1 must not be taken for the last id.
+// The vocabulary is a power of two. A sort by some bits of the ids must not mistake -1 for the last id.
 TEST_P(Edge, TokensWithoutIdAddNothingToTheEmbedding) {
   const Tensor dtable = filled({4, 1}, 1), dout = tensor<float>({nan, 2, nan, 4, 8}, {5, 1});
   k.embedding.backward(stream, dtable, dout, tensor<int32_t>({-1, 3, -1, 3, 0}, {5}));
@@ -323,7 +324,7 @@ TEST_P(Edge, IndicesOutsideTheRangeBecomeMinusOne) {
   EXPECT_EQ(x.to_vector<int32_t>(), (Ids(5, -1)));
 }
 
-TEST_P(Edge, ABlockWithoutKeysLeavesAttentionAsItIs) {
+TEST_P(Edge, ABlockWithoutKeysDoesNotChangeAttention) {
   const Tensor sum = tensor<float>({1, 2, 3, nan}, {4, 1, 1}), log_sum_exp = tensor<float>({-inf, 1, 2, -inf}, {4, 1});
   const Tensor block = tensor<float>({nan, nan, 5, nan}, {4, 1, 1}),
                block_log_sum_exp = tensor<float>({-inf, -inf, 2, -inf}, {4, 1});

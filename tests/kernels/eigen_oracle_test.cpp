@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
+#include "framework/base/tolerance.h"
 #include "framework/kernels/kernel_table.h"
-#include "tests/support/allowed_error.h"
 
 namespace hexad::kernels {
 
@@ -40,7 +40,7 @@ struct Expected {
 
 void expect_product(const Tensor& got, const Expected& want, std::string_view what) {
   const Matrix error = (matrix(got) - want.sum).cwiseAbs();
-  const double allowed = tests::tolerance(got.dtype(), want.depth);
+  const double allowed = tolerance(got.dtype(), want.depth);
   ASSERT_EQ(error.rows(), want.sum.rows()) << what;
   ASSERT_EQ(error.cols(), want.sum.cols()) << what;
   for (Eigen::Index i = 0; i < error.rows(); ++i)

@@ -23,7 +23,7 @@ TEST(LaunchPlan, BlocksCoverEveryItemOnce) {
   EXPECT_EQ(blocks_of(huge, 1024), int64_t{1} << 23);
 }
 
-TEST(LaunchPlan, LoopsTakeNoMoreThanTheCard) {
+TEST(LaunchPlan, LoopsUseAtMostTheGivenNumberOfBlocks) {
   EXPECT_EQ(blocks_of_loop(huge, 256, 132 * 8), 132 * 8);
   EXPECT_EQ(blocks_of_loop(257, 256, 132 * 8), 2);
   EXPECT_EQ(blocks_of_loop(0, 256, 132 * 8), 0);
@@ -32,7 +32,7 @@ TEST(LaunchPlan, LoopsTakeNoMoreThanTheCard) {
 TEST(LaunchPlan, GridsBeyondTheCardLimitsAreImpossible) {
   EXPECT_TRUE(Blocks(INT32_MAX).possible());
   EXPECT_FALSE(Blocks(int64_t{INT32_MAX} + 1).possible());
-  EXPECT_FALSE(Blocks(huge).possible());  // a block a row, without a cast that would make it zero blocks
+  EXPECT_FALSE(Blocks(huge).possible());  // one block for each row; a cast to int would give zero blocks
   EXPECT_TRUE(Blocks(1, 65535).possible());
   EXPECT_FALSE(Blocks(1, 65536).possible());
   EXPECT_TRUE(Blocks(0).none());

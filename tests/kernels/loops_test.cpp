@@ -27,7 +27,8 @@ std::vector<const ByDtype<ActivationLoops>*> tables() {
   return all;
 }
 
-// Returns arguments that are dense where functions bend, and include the limits of overflow and underflow.
+// Returns arguments that are dense where the functions are curved, and that include the limits of overflow and
+// underflow.
 std::vector<float> arguments(float low, float high) {
   std::vector<float> x;
   for (int i = 0; i <= 400000; ++i) x.push_back(low + (high - low) * static_cast<float>(i) / 400000);
@@ -84,7 +85,7 @@ TEST(Loops, TheTanhGelusSlopeKeepsItsDigits) {
 
 // Elementwise loops give the same bits at every position of a vector, in the remainder of a loop, and on every
 // instruction set.
-TEST(Loops, AnElementDoesNotKnowItsPlace) {
+TEST(Loops, AnElementDoesNotDependOnItsPosition) {
   const auto x = arguments(-6, 6);
   const std::vector<float> up(x.size(), 1.25f);
   std::vector<float> whole(x.size()), single(x.size());
@@ -121,7 +122,7 @@ TEST(Loops, EncodeRoundsAsE4m3Does) {
   }
 }
 
-TEST(Loops, DecodeKnowsEveryCode) {
+TEST(Loops, DecodeSupportsEveryCode) {
   std::vector<uint8_t> codes(256);
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
   std::vector<float> y(codes.size());

@@ -1,4 +1,4 @@
-// Kernels of the meta device, which compute nothing, and their counts.
+// Kernels of the meta device, which compute nothing, and the operations that they count.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -25,7 +25,7 @@ TEST_P(MetaTable, HasNoHoles) { EXPECT_EQ(holes_of(meta_kernels(GetParam())), ""
 INSTANTIATE_TEST_SUITE_P(Kernels, MetaTable, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
                          [](const auto& p) { return std::string(name_of(p.param)); });
 
-TEST(MetaKernels, AnswerLikeTheDeviceTheyStandFor) {
+TEST(MetaKernels, AnswerLikeTheDeviceTheyRepresent) {
   EXPECT_EQ(meta_kernels(DeviceKind::cpu).cross_entropy.chunk_rows(100000, 1000),
             cpu_table.cross_entropy.chunk_rows(100000, 1000));
   EXPECT_EQ(meta_kernels(DeviceKind::cuda).cross_entropy.chunk_rows(100000, 32000), 4194);  // 2^27 / 32000
@@ -132,7 +132,7 @@ TEST(MetaKernels, ForgetEveryResult) {
 }
 
 // If only a part of a tensor is known, the rest stays unknown.
-TEST(MetaKernels, KnowValuesGivenInParts) {
+TEST(MetaKernels, KeepValuesGivenInParts) {
   Meta m;
   const Tensor ids = m.empty({4, 1}, Dtype::i32), rows = m.empty({4, 1}, Dtype::i64),
                offsets = m.empty({3}, Dtype::i64);
@@ -147,8 +147,8 @@ TEST(MetaKernels, KnowValuesGivenInParts) {
   EXPECT_EQ(offsets.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 4}));
 }
 
-// One choice was made without a kernel. The other was given by the recipe.
-TEST(MetaKernels, AskTheRoutingModelWhateverTheRouterChose) {
+// Two choices of experts: one without a kernel, and one given by the recipe.
+TEST(MetaKernels, UseTheRoutingModelInsteadOfTheRoutersChoice) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     if (choice.given) return;
     for (int32_t& id : ids) id = static_cast<int32_t>(choice.groups);
@@ -157,15 +157,15 @@ TEST(MetaKernels, AskTheRoutingModelWhateverTheRouterChose) {
   const Tensor given = Tensor::from<int32_t>(std::vector<int32_t>{6, 7}, {1, 2}, m.context),
                unknown = Tensor::like(given);
   const auto ids = [](const Tensor& t) { return t.to_vector<int32_t>(); };
-  apply_routing_model(unknown, rule, 8, false);
+  choose_on_meta_device(unknown, rule, 8, false);
   EXPECT_EQ(ids(unknown), (std::vector<int32_t>{4, 4}));
-  apply_routing_model(given, rule, 8, true);
+  choose_on_meta_device(given, rule, 8, true);
   EXPECT_EQ(ids(given), (std::vector<int32_t>{6, 7}));
-  apply_routing_model(given, rule, 8, false);
+  choose_on_meta_device(given, rule, 8, false);
   EXPECT_EQ(ids(given), (std::vector<int32_t>{4, 4}));
   device::DeviceContext host;
   const Tensor own = Tensor::from<int32_t>(std::vector<int32_t>{6, 7}, {1, 2}, host);
-  apply_routing_model(own, rule, 8, false);
+  choose_on_meta_device(own, rule, 8, false);
   EXPECT_EQ(ids(own), (std::vector<int32_t>{6, 7}));
 }
 

@@ -27,7 +27,7 @@ class Threads {
   int before_ = thread_count();
 };
 
-// Restricts this process, including its helpers, to one core, as if a launcher or another user left no more.
+// Restricts this process, including its helpers, to one core, as a launcher may do.
 class OneCore {
  public:
   OneCore() {
@@ -91,7 +91,7 @@ TEST(Parallel, SmallWorkStaysOnItsThread) {
   parallel_for(1000, 501, [&](int64_t, int64_t) { EXPECT_EQ(std::this_thread::get_id(), caller); });
 }
 
-TEST(Parallel, ALoopInsideALoopComputesAlone) {
+TEST(Parallel, ALoopInsideALoopRunsOnOneThread) {
   const Threads two(2);
   parallel_for(2, 1, [](int64_t, int64_t) {
     EXPECT_EQ(thread_count(), 1);
@@ -107,7 +107,7 @@ TEST(Parallel, ThreadsMayBecomeMoreAndFewer) {
   }
 }
 
-TEST(Parallel, ThreadsThatAreRanksHaveHelpersOfTheirOwn) {
+TEST(Parallel, ThreadsThatAreRanksHaveSeparateHelpers) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 4; ++rank)
     ranks.emplace_back([] {
@@ -129,7 +129,7 @@ TEST(Parallel, LoopsOnBusyCoresCostLittleMoreThanTheirWork) {
       .join();
 }
 
-TEST(Parallel, HelpersSleepWhileTheirThreadDoesSomethingElse) {
+TEST(Parallel, HelpersSleepWhileTheirThreadHasOtherWork) {
   const Threads four(4);
   double spent = 0;
   for (int round = 0; round < 20; ++round) {
@@ -141,13 +141,13 @@ TEST(Parallel, HelpersSleepWhileTheirThreadDoesSomethingElse) {
   EXPECT_LT(spent, 0.04);  // out of 0.2 s on each of three cores
 }
 
-// If a helper received a signal, the system call in which the rank's thread waits would not be interrupted.
+// If a helper received a signal, it would not interrupt the system call in which the rank's thread waits.
 TEST(Parallel, HelpersTakeNoSignals) {
   const Threads two(2);
   const auto caller = std::this_thread::get_id();
   int looked = 0;
   std::mutex mutex;
-  while (looked < 1)  // repeats until a helper took an item in time
+  while (looked < 1)  // repeats until a helper has taken an item in time
     parallel_for(2, 1, [&](int64_t, int64_t) {
       if (std::this_thread::get_id() == caller) return std::this_thread::sleep_for(std::chrono::milliseconds(1));
       sigset_t blocked;

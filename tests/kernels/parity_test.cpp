@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Parity,
                            return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
                          });
 
-// Tests that the comparison can fail.
+// Returns an output filled with `value`, for the tests that the comparison can fail.
 Tensor filled(Trial& r, double value) {
   const Tensor t = r.output({3, 5});
   reference_table.pointwise.fill(r.stream, t, value);
@@ -73,21 +73,21 @@ TEST(Judge, NamesTheCoordinateOfAWrongElement) {
       << difference(expected, actual);
 }
 
-TEST(Judge, SeesAnUnwrittenElement) {
+TEST(Judge, DetectsAnUnwrittenElement) {
   Trial expected(seed, {3, 5}, Dtype::f32), actual(seed, {3, 5}, Dtype::f32);
   filled(expected, 2);
   actual.output({3, 5});
   EXPECT_NE(difference(expected, actual).find("nan (tolerance"), std::string::npos) << difference(expected, actual);
 }
 
-TEST(Judge, SeesAWriteIntoTheGuardBand) {
+TEST(Judge, DetectsAWriteIntoTheGuardBand) {
   Trial expected(seed, {3, 5}, Dtype::f32), actual(seed, {3, 5}, Dtype::f32);
   filled(expected, 2);
   filled(actual, 2).data<float>()[15] = 0;
   EXPECT_NE(difference(expected, actual).find("wrote outside"), std::string::npos) << difference(expected, actual);
 }
 
-TEST(Judge, MistrustsAResultOfZeros) {
+TEST(Judge, RejectsAResultOfZeros) {
   Trial expected(seed, {3, 5}, Dtype::f32), actual(seed, {3, 5}, Dtype::f32);
   filled(expected, 0);
   filled(actual, 0);

@@ -36,7 +36,7 @@ void for_each_side(Trial& r, const F& f) {
   device.host = {};
   ++device.max_rows;  // an upper bound
   for (const GroupOffsets& groups : {host, device, sides}) f(groups);
-  r.stream.synchronize();  // until then the host's copy must live
+  r.stream.synchronize();  // the host's copy must live until this point
 }
 
 std::vector<Case> dense_cases() {

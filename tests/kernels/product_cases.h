@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "framework/base/tolerance.h"
 #include "framework/kernels/kernel_table.h"
-#include "tests/support/allowed_error.h"
 #include "tests/support/guarded.h"
 
 namespace hexad::kernels::cpu {
@@ -18,11 +18,9 @@ using base::accumulator_t;
 using base::bf16;
 using base::Dtype;
 using base::size_of;
-using base::tolerance;
 using base::with_dtype;
 
 using tests::Guarded;
-using tests::tolerance;
 
 /// Elements of a matrix, read once: the loops below use each of them hundreds of times.
 class Values {

@@ -78,7 +78,7 @@ class PairUnits : public ProductTest {
   }
   void TearDown() override { set_thread_count(threads_); }
 
-  /// Multiplies copies of the operands, which end at a fence. A read beyond it ends the test.
+  /// Multiplies copies of the operands that end at a fence. A read beyond the fence ends the test.
   static void multiply(Unit unit, GemmTile product, const Tensor& a, const Tensor& b) {
     const tests::Fenced left(a), right(b);
     product.a.data = left.data(), product.b.data = right.data();
@@ -89,8 +89,8 @@ class PairUnits : public ProductTest {
 INSTANTIATE_TEST_SUITE_P(Dtypes, PairUnits, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
 
 TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
-  // A unit processes at once 1024 terms, 128 or 256 columns (twice as many if a is packed, too), and 64 or 128 packed
-  // rows. Strips of 1 to 32 rows are included, because units compute 3, 6, 10 or 11 of them at once.
+  // A unit processes 1024 terms, 128 or 256 columns (twice as many if a is packed, too), and 64 or 128 packed rows
+  // together. Strips of 1 to 32 rows are included, because units compute 3, 6, 10 or 11 of them together.
   std::vector<Sizes> all(std::begin(sizes), std::end(sizes));
   for (const Sizes& s :
        {Sizes{270, 67, 1030}, {33, 300, 1024}, {1056, 40, 1100}, {35, 33, 2048}, {3, 1, 64}, {43, 31, 65}, {22, 5, 96}})
@@ -119,7 +119,7 @@ TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
 }
 
 TEST_P(PairUnits, GiveTheSameBitsForAnyCutAndThreads) {
-  // One thread keeps bf16 sums of many rows at once; more threads keep fewer. Rows of the left operand are read in
+  // One thread keeps bf16 sums of many rows; several threads keep fewer each. Rows of the left operand are read in
   // place; those of a transposed operand are packed.
   const int64_t rows = 800, outputs = 700, inputs = 1100;
   const Tensor x = random(rows, inputs), across = random(inputs, rows), w = random(outputs, inputs);
@@ -143,7 +143,7 @@ TEST_P(PairUnits, GiveTheSameBitsForAnyCutAndThreads) {
       }
 }
 
-TEST_P(PairUnits, KeepNanAndInfinityInTheirRowsAndTakeSubnormalsForZero) {
+TEST_P(PairUnits, KeepNanAndInfinityInTheirRowsAndTreatSubnormalsAsZero) {
   const int64_t rows = 40, outputs = 35, inputs = 65;
   const double smallest_normal = 0x1p-126;
   for (const Unit unit : pair_units()) {

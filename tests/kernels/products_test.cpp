@@ -50,7 +50,7 @@ TEST_P(Products, WeightGradientReplacesOrAdds) {
   }
 }
 
-// Results have more elements than the sums kept beside a bf16 result at a time. Their rows are not adjacent.
+// Results have more elements than the buffer of sums for a bf16 result. Their rows are not adjacent.
 TEST_P(Products, EveryResultMayBeAddedTo) {
   for (const auto& [rows, outputs, inputs] : {Sizes{15, 33, 17}, {29, 67, 613}, {1100, 1000, 3}}) {
     const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
@@ -226,7 +226,7 @@ TEST_P(Products, OffsetsOfTheDeviceAreCheckedWhenTheyAreRead) {
   EXPECT_EQ(message(given({0, 1, 3}, 2)), "nothing thrown");
   EXPECT_EQ(message(given({0, 1, 3}, 1)), "[grouped matmul] group 1 has 2 rows; expected 1 at most");
   EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offsets are not rising within 0 .. 3");
-  EXPECT_EQ(message({.groups = 2}), "[grouped matmul] offsets are known neither to the host nor to the device");
+  EXPECT_EQ(message({.groups = 2}), "[grouped matmul] neither host nor device has the offsets");
 }
 
 // The result is that of widened operands, but no widened copies are made.

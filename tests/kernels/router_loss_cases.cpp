@@ -9,7 +9,8 @@ using K = const KernelTable&;
 using L = RouterLossKernels;
 constexpr int64_t scopes = 3;
 
-// Returns segments that leave some tokens out of all scopes. If undefined, all tokens are in the first scope.
+// Returns two tensors: segments that leave some tokens out of all scopes, and an undefined tensor, which puts all
+// tokens into the first scope.
 std::vector<Tensor> segments(Trial& r) {
   std::vector<int32_t> segment;
   for (int64_t t = 0; t < r.size.rows; ++t) segment.push_back(t % 5 == 4 ? -1 : static_cast<int32_t>(t * 7 % scopes));
@@ -23,7 +24,7 @@ Tensor updated(Trial& r, const Tensor& x) {
   return t;
 }
 
-// Operands with as many experts as the size is wide. If there are several tokens, all scores of the first have
+// Operands with as many experts as the size is wide. If there are several tokens, all scores of the first token have
 // underflowed.
 struct Operands {
   int64_t tokens, experts;

@@ -1,4 +1,4 @@
-// Results are bitwise identical for any number of threads, and whichever other rows share the call.
+// Results are bitwise identical for any number of threads, and for any other rows in the same call.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -34,7 +34,7 @@ TEST(Threads, DoNotChangeOneBit) {
 }
 
 // A rank with lanes has several threads, of which only one may use its cores.
-TEST(Threads, ComputeAloneByDefault) {
+TEST(Threads, AreOneByDefault) {
   using namespace kernels::cpu;
   const int before = thread_count();
   set_thread_count(3);
@@ -45,7 +45,7 @@ TEST(Threads, ComputeAloneByDefault) {
   set_thread_count(before);
 }
 
-TEST(ComputeShare, HoldsOnThisThreadWhileItLives) {
+TEST(ComputeShare, AppliesToThisThreadDuringItsLifetime) {
   EXPECT_EQ(kernels::compute_share(), 1);
   {
     const kernels::ComputeShare half(0.5);

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "framework/base/philox.h"
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::tests {
 
@@ -56,8 +56,8 @@ double root_mean_square(std::span<const double> values) {
   return count > 0 ? std::sqrt(squares / count) : 0;
 }
 
-// Returns, for every row, the magnitude by which the errors of its cancelled elements are measured. It is at least one,
-// because a few elements do not determine it and inputs are standard normal.
+// Returns, for every row, the unit of errors for its cancelled elements. In tensors of fewer than 16 elements, the
+// unit is at least one, because so few elements do not determine the unit, and inputs are standard normal.
 std::vector<double> magnitudes(const Array& a, Yardstick yardstick) {
   constexpr int64_t handful = 16;
   const double typical = root_mean_square(a.values);

@@ -25,13 +25,13 @@ struct Size {
 /// Layout of rows. aligned_rows: strided, too, but rows of a multiple of 8 elements begin on multiples of 16 bytes.
 enum class Layout : uint8_t { contiguous, strided_rows, aligned_rows };
 
-/// Scale of the error of an element that is small from cancellation: the root mean square of its tensor. `row` uses
-/// that of its row (all of the last dimension) if that is larger. It is for rows whose sums have addends of different
-/// sizes.
+/// Unit of the error of an element that is small because of cancellation. `tensor`: the root mean square of the tensor.
+/// `row`: the larger of this and the root mean square of the element's row (the whole last dimension), for rows whose
+/// sums have addends of different sizes.
 enum class Yardstick : uint8_t { tensor, row };
 
 /// Inputs and outputs of one call. Two Trials with the same seed give equal inputs in the same order of calls. So a
-/// test body can run on two tables, on one device or two.
+/// test body can run on two tables, on one device or on two.
 class Trial {
  public:
   /// Makes a trial on the host.
@@ -63,7 +63,7 @@ class Trial {
   Tensor update(Shape shape, Dtype type, int64_t terms = 1);
   /// Returns scratch memory that is not compared: values that a forward pass keeps for backward.
   Tensor scratch(Shape shape, Dtype type) { return Tensor::empty(shape, type, device_); }
-  /// Accepts outputs full of zeros, which otherwise fail the test.
+  /// Accepts outputs that are all zeros, which otherwise fail the test.
   void expect_zeros() { zeros_expected_ = true; }
 
   Dtype acc() const { return accumulator_dtype(dtype); }
@@ -92,7 +92,7 @@ class Trial {
   }
   Tensor guarded(Shape shape, Dtype type, Layout layout, Tensor* whole);
   Tensor watch(const Tensor& t, const Tensor& whole, int64_t terms, Yardstick yardstick = Yardstick::tensor);
-  /// Returns the next normal values, in the shape of `t`.
+  /// Returns the next normal values in the shape of `t`.
   kernels::reference::Array drawn(const Tensor& t);
 
   std::unique_ptr<device::DeviceContext> own_;  // null on a shared device

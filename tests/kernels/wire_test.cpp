@@ -1,4 +1,5 @@
-// Rows on the wire: layout, error bounds, and invalid rows, which must stay recognisable. Tested for both tables.
+// Rows in the wire format: layout, error bounds, and invalid rows, which must remain recognisable. Tested for both
+// tables.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,8 +7,8 @@
 
 #include "framework/base/fp8.h"
 #include "framework/base/philox.h"
+#include "framework/base/tolerance.h"
 #include "framework/kernels/kernel_table.h"
-#include "tests/support/allowed_error.h"
 
 namespace hexad::tests {
 
@@ -66,7 +67,7 @@ class Wire : public ::testing::TestWithParam<const KernelTable*> {
   }
 };
 
-TEST_P(Wire, Fp8RowIsCodesScaleAndExtras) {
+TEST_P(Wire, AnFp8RowIsCodesScaleAndRowWeights) {
   const Bytes bytes =
       packed(tensor<float>({896, -1, 0.5f, 0, 448}, {1, 5}), WireFormat::fp8, {}, tensor<float>({1.5f}, {1, 1}))
           .to_vector<uint8_t>();
@@ -109,7 +110,7 @@ TEST_P(Wire, Fp8KeepsTheStatedErrorBound) {
   EXPECT_GT(worst, 0.9);  // the bound is tight
 }
 
-TEST_P(Wire, ARowOfZerosHasScaleZeroAndComesBackAsItIs) {
+TEST_P(Wire, ARowOfZerosHasScaleZeroAndIsUnpackedUnchanged) {
   const Bytes bytes = packed(tensor<float>({0, -0.0f, 0, 0}, {1, 4}), WireFormat::fp8).to_vector<uint8_t>();
   EXPECT_EQ(bytes, (Bytes{0, 0x80, 0, 0, 0, 0, 0, 0}));
   EXPECT_EQ(there_and_back({0, 0, 0}), (Floats{0, 0, 0}));
@@ -144,7 +145,7 @@ TEST_P(Wire, TheModelsFormatKeepsEveryBit) {
     EXPECT_EQ(std::bit_cast<uint32_t>(back[i]), std::bit_cast<uint32_t>(row[i])) << i;
 }
 
-TEST_P(Wire, ExtrasFollowThePositionNotTheRow) {
+TEST_P(Wire, RowWeightsBelongToThePositionNotTheRow) {
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
     const Tensor x = tensor<float>({448, 896}, {2, 1}),
                  row_weights = tensor<float>({0.1f, 0.2f, nan, 0.4f, 5, 6}, {3, 2});
@@ -159,7 +160,7 @@ TEST_P(Wire, ExtrasFollowThePositionNotTheRow) {
   }
 }
 
-TEST_P(Wire, ExtrasOfF64AreF64) {
+TEST_P(Wire, RowWeightsOfF64RowsAreF64) {
   const Tensor x = tensor<double>({1, 2, 3}, {1, 3}), row_weights = tensor<double>({0.1}, {1, 1});
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
     const Tensor row_weights_out = Tensor::like(row_weights), out = Tensor::like(x);
@@ -168,7 +169,7 @@ TEST_P(Wire, ExtrasOfF64AreF64) {
   }
 }
 
-TEST_P(Wire, RowsMayCarryUnrequestedExtras) {
+TEST_P(Wire, RowsMayContainUnrequestedRowWeights) {
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
     const Tensor bytes = packed(tensor<float>({448, 224}, {2, 1}), format, {}, filled({2, 5}, nan));
     const Tensor out = filled({2, 1}, 0);
@@ -177,7 +178,7 @@ TEST_P(Wire, RowsMayCarryUnrequestedExtras) {
   }
 }
 
-TEST_P(Wire, NoRowsAreNoWork) {
+TEST_P(Wire, AcceptsZeroRows) {
   for (WireFormat format : {WireFormat::model, WireFormat::fp8}) {
     const Tensor none = tensor<int64_t>({}, {0}), out = filled({2, 3}, 7);
     k.wire.unpack(stream, out, {}, packed(filled({2, 3}, nan), format, none), none, format);

@@ -23,7 +23,7 @@ using namespace train;
 using namespace verify;
 namespace {
 
-// The two f64 computations evaluate the same formulas in a different order. Ten optimizer steps amplify the difference.
+// The two f64 computations evaluate the same formulas in different orders. Ten optimizer steps amplify the difference.
 constexpr double f64_tolerance = 1e-10;
 
 struct Golden {
@@ -104,8 +104,8 @@ Tensor golden_tensor(const TensorMap& all, const Parameter& p) {
   return stack_of(entries, stack.dim);
 }
 
-// Run whose initial weights are replaced by the golden ones, rounded to the model's dtype. The optimizer is made from
-// them.
+// Run whose initial weights are the golden ones, rounded to the model's dtype. The optimizer is made from these
+// weights.
 struct GoldenRun {
   GoldenRun(Golden& g, const Recipe& r) : recipe(r), instance(recipe, Registry(), self) {
     const TensorMap weights = g.all("weights/");

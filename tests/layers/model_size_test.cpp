@@ -32,7 +32,8 @@ TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   // of three 4096 x 14336. The head is 4096 x 32000; the embedding is a table.
   const double layer = 2.0 * 4096 * 4096 + 2.0 * 4096 * 1024 + 4096.0 * 8 + 2 * 3.0 * 4096 * 14336;
   const double products = 32 * layer + 4096.0 * 32000;
-  // Causal attention: scores and values take 2 operations each for 4096 elements and half of 32768 keys, three times.
+  // Causal attention: scores and values take 2 operations each for 4096 elements and half of 32768 keys. Forward does
+  // this once, backward twice.
   const double attention = 32 * 3 * 2 * 2 * 4096.0 * 16384;
   EXPECT_DOUBLE_EQ(size_of_recipe("models/mixtral-8x7b.yaml").flops_per_token, 6 * products + attention);
 }

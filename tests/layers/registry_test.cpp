@@ -69,17 +69,18 @@ TEST(Registry, OptionsComeFromTheRecipe) {
   EXPECT_THROW(spec.option("third", 1), std::logic_error);
 }
 
-// Only the recipe is read: no layer is made.
+// Checks read only the recipe and make no layer.
 TEST(Registry, RefusesAnOptionThatTheLayerDoesNotDeclare) {
   const auto refusal = [](const std::string& layer, const std::string& options) {
     return message_of(ExitCode::usage, [&] { scaled_recipe({"model.mlp=" + layer, "model.mlp_options=" + options}); });
   };
   EXPECT_EQ(refusal("scaled", "[{name: factor, value: 2}, {name: factr, value: 3}]"),
             "command line: model.mlp_options=[{name: factor, value: 2}, {name: factr, v...: "
-            "model.mlp_options.1.name (factr) is no option of the layer scaled; it has: factor");
-  EXPECT_EQ(refusal("gelu", "[{name: exact, value: 1}]"),
-            "command line: model.mlp_options=[{name: exact, value: 1}]: model.mlp_options.0.name (exact) is no option "
-            "of the layer gelu; it has none");
+            "model.mlp_options.1.name (factr) is not an option of the layer scaled; it has: factor");
+  EXPECT_EQ(
+      refusal("gelu", "[{name: exact, value: 1}]"),
+      "command line: model.mlp_options=[{name: exact, value: 1}]: model.mlp_options.0.name (exact) is not an option "
+      "of the layer gelu; it has none");
 }
 
 TEST(Registry, NamesItsLayers) {
@@ -100,7 +101,7 @@ std::vector<moe::IssueStep> backwards(size_t chunks) {
   for (size_t c = chunks; c-- > 0;)
     for (moe::Stage stage : {moe::Stage::dispatch, moe::Stage::compute, moe::Stage::combine})
       steps.push_back({stage, c});
-  for (size_t c = 0; c < chunks; ++c) steps.push_back({moe::Stage::weights, c});
+  for (size_t c = 0; c < chunks; ++c) steps.push_back({moe::Stage::weight_gradients, c});
   return steps;
 }
 

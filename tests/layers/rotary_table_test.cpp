@@ -54,7 +54,7 @@ TEST(RotaryTable, YarnOfFactorOneIsOff) {
   expect_bitwise(table({}).sine, table(yarn).sine, Zeros::expected);
 }
 
-// Peng et al. 2023: fast dimensions keep their frequency, slow ones are interpolated, and the rest lies between. The
+// Peng et al. 2023: fast dimensions keep their frequency, slow ones are interpolated, and the ramp is between them. The
 // table is multiplied by 0.1 ln(factor) + 1.
 TEST(RotaryTable, YarnKeepsFastDimensionsAndInterpolatesSlowOnes) {
   YarnConfig yarn;

@@ -1,4 +1,4 @@
-// Visibility of tokens to each other, and the gradients of whole models of odd sizes.
+// Visibility of tokens to each other, and gradients of whole models of odd sizes.
 #include "layers/transformer.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(CountedDocuments, AreZeroForSequencesWithoutBorders) {
 
 class Documents : public testing::TestWithParam<Overrides> {};
 
-TEST_P(Documents, DoNotSeeEachOther) {
+TEST_P(Documents, DoNotAttendToEachOther) {
   ModelInstance instance(small_recipe(GetParam()), Registry(), self);
   data::Batch batch = sequence(true);
   const Tensor before = logits(instance, batch);
@@ -104,7 +104,7 @@ TEST(Decoder, SeesNoFutureTokens) {
   }
 }
 
-TEST(Encoder, SeesEverything) {
+TEST(Encoder, SeesAllTokens) {
   ModelInstance instance(small_recipe(dense_with({"model.kind=encoder"})), Registry(), self);
   data::Batch batch = sequence(false);
   const Tensor before = logits(instance, batch);
@@ -152,7 +152,7 @@ TEST(QkvClip, BoundsQueriesKeysAndValues) {
       multiply(instance.parameters.find(cat("layers.0.attention.", name, ".weight")), scale, instance.context);
     return logits(instance, sequence(false));
   };
-  // Far beyond the limit only signs remain, so a further factor changes nothing. Within the limit, clipping has no
+  // Far beyond the limit, only signs remain, so a further factor changes nothing. Within the limit, clipping has no
   // effect.
   const Tensor far = with_clip("0.01", 1e9), further = with_clip("0.01", 1e10);
   expect_bitwise(far, further);

@@ -17,7 +17,9 @@ std::vector<int> members_of(const ProcessGroup& group, int rank) {
 
 TEST(Mesh, GroupsMatchTheLayout) {
   for (const Sizes& sizes : {Sizes{.ep = 2}, Sizes{.ep = 4}, Sizes{.pp = 2, .ep = 2}, Sizes{.cp = 2, .ep = 4},
-                             Sizes{.tp = 2, .ep = 2, .etp = 1}, Sizes{.cp = 2, .tp = 2, .ep = 4, .etp = 1}})
+                             Sizes{.tp = 2, .ep = 2, .etp = 1}, Sizes{.cp = 2, .tp = 2, .ep = 4, .etp = 1},
+                             Sizes{.cp = 2, .tp = 2, .ep = 2, .etp = 2, .order = "cp-tp-dp-ep-pp"},
+                             Sizes{.pp = 2, .tp = 2, .ep = 2, .etp = 1, .order = "pp-dp-ep-cp-tp"}})
     comm::with_ranks(4, [&](const ProcessGroup& world) {
       const Mesh mesh(world, sizes);
       for (int a = 0; a < axis_count; ++a) {
@@ -28,6 +30,7 @@ TEST(Mesh, GroupsMatchTheLayout) {
         EXPECT_EQ(mesh[axis].name(), name_of(axis));
       }
       EXPECT_EQ(members_of(mesh.tokens(), world.rank()), mesh.layout().token_sharers(world.rank()));
+      EXPECT_EQ(members_of(mesh.experts(), world.rank()), mesh.layout().expert_sharers(world.rank()));
       for (const Placement& p : {Placement{.view = MeshView::dense}, Placement{.view = MeshView::expert},
                                  Placement{.view = MeshView::dense, .partial = {Axis::tp}},
                                  Placement{.view = MeshView::expert, .partial = {Axis::etp}}})
@@ -35,7 +38,7 @@ TEST(Mesh, GroupsMatchTheLayout) {
     });
 }
 
-TEST(Mesh, GroupsOfExpertsHaveTwoLevelsWhereTheirRanksLieOnSeveralNodes) {
+TEST(Mesh, GroupsOfExpertsHaveTwoLevelsIfTheirRanksAreOnSeveralNodes) {
   comm::with_ranks(8,
                    [](const ProcessGroup& world) {
                      const int r = world.rank();
@@ -74,7 +77,7 @@ TEST(Mesh, OneRankHasGroupsOfOneEverywhere) {
   }
 }
 
-TEST(Mesh, PiecesHeldByAFewRanksHaveGroupsOfTheirOwn) {
+TEST(Mesh, PiecesHeldByAFewRanksHaveSeparateGroups) {
   comm::with_ranks(8, [](const ProcessGroup& world) {
     const Mesh mesh(world, {.pp = 2, .tp = 4}, {.tensor_pieces = 2, .first_and_last = true});
     const Placement heads{

@@ -1,4 +1,4 @@
-// R1: choice of the tokens that are dropped from an expert over capacity.
+// R1: choice of the tokens that are dropped if an expert is over capacity.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,13 +42,13 @@ TEST(Capacity, R1_KeepsTheMostProbableAndTheEarlierAmongEquals) {
   EXPECT_EQ(count, 3);
 }
 
-TEST(Capacity, R1_KeepsTheFirst) {
+TEST(Capacity, R1_KeepsTheFirstTokens) {
   const auto [ids, count] = drop(all_to_one, 1, 6, 1.0, DropRule::position);
   EXPECT_EQ(ids, (std::vector<int32_t>{0, 0, 0, -1, -1, -1}));
   EXPECT_EQ(count, 3);
 }
 
-TEST(Capacity, R1_EveryScopeHasItsOwn) {
+TEST(Capacity, R1_IsCountedForEachScope) {
   const auto [ids, count] = drop(all_to_one, 1, 2, 1.0, DropRule::probability);  // 1 of every 2 stays
   EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, -1, 0, -1, 0}));
   EXPECT_EQ(count, 3);
@@ -96,7 +96,7 @@ TEST(Capacity, R8_NanIsDroppedFirst) {
   EXPECT_EQ(count, 3);
 }
 
-TEST(Capacity, TokensMayLieInRowsOfAnotherOrder) {
+TEST(Capacity, AcceptsRowsThatAreNotInTokenOrder) {
   Lab lab;
   // Tokens 0 .. 3 are rows 2, 3, 0, 1. The first two tokens stay.
   const Tensor ids = lab.values(std::vector<int32_t>{0, 0, 0, 0}, {4, 1});
@@ -133,7 +133,7 @@ TEST(Capacity, AnUnknownExpertEndsTheJobIfTheHostSeesIt) {
       const Tensor ids = lab.values(std::vector<int32_t>{world.rank() == 1 ? 9 : 0}, {1, 1});
       const Tensor own = lab.values(std::vector<double>{0.5, 0.5}, {1, 2});
       moe::drop_over_capacity(ids, 0, own, batch, world, {2, 1.0, DropRule::position}, lab.stream());
-      EXPECT_EQ(ids.to_vector<int32_t>().front(), world.rank() == 1 ? 9 : 0) << "nobody's slot stays";
+      EXPECT_EQ(ids.to_vector<int32_t>().front(), world.rank() == 1 ? 9 : 0) << "ids must not change";
     });
   };
   if (test_device() != device::DeviceKind::cpu) return decide();

@@ -43,7 +43,7 @@ class ExpertBlocks : public testing::TestWithParam<std::tuple<ExpertKind, bool>>
       if (p->name().ends_with("bias")) kernels::kernels(lab.context).pointwise.fill(lab.stream(), p->local(), 0.25);
     }
   }
-  // Returns the gradients by parameter, and clears them as at the begin of a step.
+  // Returns the gradients by parameter, and clears them as at the beginning of a step.
   std::vector<Tensor> taken_gradients() {
     std::vector<Tensor> out;
     for (const auto& p : lab.parameters) {

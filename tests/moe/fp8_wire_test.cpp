@@ -19,7 +19,8 @@ double relative_distance(const Tensor& a, const Tensor& b) {
 }
 
 // A value changes by at most 1/16 of itself on each of its two transfers, and the function between them is smooth.
-// Errors of single values are independent. So the distance of a tensor stays well below the sum of all of them.
+// Errors of single values are independent. So the relative distance of a tensor stays well below the sum of the two
+// bounds.
 constexpr double two_ways = 2 * base::e4m3::relative_error;
 
 void expect_near_under_fp8(const Words& overrides) {
@@ -36,7 +37,7 @@ void expect_near_under_fp8(const Words& overrides) {
 }
 
 TEST(Fp8Wire, RoundsRowsWithinItsBound) { expect_near_under_fp8({"parallel.ep=4"}); }
-TEST(Fp8Wire, StaysWithinItsBoundWhereRanksShareExperts) { expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2"}); }
+TEST(Fp8Wire, StaysWithinItsBoundIfRanksShareExperts) { expect_near_under_fp8({"parallel.tp=2", "parallel.ep=2"}); }
 TEST(Fp8Wire, StaysWithinItsBoundInRestoredChunks) {
   expect_near_under_fp8(
       {"parallel.ep=4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3", "schedule.moe.memory_reuse=s4"});

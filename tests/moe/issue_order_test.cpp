@@ -19,7 +19,7 @@ TEST(IssueOrder, AlternatingSendsOneChunkAheadAndReturnsInTurn) {
   EXPECT_EQ(text(alternating_order(), 4), "S0 S1 C0 R0 W0 S2 C1 R1 W1 S3 C2 R2 W2 C3 R3 W3");
 }
 
-TEST(IssueOrder, BuiltInOnesAreAsDocumented) {
+TEST(IssueOrder, BuiltInOrdersMatchTheirDocumentation) {
   const auto all = built_in_orders();
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].name, "alternating");
@@ -40,21 +40,22 @@ TEST(IssueOrder, BuiltInOrdersAreLegalForAnyNumberOfChunks) {
     }
 }
 
-TEST(IssueOrder, AnIllegalOrderIsExplainedByItsStep) {
+TEST(IssueOrder, ProblemNamesTheIllegalStep) {
   using Steps = std::vector<IssueStep>;
   const auto why = [](const Steps& steps, size_t chunks = 1) { return issue_order_problem(steps, chunks, false); };
-  const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weights, 0}};
+  const Steps right{{dispatch, 0}, {compute, 0}, {combine, 0}, {weight_gradients, 0}};
   EXPECT_EQ(why(right), "");
   EXPECT_EQ(why({}), "step dispatch[0] is missing");
   EXPECT_EQ(why({{dispatch, 0}, {compute, 0}, {combine, 0}}), "step weight_gradients[0] is missing");
   EXPECT_EQ(why(right, 2), "step dispatch[1] is missing");
   EXPECT_EQ(why({{compute, 0}}), "step 1 is experts[0], but dispatch[0] must come before it");
   EXPECT_EQ(why({{dispatch, 0}, {combine, 0}}), "step 2 is combine[0], but experts[0] must come before it");
-  EXPECT_EQ(why({{dispatch, 0}, {weights, 0}}), "step 2 is weight_gradients[0], but experts[0] must come before it");
+  EXPECT_EQ(why({{dispatch, 0}, {weight_gradients, 0}}),
+            "step 2 is weight_gradients[0], but experts[0] must come before it");
   EXPECT_EQ(why({{dispatch, 0}, {dispatch, 0}}), "step 2 is dispatch[0], but an earlier step is the same");
   EXPECT_EQ(why({{dispatch, 1}}), "step 1 is dispatch[1], but there are 1 chunks, counted from 0");
   // The sums of weight gradients would be added in another order.
-  EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weights, 1}}, 2),
+  EXPECT_EQ(why({{dispatch, 1}, {compute, 1}, {weight_gradients, 1}}, 2),
             "step 3 is weight_gradients[1], but weight_gradients[0] must come before it");
 }
 

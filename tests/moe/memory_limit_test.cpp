@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <fstream>
 
+#include "framework/base/tolerance.h"
 #include "framework/schedule/executor.h"
 #include "tests/moe/scheduled_layer.h"
-#include "tests/support/allowed_error.h"
 #include "tests/training/test_folder.h"
 
 namespace hexad::tests {
@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"S4Gelu", {"schedule.moe.memory_reuse=s4"}, {"model.moe.expert=gelu"}}),
     [](const auto& c) { return c.param.name; });
 
-TEST(MemoryLimitChunks, AreAsManyAsTheRoutingAsksFor) {
+TEST(MemoryLimitChunks, IncreaseWithTheLoadOfTheRouting) {
   const Scratch scratch;
   std::ofstream(scratch / "routes") << "5 4\n";
   const Words limited{"parallel.ep=4", "schedule.moe.memory_reuse=s4",

@@ -9,7 +9,7 @@ namespace {
 
 using namespace moe;
 
-TEST(MoeChoices, AreTheKeysOfTheSectionInTheirOrder) {
+TEST(MoeChoices, MatchTheKeysOfTheSectionInOrder) {
   std::string keys;
   each_choice([&](std::string_view key, auto, const ChoiceFacts&) { keys += base::cat(key, " "); });
   std::string written;

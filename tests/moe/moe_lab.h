@@ -1,4 +1,4 @@
-// One MoE layer with the objects that a test needs around it.
+// MoE layer with the objects that a test needs for it.
 #pragma once
 
 #include "layers/moe/moe_layer.h"
@@ -20,7 +20,7 @@ using layers::Registry;
 using layers::RouterStatistics;
 using layers::StateSet;
 
-/// The MoE layer of small_recipe() with overrides, without the other layers: hidden 16, 4 experts top-2 of 12.
+/// MoE layer of small_recipe() with overrides, without the other layers: 16 features, 4 experts of width 12, top-2.
 class MoeLab : public Lab {
  public:
   MoeLab(const std::vector<std::string>& overrides, const comm::ProcessGroup& world, int ep = 1,

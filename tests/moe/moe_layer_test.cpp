@@ -1,4 +1,4 @@
-// The MoE layer compared with its formulas, written as loops over tokens in double.
+// Compares the MoE layer with its formulas, written as loops over tokens in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +39,7 @@ class Naive {
  public:
   explicit Naive(MoeLab& lab) : lab_(lab), c_(lab.config.moe) {}
 
-  // Computes an MLP under `prefix`; if the prefix has several experts, that of `expert`.
+  // Computes the MLP under `prefix`, or that of `expert` if the prefix has several experts.
   Row mlp(const std::string& prefix, const Row& x, int64_t expert) const {
     Row activations = affine(prefix + ".up", x, expert);
     const bool gated = c_.expert == moe::ExpertKind::swiglu;
@@ -307,7 +307,7 @@ TEST(MoeLayer, B1_TheBiasMovesByTheSignOfTheLoadOnceABatch) {
   EXPECT_EQ(values_of(state.tensor), (std::vector<double>{-0.25, 0.25, 0.125, -0.125}));
 }
 
-TEST(MoeLayer, B1_TheBiasRestsWhileAnOverrideChooses) {
+TEST(MoeLayer, B1_TheBiasDoesNotMoveWhileAnOverrideChooses) {
   MoeLab lab({"model.moe.bias_rate=0.125", "model.moe.routing=zipf"});
   lab.layer.finish_batch({7, 3, 5, 5});
   EXPECT_EQ(values_of(lab.states.begin()->tensor), std::vector<double>(4, 0.0));
@@ -339,7 +339,7 @@ TEST(MoeLayer, B1_TheBiasChangesTheChoiceAndNotTheWeights) {
   }
 }
 
-TEST(MoeLayer, R8_ANanTokenHarmsNoOther) {
+TEST(MoeLayer, R8_ANanTokenDoesNotChangeOtherTokens) {
   for (const char* capacity : {"none", "0.8"}) {
     MoeLab lab({std::string("model.moe.capacity_factor=") + capacity, "model.moe.drop=position"});
     const Tensor x = lab.randn({12, lab.config.hidden});
@@ -357,7 +357,7 @@ TEST(MoeLayer, R8_EqualLogitsGoToTheFirstExperts) {
   EXPECT_EQ(lab.observed().counts, (std::vector<int64_t>{12, 12, 0, 0}));
 }
 
-// Results of forward and backward with all gradients of `y` one.
+// Results of forward and backward, with a gradient of 1 for every element of the outputs.
 struct Passed {
   Tensor y, dx;
 };

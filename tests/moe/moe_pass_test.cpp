@@ -8,6 +8,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/schedule/executor.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/moe/moe_lab.h"
 #include "tests/moe/plain_pass.h"
 
@@ -16,17 +17,12 @@ namespace {
 
 using moe::Overlap;
 
-// Pass that sends rows of slots as the plan says. The experts return the rows that they receive.
+// Pass that sends rows of slots in the order of the plan. Its experts return the rows that they receive.
 struct EchoPass : PlainPass {
   std::function<void()> computing = [] {};  // called at every computation of experts
 
   EchoPass(moe::Routes r, const Tensor& of_slots) : PlainPass(std::move(r), of_slots) {
-    rows = [this](Stream&, size_t c) -> moe::RowSource {
-      const ep::ChunkCounts& chunk = routes.counts(c);
-      const ep::PlanIndices& indices = routes.plan.indices;
-      if (!indices.wire_slots.defined()) return {.values = chunk.of(like)};
-      return {.values = like, .index = chunk.of(indices.wire_slots)};
-    };
+    rows = [this](Stream&, size_t c) { return routes.sent_slots(c, like); };
     compute = [this](Stream&, size_t, moe::Rows grouped) {
       computing();
       return grouped;
@@ -53,24 +49,24 @@ struct EchoOnOneRank {
  private:
   moe::Routes routes(const comm::ProcessGroup* etp, const ep::PlanOptions& options, Overlap overlap) {
     const ep::ExpertGroups groups{&self, etp ? etp : &self, etp ? etp : &self};
-    return {.settings = pass_settings(groups, 4, overlap),
-            .plan = ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options,
-                                          lab.stream()),
-            .end = 2};
+    return {
+        .settings = pass_settings(groups, 4, overlap),
+        .plan = plan_for_ids(lab.values(std::vector<int32_t>{0, 1, 3, 2}, {2, 2}), 4, groups, options, lab.stream()),
+        .end = 2};
   }
 };
 
-TEST(MoePass, SendsComputesReturns) {
+TEST(MoePass, SendsComputesAndReturnsRows) {
   EchoOnOneRank t({});
   EXPECT_EQ(t.pass.letters(), "inter: S0(P0) R0(C0) | compute: P0 C0(S0)");
 }
 
-TEST(MoePass, WithChunksSendsAheadAndAlternatesSendsWithReturns) {
+TEST(MoePass, SendsOneChunkAheadAndAlternatesSendsWithReturns) {
   EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}});
   EXPECT_EQ(t.pass.letters(), "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1 C0(S0) C1(S1)");
 }
 
-TEST(MoePass, ComputedTogetherCopiesEveryChunkToItsPlaceOnTheLaneOfItsOverlap) {
+TEST(MoePass, PlacesChunksThatAreComputedTogetherOnTheLaneOfTheirOverlap) {
   EchoOnOneRank o2({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather);
   EXPECT_EQ(o2.pass.letters(),
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
@@ -101,14 +97,14 @@ std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads,
   return seen;
 }
 
-TEST(MoePass, ExpertsComputeWithAShareOfTheThreadsWhileOtherChunksTravel) {
+TEST(MoePass, ExpertsUseAShareOfTheThreadsWhileOtherChunksAreInFlight) {
   EXPECT_EQ(threads_of_experts({.chunking = {ep::Chunking::By::tokens, 2}}, 4), (std::vector{2, 2, 2, 2}));
   EXPECT_EQ(threads_of_experts({.chunking = {ep::Chunking::By::tokens, 2}}, 1), (std::vector{1, 1, 1, 1}));
   EXPECT_EQ(threads_of_experts({}, 4), (std::vector{4, 4})) << "nothing travels beside one chunk";
   EXPECT_EQ(threads_of_experts({}, 4, true), (std::vector{2, 4, 4})) << "but it does beside shared experts";
 }
 
-TEST(MoePass, SharedExpertsComputeAfterAllThatIsSentBeforeTheFirstExpertsAndWaitForNothing) {
+TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {
   const auto graph = [](const ep::PlanOptions& options, Overlap overlap = Overlap::sequential, bool bounded = false) {
     EchoOnOneRank t(options, overlap);
     t.pass.shared = {.compute = [] {}, .flops = 5, .products = {0, 3, 1}};
@@ -132,7 +128,7 @@ TEST(MoePass, SharedExpertsComputeAfterAllThatIsSentBeforeTheFirstExpertsAndWait
   EXPECT_TRUE(graph({.chunking = two}, Overlap::sequential, true).ends_with("compute: H C0(S0) C1(S1,C0)"));
 }
 
-TEST(MoePass, TakesItsStepsInTheOrderItIsGiven) {
+TEST(MoePass, FollowsTheIssueOrder) {
   const std::pair<std::string, std::string> graphs[] = {{"alternating",
                                                          "inter: S0(P0) S1(P1) R0(C0) S2(P2) R1(C1) R2(C2) | compute: "
                                                          "P0 P1 C0(S0) W0(C0) P2 C1(S1) W1(C1) C2(S2) W2(C2)"},
@@ -153,7 +149,7 @@ TEST(MoePass, TakesItsStepsInTheOrderItIsGiven) {
   }
 }
 
-TEST(MoePass, WithTwoBuffersRefusesOrdersWithThreeChunksInFlight) {
+TEST(MoePass, RefusesThreeChunksInFlightWithTwoBuffers) {
   for (const moe::IssueOrder& order : moe::built_in_orders()) {
     EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 3}});
     t.pass.bounded = true;
@@ -186,7 +182,7 @@ TEST(MoePass, SumsTheResultsOfRanksThatShareExperts) {
     });
 }
 
-TEST(MoePass, RanksCollectEachOthersReturnedRowsByChunk) {
+TEST(MoePass, GathersReturnedRowsOfAllRanksByChunk) {
   comm::with_ranks(2, [](const comm::ProcessGroup& tp) {
     EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}});
     t.pass.routes.collection = moe::RowCollection{.group = &tp, .counts = {{2, 2}, {2, 2}}, .rows = {}};
@@ -215,17 +211,16 @@ struct EchoInTwoSteps {
  private:
   moe::Routes routes(const comm::ProcessGroup& world, const ep::Chunking& chunking) {
     const ep::ExpertGroups groups{&world, &self, &world, nodes.get(), nodes.get()};
-    return {
-        .settings = pass_settings(groups, 4),
-        .plan = ep::make_routing_plan(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
-                                      {.chunking = chunking, .all_to_all = ep::AllToAll::hierarchical}, lab.stream()),
-        .end = 6};
+    return {.settings = pass_settings(groups, 4),
+            .plan = plan_for_ids(lab.values(std::vector<int32_t>{0, 3, 1, 3, 2, 3}, {6, 1}), 4, groups,
+                                 {.chunking = chunking, .all_to_all = ep::AllToAll::hierarchical}, lab.stream()),
+            .end = 6};
   }
 };
 
 const comm::ThreadOptions two_nodes{.node_of_rank = {0, 0, 1, 1}};
 
-TEST(MoePass, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsTheOtherWayRound) {
+TEST(MoePass, SendsInTwoStepsInsideNodesFirstAndReturnsBetweenNodesFirst) {
   comm::with_ranks(
       4,
       [&](const comm::ProcessGroup& world) {
@@ -240,7 +235,7 @@ TEST(MoePass, InTwoStepsSendsInsideTheNodesBeforeItSendsBetweenThemAndReturnsThe
       two_nodes);
 }
 
-TEST(MoePass, InTwoStepsCountsTheBytesOfBoth) {
+TEST(MoePass, CountsTheBytesOfBothStepsOfAnAllToAll) {
   struct Bytes {
     int64_t sent, received, copied;
   };

@@ -1,11 +1,11 @@
-// The papers' closed forms compared with the simulator on this program's graphs. On an ideal machine they agree if both
+// Compares the papers' closed forms with the simulator on this program's graphs. On an ideal machine they agree if both
 // describe about the same schedule. Otherwise a test states the difference and its reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "framework/schedule/graph_collector.h"
+#include "framework/schedule/graph_runner.h"
 #include "framework/schedule/simulator.h"
 #include "tests/moe/scheduled_layer.h"
 #include "tools/plan/papers/eps.h"
@@ -33,14 +33,16 @@ struct Passes {
   Timeline forward, backward;
 };
 
-// Returns the passes of rank 0 of four. Experts are as wide as a token.
+// Returns the passes of rank 0 of four. Experts are as wide as a token, and all get the same number of rows.
 Passes simulated(const Words& overrides, const Rates& rates) {
   Passes passes;
   on_ranks(4, [&](const comm::ProcessGroup& world) {
-    ScheduledLayer lab(world,
-                       joined({"model.hidden=64", "model.moe.expert_hidden=64", "model.moe.expert=gelu"}, overrides));
+    ScheduledLayer lab(world, joined({"model.hidden=64", "model.moe.expert_hidden=64", "model.moe.expert=gelu",
+                                      "model.moe.routing=balanced"},
+                                     overrides));
     schedule::GraphCollector collector;
-    lab.layer.show_passes(static_cast<int64_t>(tokens), Dtype::f64, lab.context, collector);
+    lab.layer.run_passes_by(&collector);
+    lab.run(1, static_cast<int64_t>(tokens));
     ASSERT_GE(collector.graphs.size(), 2u);  // more if Parm's S1 gathers gradients after its gate's backward
     for (size_t p = 0; p < 2; ++p) {
       const auto all = plan::graphs_of_all(collector.graphs[p], world, lab.context);

@@ -1,4 +1,4 @@
-// A pass of rows to experts and back whose experts are a function.
+// Pass of rows to experts and back, with a function in place of the experts.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,7 @@ class PlainPass {
             },
         .combine = [&](size_t c) { combine_->add(c, experts_->computed(c), dispatch_->row_weights(c)); }};
     if (weight_gradients)
-      steps.weights = [&](size_t c) {
+      steps.weight_gradients = [&](size_t c) {
         experts_->add_weight_gradients(c, 1, [this, c](Stream&) { weight_gradients(c); });
       };
     g.add_steps(steps);

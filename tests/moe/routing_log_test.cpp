@@ -29,7 +29,7 @@ class RoutingLogTest : public Lab, public testing::Test {
   RoutingLog log;
 };
 
-TEST_F(RoutingLogTest, TokensAreFoundUnderOtherRows) {
+TEST_F(RoutingLogTest, FindsTokensUnderOtherRowNumbers) {
   EXPECT_EQ(chosen(step(3), 1, 2), (std::vector<int32_t>{2, 3, 4, 5}));
   batch.row_tokens = {3, 0};
   EXPECT_EQ(chosen(step(3), 0, 2), (std::vector<int32_t>{6, 7, 0, 1}));

@@ -53,7 +53,7 @@ TEST(RoutingOverride, BalancedIsRoundRobin) {
   EXPECT_EQ(choose(config(moe::Routing::balanced), 0, 4), (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 0, 1}));
 }
 
-TEST(RoutingOverride, DependsOnTheGlobalTokenAlone) {
+TEST(RoutingOverride, DependsOnlyOnTheGlobalToken) {
   for (const auto routing : {moe::Routing::balanced, moe::Routing::zipf}) {
     const auto all = choose(config(routing), 0, 20);
     const auto tail = choose(config(routing), 7, 13);
@@ -61,7 +61,7 @@ TEST(RoutingOverride, DependsOnTheGlobalTokenAlone) {
   }
 }
 
-TEST(RoutingOverride, ZipfChoosesDistinctExpertsTheFirstOnesMostOften) {
+TEST(RoutingOverride, ZipfChoosesDistinctExpertsAndPrefersTheFirst) {
   moe::MoeConfig c = config(moe::Routing::zipf);
   c.zipf_exponent = 1.5;
   const auto ids = choose(c, 0, 4000);

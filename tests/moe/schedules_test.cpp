@@ -5,13 +5,13 @@
 
 #include <fstream>
 
-#include "framework/schedule/graph_collector.h"
+#include "framework/base/tolerance.h"
+#include "framework/schedule/graph_runner.h"
 #include "layers/moe/pass/routes.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/paper_letters.h"
 #include "tests/moe/scheduled_layer.h"
-#include "tests/support/allowed_error.h"
 #include "tests/training/test_folder.h"
 
 namespace hexad::tests {
@@ -34,7 +34,7 @@ const Mesh4 meshes[] = {{"Ep1", {}},
 struct Schedule {
   std::string name;
   Words overrides;
-  enum class Bits : uint8_t { all, forward, none } same = Bits::all;  // results compared by bits
+  enum class Bits : uint8_t { all, forward, none } same = Bits::all;  // results that must be bitwise identical
   bool without_sp = false, needs_etp_in_tp = false;
 };
 constexpr auto forward_only = Schedule::Bits::forward, other_sums = Schedule::Bits::none;
@@ -149,7 +149,7 @@ class EverySchedule : public testing::TestWithParam<Load> {};
 // True for the meshes on which every load runs. The other meshes run with the default load only.
 bool is_telling(const Mesh4& m) { return m.name == "Ep4" || m.name == "Tp4Ep2Etp2"; }
 
-TEST_P(EverySchedule, EqualsThePlainOne) {
+TEST_P(EverySchedule, EqualsThePlainSchedule) {
   for (const Mesh4& m : meshes)
     if (GetParam().overrides.empty() || is_telling(m)) compare(m, GetParam().overrides);
 }
@@ -161,7 +161,7 @@ const Load loads[] = {{"Routed", {}},
 INSTANTIATE_TEST_SUITE_P(, EverySchedule, testing::ValuesIn(loads), [](const auto& i) { return i.param.name; });
 
 // Experts 1 to 7 get no row, so three of the four ranks get none.
-TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
+TEST(Schedules, F26_EqualThePlainScheduleIfEveryTokenChoosesOneExpert) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0\n";
   for (const Mesh4& m : meshes)
@@ -170,8 +170,8 @@ TEST(Schedules, F26_EqualThePlainOneWhenEveryTokenGoesToOneExpert) {
                   "model.moe.trace=" + scratch / "trace"});
 }
 
-// Gradients of weights and recomputed values have equal bits, too, since only the GEMMs differ.
-TEST(Schedules, WithDenseGemmsGiveTheBitsOfGroupedOnes) {
+// Gradients of weights and recomputed values are also bitwise identical, because only the GEMM calls differ.
+TEST(Schedules, WithDenseGemmsEqualThoseWithGroupedGemmsBitwise) {
   const Words cut{"parallel.ep=2", "parallel.etp=2", "model.moe.routing=zipf", "schedule.moe.chunk_by=tokens",
                   "schedule.moe.chunks=3"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
@@ -187,7 +187,7 @@ TEST(Schedules, WithDenseGemmsGiveTheBitsOfGroupedOnes) {
   });
 }
 
-TEST(Schedules, ByLoadAreDenseFromAMeanRowCountPerActiveExpert) {
+TEST(Schedules, ByLoadUseDenseGemmsFromAMeanRowCountPerActiveExpert) {
   using moe::Gemms;
   const auto is_dense = [](Gemms gemms, std::optional<int64_t> rows, std::vector<int64_t> offsets) {
     moe::MoeSchedule s;
@@ -221,7 +221,8 @@ TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
       ScheduledLayer lab(world,
                          joined({"parallel.tp=2", "parallel.ep=2", "schedule.moe.esp_exchange=direct"}, duplicates));
       schedule::GraphCollector collector;
-      lab.layer.show_passes(8, Dtype::f64, lab.context, collector);
+      lab.layer.run_passes_by(&collector);
+      lab.run();
       if (world.rank() == 0)
         for (const schedule::TaskGraph& g : collector.graphs) texts.push_back(in_letters(g.to_string()));
     });
@@ -247,7 +248,7 @@ void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Res
   for (size_t i = 0; i < a.gradients.size(); ++i) expect_bitwise(a.gradients[i], b.gradients[i], Zeros::expected);
 }
 
-// Compares the layer with rows sent in one step and in two, all else being equal.
+// Compares the layer under a one-step and a two-step all-to-all, with equal settings otherwise.
 void compare_all_to_alls(const Words& overrides, const std::vector<int>& node_of_rank) {
   const comm::ThreadOptions late{.node_of_rank = node_of_rank,
                                  .jitter = {.seed = 7, .max_delay = std::chrono::microseconds(200)}};
@@ -298,7 +299,7 @@ TEST(Schedules, InTwoStepsGiveTheSameBitsOnAnyNodes) {
   }
 }
 
-// Returns why groups of four ranks on such nodes cannot send rows in two steps.
+// Returns the message that refuses two-step sending for groups of four ranks on these nodes.
 std::string refusal_of_two_steps(const std::vector<int>& node_of_rank) {
   const Words two{"parallel.ep=4", "schedule.moe.all_to_all=hierarchical"};
   try {
@@ -315,17 +316,17 @@ std::string refusal_of_two_steps(const std::vector<int>& node_of_rank) {
 TEST(Schedules, InTwoStepsAreRefusedOnNodesWithUnequalRanks) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 1}),
             "schedule.moe.all_to_all is hierarchical, which needs the same number of ranks of an all-to-all on each "
-            "of its nodes, but that of rank 0, of 4 ranks, has 3, 1 on its 2 nodes; legal here: direct");
+            "of its nodes, but the all-to-all of rank 0, with 4 ranks, has 3, 1 on its 2 nodes; legal here: direct");
 }
 
-// Otherwise ranks would issue different numbers of tasks.
-TEST(Schedules, InTwoStepsAreRefusedWhereOnlySomeGroupsHaveTwoLevels) {
+// Ranks in such groups would issue different numbers of tasks.
+TEST(Schedules, InTwoStepsAreRefusedIfOnlySomeGroupsHaveTwoLevels) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 0, 0, 0, 1, 1}),
             "schedule.moe.all_to_all is hierarchical, which needs all groups of ep ranks to be placed on nodes "
-            "alike, but the group of rank 4 has two levels and others have one; legal here: direct");
+            "in the same way, but the group of rank 4 has two levels and another group has one; legal here: direct");
 }
 
-// Gradients of weights are bitwise identical, too, because every order adds them up by chunk.
+// Gradients of weights are also bitwise identical, because every order adds them by chunk.
 TEST(Schedules, OfEveryOrderGiveTheSameBits) {
   const Words chunks{"parallel.ep=4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=4"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {

@@ -9,6 +9,7 @@
 #include "framework/schedule/executor.h"
 #include "layers/moe/pass/token_rows.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/ep/plan_for_ids.h"
 #include "tests/moe/plain_pass.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
@@ -57,7 +58,8 @@ struct Way {
   Overlap overlap = Overlap::sequential;  // if not sequential, chunks are computed together
 };
 
-// Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 j. Ranks are numbered p etp + j.
+// Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 j. Rank p * etp + j has place p in the ep
+// group.
 class FactorPass {
  public:
   FactorPass(const comm::ProcessGroup& world, int etp_size, EspExchange esp_exchange, const Way& way, const Load& load,
@@ -70,12 +72,12 @@ class FactorPass {
         x(lab.integers({ids.dim(0), width}, 1, 9)),
         weights(lab.integers(ids.shape(), 1, 5)),
         pass({.settings = pass_settings(groups, experts, way.overlap),
-              .plan = ep::make_routing_plan(ids, experts, groups,
-                                            {.chunking = way.chunking,
-                                             .esp_exchange = esp_exchange,
-                                             .row_of = row_of,
-                                             .merged = way.overlap != Overlap::sequential},
-                                            lab.stream()),
+              .plan = plan_for_ids(ids, experts, groups,
+                                   {.chunking = way.chunking,
+                                    .esp_exchange = esp_exchange,
+                                    .row_of = row_of,
+                                    .merged = way.overlap != Overlap::sequential},
+                                   lab.stream()),
               .end = ids.dim(0)},
              x),
         row_weights(moe::wire_weights(lab.stream(), plan(), weights)) {
@@ -98,7 +100,7 @@ class FactorPass {
     return {rows.values, numbers};
   }
 
-  // Returns a factor for each of the grouped rows of chunk c, or of all chunks.
+  // Returns a factor for each grouped row of chunk c, or of all chunks if they are computed together.
   Tensor factors(size_t c) {
     const auto& offsets = plan().counts.chunks[c].offsets;
     const int64_t local = experts / ep_group->size();
@@ -187,7 +189,7 @@ TEST_P(TokenRows, ReturnTheWeightedSumOfTheirSlots) {
   });
 }
 
-// As in backward, rows and a number for each slot return. Results are not weighted.
+// As in backward, experts return rows and a number for each slot, and results are not weighted.
 TEST_P(TokenRows, AlsoReturnANumberForEachSlot) {
   on_every_mesh([](const comm::ProcessGroup& world, int etp, EspExchange esp_exchange, const Way& way) {
     FactorPass t(world, etp, esp_exchange, way, GetParam());
@@ -246,7 +248,7 @@ TEST(TokenRowsGraph, AnyLegalExecutionOrderGivesTheSameResult) {
 
 // Section 4.2: P is the activations of the tokens of all D devices. Each token visits g devices, all equally likely. A
 // device sends g P (D - 1) / D^2. Without LocalReduce, k replaces g.
-TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
+TEST(TokenRowsGraph, SendsTheVolumeOfEpsMoesFormula) {
   constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
   comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {
     for (RowOf row_of : {RowOf::token, RowOf::slot}) {
@@ -257,7 +259,7 @@ TEST(TokenRowsGraph, SendAsMuchAsEpsMoeCounts) {
           ids[i] = static_cast<int32_t>((i / k % devices * local + i % k) % experts);
       });
       PlainPass echo({.settings = pass_settings(t.groups, experts),
-                      .plan = ep::make_routing_plan(t.ids, experts, t.groups, {.row_of = row_of}, t.lab.stream()),
+                      .plan = plan_for_ids(t.ids, experts, t.groups, {.row_of = row_of}, t.lab.stream()),
                       .end = t.ids.dim(0)},
                      t.x);
       const bool of_tokens = row_of == RowOf::token;

@@ -39,8 +39,8 @@ Placement expert(const mesh::Mesh& mesh) {
   return {MeshView::expert, {{Axis::ep, 0, mesh.size(Axis::ep), mesh.coordinate(Axis::ep)}}};
 }
 
-// Returns the norm of dense and expert weights. Dense: 16 elements of 0.5, squares 4. Experts: 4 elements 1, 2, 3, 4
-// (one a shard if ep = 4), squares 30.
+// Returns the norm of the gradients of dense and expert weights. Dense: 16 elements of 0.5, sum of squares 4. Experts:
+// elements 1, 2, 3, 4 (one in each shard if ep = 4), sum of squares 30.
 double norm_under(const comm::ProcessGroup& world, int ep) {
   device::DeviceContext context(tests::on_test_device({.poison = true}));
   const mesh::Mesh mesh(world, {.dp = world.size(), .ep = ep});

@@ -96,7 +96,7 @@ TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
 INSTANTIATE_TEST_SUITE_P(, AdamwEquals, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
-TEST(Optimizer, KeepsMainWeightsOnlyWhereTheModelIsRounded) {
+TEST(Optimizer, KeepsMainWeightsOnlyIfTheModelIsRounded) {
   Lab lab;
   Parameter &rounded = add(lab, "rounded", Dtype::bf16, true), &exact = add(lab, "exact", Dtype::f32, true);
   const Optimizer optimizer({}, lab.parameters);

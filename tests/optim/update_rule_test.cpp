@@ -144,9 +144,10 @@ TEST(UpdateRules, IllegalStateNamesAreRefused) {
   };
   EXPECT_EQ(refusal({"velocity", "v2"}), "");
   EXPECT_EQ(refusal({"main"}),
-            "optim.name (named): 'main' cannot name a state: expected letters, digits and underscores, not main, "
+            "optim.name (named): 'main' is not a legal name of a state: expected letters, digits and underscores, but "
+            "not main, "
             "parameter or state");
-  EXPECT_NE(refusal({"a/b"}).find("'a/b' cannot name a state"), std::string::npos);
+  EXPECT_NE(refusal({"a/b"}).find("'a/b' is not a legal name of a state"), std::string::npos);
   EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two of its states are named v");
 }
 

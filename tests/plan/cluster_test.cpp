@@ -43,7 +43,7 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error of `text` with `is` in place of `was`, without the folder.
+// Returns the error of `text` with `was` replaced by `is`, without the folder.
 std::string refusal(const std::string& was, const std::string& is) {
   std::string changed = text;
   const size_t at = changed.find(was);
@@ -114,7 +114,7 @@ TEST(NearestLink, MatchesTheKindBeforeTheSize) {
   EXPECT_EQ(nearest_link(cluster, Collective::all_reduce, {"dp", 2, 1}), nullptr);
 }
 
-TEST(NearestLink, BetweenNodesTheOtherKindStandsIn) {
+TEST(NearestLink, BetweenNodesTheOtherKindIsASubstitute) {
   Cluster cluster = load_text(text);
   const MeasuredLink inter = cluster.links[2], all = cluster.links[3];
   cluster.links = {all};
@@ -225,10 +225,11 @@ TEST(DefaultCluster, CanBeWrittenAndRead) {
   EXPECT_EQ(to_yaml(load_text(written)), written);
 }
 
-TEST(ClusterRecipes, AreLegalAndGiveRates) {
+TEST(ClusterRecipes, MeasuredOnesGiveRates) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
     const Cluster cluster = load_cluster(entry.path().string());
+    if (cluster.machine) continue;  // not measured: tests/plan/prices_test.cpp
     const int64_t nodes = cluster.measured.nodes, ranks = nodes * cluster.measured.ranks_per_node;
     EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"world", ranks, nodes}}})) << entry.path();
     ++files;

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 #include "tools/plan/least_squares.h"
 
 namespace hexad::plan {
 namespace {
 
-const double rounding = tests::tolerance(base::Dtype::f64, 16);
+const double rounding = base::tolerance(base::Dtype::f64, 16);
 
 using Points = std::vector<config::Curve::Point>;
 
@@ -39,7 +39,7 @@ TEST(Speed, IsLinearBetweenPoints) {
   EXPECT_EQ(speed(7, 1), 7);
 }
 
-TEST(Seconds, GoOnAlongTheLastSegmentAndNeverFall) {
+TEST(Seconds, ContinueAlongTheLastSegmentAndNeverFall) {
   const config::Curve measured = Points{{10, 1}, {20, 3}};
   EXPECT_EQ(seconds(measured, 1), 1);
   EXPECT_NEAR(seconds(measured, 15), 2, 2 * rounding);
@@ -48,7 +48,7 @@ TEST(Seconds, GoOnAlongTheLastSegmentAndNeverFall) {
   EXPECT_EQ(seconds(0.5, 40), 0.5);
 }
 
-// Tests the fit of a curve that a table of `hexad profile` shows.
+// Fits the curve that a table of `hexad profile` shows.
 TEST(FitOfACurve, IsExactForALinkWithLatencyAndRate) {
   Points times;
   for (double bytes = 4096; bytes <= 1 << 24; bytes *= 2) times.push_back({bytes, 5e-5 + bytes / 1e9});

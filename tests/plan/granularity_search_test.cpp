@@ -21,7 +21,7 @@ int64_t best_of_all(int64_t batch, int64_t most) {
   return best;
 }
 
-TEST(SearchUnimodal, FindsTheLeastWhereverItIs) {
+TEST(SearchUnimodal, FindsTheLeastAtAnyPosition) {
   for (int64_t high = 1; high <= 24; ++high)
     for (int64_t least = 1; least <= high; ++least) {
       std::set<int64_t> asked;
@@ -35,7 +35,7 @@ TEST(SearchUnimodal, FindsTheLeastWhereverItIs) {
     }
 }
 
-TEST(SearchUnimodal, AsksForUnknownTimes) {
+TEST(SearchUnimodal, ProposesUnknownTimes) {
   const Trial trial = search_unimodal(1, 8, [](int64_t) -> std::optional<double> { return {}; });
   EXPECT_FALSE(trial.settled);
   EXPECT_TRUE(search_unimodal(5, 5, [](int64_t) -> std::optional<double> { return {}; }).settled);
@@ -68,7 +68,7 @@ TEST(GranularitySearch, ABatchInAKnownRangeIsNotMeasured) {
   EXPECT_EQ(between.n, n);
 }
 
-TEST(GranularitySearch, WidensTheRangeOfTheNItFound) {
+TEST(GranularitySearch, WidensTheRangeOfTheFoundN) {
   // As printed, line 22 widens a range with bounds that lines 8 and 14 took from a neighbour. Then 3000 would be in the
   // range of another n.
   GranularitySearch search(1, 8);
@@ -99,7 +99,7 @@ TEST(GranularitySearch, GivesNoMicroBatchWithoutAToken) {
             3);
 }
 
-TEST(GranularitySearch, StepByStepIsTheSame) {
+TEST(GranularitySearch, StepByStepGivesTheSameResult) {
   GranularitySearch at_once(1, 8), by_steps(1, 8);
   for (const int64_t batch : {900, 12000, 5000, 5100}) {
     const int64_t n = at_once.best(batch, model_seconds);
@@ -111,7 +111,7 @@ TEST(GranularitySearch, StepByStepIsTheSame) {
   EXPECT_EQ(at_once.state(), by_steps.state());
 }
 
-TEST(GranularitySearch, GoesOnFromASavedState) {
+TEST(GranularitySearch, ContinuesFromASavedState) {
   GranularitySearch search(1, 8);
   search.best(5000, model_seconds);
   GranularitySearch again(1, 8, search.state());

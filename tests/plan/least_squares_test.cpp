@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan {
 namespace {
@@ -30,7 +30,7 @@ TEST(LeastSquares, FindsTheCoefficientsOfASum) {
   for (double v = 1; v <= 1e6; v *= 10) x.push_back(v), square.push_back(v * v), y.push_back(3 - 2 * v + 0.5 * v * v);
   const FitTerm terms[] = {{"one", std::vector<double>(x.size(), 1)}, {"x", x}, {"x^2", square}};
   const TermsFit fit = least_squares(terms, y);
-  const double rounding = tests::tolerance(base::Dtype::f64, 8);
+  const double rounding = base::tolerance(base::Dtype::f64, 8);
   EXPECT_NEAR(fit.coefficients[0], 3, 3 * 1e12 * rounding);  // the other terms are 1e12 times as large
   EXPECT_NEAR(fit.coefficients[1], -2, 2 * 1e6 * rounding);
   EXPECT_NEAR(fit.coefficients[2], 0.5, 0.5 * rounding);
@@ -38,13 +38,13 @@ TEST(LeastSquares, FindsTheCoefficientsOfASum) {
 }
 
 // Normal equations fail here: their matrix has the square of the condition number, here 1e16.
-TEST(LeastSquares, TellsNearlyEqualTermsApart) {
+TEST(LeastSquares, DistinguishesNearlyEqualTerms) {
   const double step = 1e-8;
   const FitTerm terms[] = {{"a", {1, 1, 1}}, {"b", {1, 1 + step, 1 + 2 * step}}};
   const double y[] = {5, 5 + 3 * step, 5 + 6 * step};  // 2 a + 3 b
   const TermsFit fit = least_squares(terms, y);
-  EXPECT_NEAR(fit.coefficients[0], 2, tests::tolerance(base::Dtype::f64, 3) / step * 5);
-  EXPECT_NEAR(fit.coefficients[1], 3, tests::tolerance(base::Dtype::f64, 3) / step * 5);
+  EXPECT_NEAR(fit.coefficients[0], 2, base::tolerance(base::Dtype::f64, 3) / step * 5);
+  EXPECT_NEAR(fit.coefficients[1], 3, base::tolerance(base::Dtype::f64, 3) / step * 5);
 }
 
 TEST(LeastSquares, ResidualsArePerpendicularToEveryTerm) {
@@ -62,24 +62,26 @@ TEST(LeastSquares, ResidualsArePerpendicularToEveryTerm) {
   for (const FitTerm& term : terms) {
     double product = 0;
     for (size_t i = 0; i < y.size(); ++i) product += term.values[i] * fit.residuals[i];
-    EXPECT_NEAR(product, 0, 25 * tests::tolerance(base::Dtype::f64, 25)) << term.name;
+    EXPECT_NEAR(product, 0, 25 * base::tolerance(base::Dtype::f64, 25)) << term.name;
   }
 }
 
-TEST(LeastSquares, NamesATermThatTheSamplesCannotTellApart) {
+TEST(LeastSquares, NamesATermThatTheSamplesDoNotDetermine) {
   const FitTerm bytes{"bytes", {1, 2, 3, 4}}, messages{"messages", {1, 0, 2, 5}}, both{"both", {2, 2, 5, 9}},
       none{"none", {0, 0, 0, 0}};
   const double y[] = {1, 2, 3, 4};
   const FitTerm sum[] = {bytes, messages, both};
   EXPECT_EQ(error_of([&] { least_squares(sum, y); }),
-            "[least_squares] 4 samples do not tell 'both' from 'bytes', 'messages'");
+            "[least_squares] 4 samples do not determine 'both' from 'bytes', 'messages'");
   const FitTerm zero[] = {bytes, none};
-  EXPECT_EQ(error_of([&] { least_squares(zero, y); }), "[least_squares] 4 samples do not tell 'none' from 'bytes'");
+  EXPECT_EQ(error_of([&] { least_squares(zero, y); }),
+            "[least_squares] 4 samples do not determine 'none' from 'bytes'");
   const FitTerm nothing[] = {none};
-  EXPECT_EQ(error_of([&] { least_squares(nothing, y); }), "[least_squares] 4 samples do not tell 'none' from zero");
+  EXPECT_EQ(error_of([&] { least_squares(nothing, y); }),
+            "[least_squares] 4 samples do not determine 'none' from zero");
   const FitTerm more[] = {{"a", {1}}, {"b", {2}}};
   EXPECT_EQ(error_of([&] { least_squares(more, std::span(y, 1)); }),
-            "[least_squares] 1 samples do not tell 'b' from 'a'");
+            "[least_squares] 1 samples do not determine 'b' from 'a'");
 }
 
 TEST(LeastSquares, RefusesMismatchedAndNonFiniteSamples) {
@@ -98,7 +100,7 @@ TEST(FitAlphaBeta, FindsTheLineThatSamplesLieOn) {
   Points samples;
   for (double x = 1e3; x <= 1e8; x *= 10) samples.push_back({x, line(x)});
   const Fit fit = fit_alpha_beta(samples);
-  const double rounding = 1e4 * tests::tolerance(base::Dtype::f64, 8);  // the largest sample is 700 times alpha
+  const double rounding = 1e4 * base::tolerance(base::Dtype::f64, 8);  // the largest sample is 700 times alpha
   EXPECT_NEAR(fit.line.alpha, line.alpha, rounding * line.alpha);
   EXPECT_NEAR(fit.line.beta, line.beta, rounding * line.beta);
   EXPECT_LT(fit.worst_relative_error, rounding);
@@ -121,10 +123,10 @@ TEST(FitAlphaBeta, NoOtherLineIsNearer) {
   }
 }
 
-TEST(FitAlphaBeta, TellsTheWorstSample) {
+TEST(FitAlphaBeta, NamesTheWorstSample) {
   const Points samples{{0, 1}, {1, 1}, {2, 4}};  // the fit is 0.5 + 1.5 x
   const Fit fit = fit_alpha_beta(samples);
-  const double rounding = 4 * tests::tolerance(base::Dtype::f64, 3);
+  const double rounding = 4 * base::tolerance(base::Dtype::f64, 3);
   EXPECT_NEAR(fit.line.alpha, 0.5, rounding);
   EXPECT_NEAR(fit.line.beta, 1.5, rounding);
   ASSERT_EQ(fit.residuals.size(), 3u);
@@ -157,7 +159,7 @@ TEST(FitAlphaBeta, NeedsTwoSizes) {
   EXPECT_EQ(error_of([] {
               fit_alpha_beta(Points{{3, 1}, {3, 2}});
             }),
-            "[least_squares] 2 samples do not tell 'seconds a unit' from 'seconds to start'");
+            "[least_squares] 2 samples do not determine 'seconds a unit' from 'seconds to start'");
   EXPECT_THROW(fit_alpha_beta(Points{}), std::logic_error);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using Verdict = MemoryFit::Verdict;
 
-// Returns ranks on machines of `ranks_a_machine` each, with `available` bytes a machine.
+// Returns ranks on machines with `ranks_a_machine` ranks and `available` bytes each.
 std::vector<RankMemory> on_machines(int64_t ranks, int64_t ranks_a_machine, double available) {
   std::vector<RankMemory> all;
   for (int64_t r = 0; r < ranks; ++r) {
@@ -73,11 +73,11 @@ TEST_F(MemoryCheck, CountsTheLimitOfAControlGroupForItsOwnRanksOnly) {
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::too_much);
 }
 
-TEST_F(MemoryCheck, CountsTheMemoryOfACardWhereTheModelIsOnCards) {
+TEST_F(MemoryCheck, CountsTheMemoryOfACardIfTheModelIsOnCards) {
   Recipe recipe = small_recipe();
   recipe.device = device::DeviceKind::cuda;
   const double need = needed(recipe, 2);
-  auto ranks = on_machines(2, 2, 1);  // the ranks need no host memory
+  auto ranks = on_machines(2, 2, 1);  // the ranks need no memory of the host
   for (int64_t r = 0; r < 2; ++r)
     ranks[r].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(need * 1.3)}};
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
@@ -97,7 +97,7 @@ TEST_F(MemoryCheck, CountsEachRankWithThePartOfThePipelineThatItHas) {
   EXPECT_EQ(fit(recipe, on_machines(2, 2, sum * 1.3)).verdict, Verdict::tight);
 }
 
-TEST_F(MemoryCheck, NamesBothFiguresHelpfulKeysAndHowToStartAnyway) {
+TEST_F(MemoryCheck, NamesBothFiguresHelpfulKeysAndTheOverride) {
   const Recipe recipe = small_recipe();
   const MemoryFit half = fit(recipe, on_machines(1, 1, needed(recipe, 1) * 0.6));
   EXPECT_EQ(half.verdict, Verdict::too_much);
@@ -107,7 +107,7 @@ TEST_F(MemoryCheck, NamesBothFiguresHelpfulKeysAndHowToStartAnyway) {
     EXPECT_NE(half.text.find(text), std::string::npos) << text << " is not in: " << half.text;
 }
 
-TEST_F(MemoryCheck, SaysWhereItCannotTell) {
+TEST_F(MemoryCheck, ReportsMachinesWithUnknownMemory) {
   const Recipe recipe = small_recipe();
   const MemoryFit unknown = fit(recipe, {RankMemory{.host = "host0"}});
   EXPECT_EQ(unknown.verdict, Verdict::unknown);

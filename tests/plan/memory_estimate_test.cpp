@@ -47,7 +47,7 @@ std::vector<std::string> measured(const std::vector<std::string>& more) {
   return all;
 }
 
-// Returns the peaks of a step on every rank. It is the middle one of five steps, because threads that wait for each
+// Returns the peaks of a step on every rank. The step is the middle one of five, because threads that wait for each
 // other free shared buffers at slightly different times.
 std::vector<device::MemoryStats> measure(const Recipe& recipe, int ranks) {
   std::vector<device::MemoryStats> memory(ranks);

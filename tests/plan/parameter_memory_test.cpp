@@ -1,4 +1,5 @@
-// Formulas of parameter memory compared with hand counts. Parameters on a meta device compared with those of a run.
+// Formulas of parameter memory, compared with counts by hand. Parameters on a meta device, compared with those of a
+// run.
 #include "tools/plan/parameter_memory.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ using plan::kept_bytes;
 
 constexpr plan::ParameterBytes f32_gradients{.weights = 2, .gradients = 4, .optimizer = 12};
 
-TEST(ParameterMemory, DividesMemoryAsTheZeroLevelSays) {
+TEST(ParameterMemory, DividesMemoryByTheZeroLevel) {
   EXPECT_EQ(kept_bytes(f32_gradients, 0, 4).total(), 18);
   EXPECT_EQ(kept_bytes(f32_gradients, 1, 4).total(), 6 + 12 / 4.0);
   EXPECT_EQ(kept_bytes(f32_gradients, 2, 4).total(), 2 + 16 / 4.0);

@@ -54,14 +54,14 @@ TEST(MachineOf, NodesMustHaveEquallyManyRanks) {
   nodes.node_of_rank = {0, 0, 1};
   try {
     comm::with_ranks(
-        3, [](const ProcessGroup& world) { machine_of(world); }, nodes);
+        3, [](const ProcessGroup& world) { nodes_of(world); }, nodes);
     FAIL();
   } catch (const base::Error& e) {
-    EXPECT_STREQ(e.what(), "nodes have 1 to 2 ranks; a profile needs the same number on each");
+    EXPECT_STREQ(e.what(), "nodes have 1 to 2 ranks; a profile needs the same number on each node");
   }
 }
 
-TEST(Exchange, SendsTheBytesItNames) {
+TEST(Exchange, SendsTheReportedBytes) {
   for (int ranks : {2, 3})
     comm::with_ranks(ranks, [](const ProcessGroup& world) {
       device::DeviceContext context;

@@ -35,7 +35,7 @@ TaskGraph graph_of(int rank) {
                .name = "T",
                .cost = cost,
                .kind = i == 0 ? TaskKind::reduce_scatter : TaskKind::copy},
-              after, [](schedule::Stream&) { return schedule::Event{}; });
+              after, [](device::Stream&) { return device::Event{}; });
   }
   return graph;
 }
@@ -73,7 +73,7 @@ TEST(RankGraphs, AreRefusedForAnUnknownGroup) {
   const comm::SelfGroup alone;
   device::DeviceContext context;
   TaskGraph graph;
-  graph.add({.name = "T", .cost = {.group = "galaxy"}}, {}, [](schedule::Stream&) { return schedule::Event{}; });
+  graph.add({.name = "T", .cost = {.group = "galaxy"}}, {}, [](device::Stream&) { return device::Event{}; });
   EXPECT_THROW(graphs_of_all(graph, alone, context), std::logic_error);
 }
 
@@ -87,6 +87,14 @@ TEST(RankGroups, NumberAGroupByItsFirstRank) {
   EXPECT_EQ(groups.at("experts_across"), (std::vector{0, 1, 0, 1}));
   for (const char* name : {"ep_inside", "ep_across"})
     EXPECT_EQ(groups.at(name), (std::vector{0, 1, 2, 3})) << "an ep group has one rank on each node";
+}
+
+TEST(RankGroups, FollowTheOrderOfAxes) {
+  const auto groups =
+      rank_groups(mesh::Layout({.tp = 2, .ep = 2, .etp = 1, .order = "tp-cp-dp-ep-pp"}, 4), std::vector{0, 0, 1, 1});
+  EXPECT_EQ(groups.at("tp"), (std::vector{0, 0, 2, 2}));
+  EXPECT_EQ(groups.at("ep"), (std::vector{0, 1, 0, 1}));
+  EXPECT_EQ(groups.at("etp"), (std::vector{0, 1, 2, 3}));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST(RoutingModel, EvenLoadGivesEveryExpertTheSameNumberOfRows) {
   for (const int64_t n : rows(RoutingLoad::even, 0, 1, 6, 3, 3)) EXPECT_EQ(n, 6) << "all experts of every token";
 }
 
-// Chance puts two of a token's 8 experts on the same one of 4 ranks, not all of them.
+// By chance, two of a token's 8 experts are on the same one of 4 ranks, but not all of them.
 TEST(RoutingModel, EvenSpreadsATokensExpertsOverRanks) {
   const std::vector<int32_t> ids = chosen(RoutingLoad::even, 0, 4, 256, {8, 64});
   double reached = 0;
@@ -73,7 +73,7 @@ TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
   }
 }
 
-TEST(RoutingModel, AtWorstEverythingGoesToOneRank) {
+TEST(RoutingModel, InTheWorstCaseEverythingGoesToOneRank) {
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 2, 4, 100, 2, 16), 2, 4), 200);
   // The rank has two experts, so it gets two slots of each token.
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 0, 4, 100, 6, 8), 0, 4), 200);

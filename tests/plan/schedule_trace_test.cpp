@@ -1,4 +1,4 @@
-// Trace of a training step that schedule.trace records.
+// Trace of the training step that schedule.trace selects.
 #include "tools/plan/schedule_trace.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace {
 
 using namespace plan;
 
-constexpr double rounding = 1e-6;  // of sums of times, in microseconds
+constexpr double rounding = 1e-6;  // tolerance of sums of times, in microseconds
 
 using Passes = std::vector<PassRecorder::Recording>;
 
@@ -41,7 +41,7 @@ Passes recorded_step(TrainingRun& run) {
   return recorder.passes();
 }
 
-// Returns the trace of a step of two ranks, as it is on rank 0.
+// Returns rank 0's trace of a step of two ranks.
 ScheduleTrace trace_of_two(const Recipe& recipe, const comm::ThreadOptions& options = {}) {
   ScheduleTrace trace;
   comm::with_ranks(
@@ -62,7 +62,7 @@ TEST(ScheduleTrace, TheFileHasMeasuredAndPredictedRowsOfEveryRank) {
   const Scratch folder;
   telemetry::write_trace(folder / "trace.json.gz", {trace_of_two(traced_recipe()).events, {}});
   std::map<int, std::set<std::string>> rows;
-  std::map<int, std::map<std::string, int>> tasks;  // by kind of row
+  std::map<int, std::map<std::string, int>> tasks;  // tasks by kind of row
   const nlohmann::json trace = read_trace(folder / "trace.json.gz");
   for (const auto& e : trace.at("traceEvents")) {
     const int rank = e.at("pid");
@@ -143,7 +143,7 @@ TEST(ScheduleTrace, DrawsTheFirstLayerForwardAndBackward) {
   EXPECT_NE(trace.pictures[1].find("layers.0.moe backward, rank 0"), std::string::npos);
 }
 
-TEST(ScheduleTrace, RanksOfSeveralNodesComeTogether) {
+TEST(ScheduleTrace, RanksOfSeveralNodesShareOneClock) {
   const ScheduleTrace trace = trace_of_two(traced_recipe(), {.node_of_rank = {0, 1}});
   std::set<int> ranks;
   for (const auto& e : trace.events) ranks.insert(e.rank);

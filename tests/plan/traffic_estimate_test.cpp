@@ -43,7 +43,7 @@ std::vector<TrafficEstimate> measure(const Recipe& recipe, int ranks) {
     TrainingRun run(recipe, world);
     const FixedSource source = documents_of(run.recipe);
     run.step(source);
-    // A rank's count of sent bytes is complete once its receiver is here.
+    // A rank's count of sent bytes is complete once all ranks have reached this point.
     const auto meet = [&] { world.barrier(run.instance.context.compute()).wait(); };
     TrafficEstimate& mine = sent[world.rank()];
     const auto take = [&] {

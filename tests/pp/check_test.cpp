@@ -1,4 +1,4 @@
-// A wrong schedule is found, and its error is reported at the right place.
+// Wrong schedules are rejected, with the place of the mistake.
 #include "parallel/pp/program_check.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(Check, FindsMissingAndRepeatedActions) {
             "[pp] rank 0 action 4 W0.1: a second weight gradient");
 }
 
-TEST(Check, FindsActionsThatComeTooEarly) {
+TEST(Check, FindsActionsThatAreTooEarly) {
   EXPECT_EQ(verdict_with([](Ranks& r) { std::swap(r[1][2], r[1][3]); }),
             "[pp] rank 1 action 2 B0.1: no forward before it");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1][1].kind = Kind::backward_weight; }),
@@ -72,9 +72,9 @@ TEST(Check, FindsChunksAndMicroBatchesThatDoNotExist) {
 
 TEST(Check, FindsAWrongMerger) {
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].merged = true; }),
-            "[pp] rank 0 action 0 F0.0: merged, but no backward of another micro-batch follows");
+            "[pp] rank 0 action 0 F0.0: it is merged, but no backward of another micro-batch follows it");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[1][0].merged = true; }),
-            "[pp] rank 1 action 0 F0.0: merged, but no backward of another micro-batch follows");
+            "[pp] rank 1 action 0 F0.0: it is merged, but no backward of another micro-batch follows it");
 }
 
 // Each rank waits for the other rank's next action.

@@ -45,7 +45,7 @@ TEST(Bubble, InTheSimulationEqualsTheFormula) {
     for (const bool merge : {false, true}) EXPECT_GT((compared[{kind, merge}]), 40) << name_of(kind) << merge;
 }
 
-TEST(Bubble, HasNoFormulaWhereNoneHolds) {
+TEST(Bubble, HasNoFormulaIfNoneHolds) {
   const StageTimes equal, slow_input{1, 4, 1};
   EXPECT_FALSE(bubble_seconds(schedule_of(PipelineKind::interleaved, 4, 7), equal));
   EXPECT_FALSE(bubble_seconds(schedule_of(PipelineKind::zb_h1, 4, 3), equal));
@@ -74,7 +74,7 @@ TEST(Price, OneMicroBatchVisitsEveryStageTwiceAndEveryLinkTwice) {
     const Schedule s = make_schedule(config, 3, 1);
     if (config.kind == PipelineKind::zb_h1 || config.kind == PipelineKind::zb_v ||
         config.kind == PipelineKind::dualpipe_v)
-      continue;  // their weight gradients are not on the critical path
+      continue;  // the weight gradients of these kinds are not on the critical path
     const int stages = s.stages.stages();
     const Price p = price(s, {.forward = 1, .backward_input = 2, .backward_weight = 3}, {.send = 10});
     EXPECT_EQ(p.step, stages * (1 + 2 + 3) + 2 * (stages - 1) * 10) << name_of(config.kind);

@@ -1,4 +1,4 @@
-// Every schedule, on any number of ranks, computes the results of one rank.
+// Every schedule, on any number of ranks, gives the results of one rank.
 #include "parallel/pp/pipeline_runner.h"
 
 #include <gtest/gtest.h>
@@ -121,7 +121,7 @@ TEST(InterleavedRunner, ManyChunksARankGiveOneRanksGradients) {
     expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, chunks), 2, 5));
 }
 
-TEST(InterleavedRunner, OneRankHandsEverythingOverItself) {
+TEST(InterleavedRunner, OneRankPassesEveryTensorToItself) {
   expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, 12), 1, 3));
 }
 
@@ -160,7 +160,7 @@ TEST(RunnerMemory, OneForwardOneBackwardKeepsFewerActivationsThanGPipe) {
   EXPECT_EQ(peak(PipelineKind::gpipe), 4 * peak(PipelineKind::one_f_one_b)) << "eight micro-batches against two";
 }
 
-// Stage work that does only what a test needs.
+// Stages that do only the work that a test needs.
 class Fake : public StageWork {
  public:
   explicit Fake(Device device) : device_(device) {}
@@ -193,7 +193,7 @@ TEST(RunnerErrors, ATensorOfAnotherShapeIsNamedAndNotSent) {
   }
 }
 
-// Two ranks of 1F1B that wait for each other would hang. A micro-batch that is left out would give a wrong gradient.
+// Two ranks of 1F1B that wait for each other would hang, and an omitted micro-batch would give a wrong gradient.
 TEST(RunnerErrors, AWrongScheduleIsRefusedBeforeItRuns) {
   const Schedule right = make_schedule(config_of(PipelineKind::one_f_one_b), 2, 2);
   const auto refusal = [](const Schedule& schedule) -> std::string {

@@ -1,4 +1,4 @@
-// Lists of actions of each rank, compared with the papers' figures.
+// The list of actions of each rank, compared with the papers' figures.
 #include "parallel/pp/schedule.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(Schedule, GPipeDoesAllForwardsFirst) {
 }
 
 // Narayanan et al. 2021, fig. 4 top, with 6 of its 8 micro-batches.
-TEST(Schedule, OneForwardOneBackwardStartsAsManyForwardsAsThereAreRanksBehind) {
+TEST(Schedule, OneForwardOneBackwardStartsOneForwardForEachLaterRank) {
   EXPECT_EQ(text(PipelineKind::one_f_one_b, 4, 6),
             "F0.0 F0.1 F0.2 F0.3 B0.0 F0.4 B0.1 F0.5 B0.2 B0.3 B0.4 B0.5\n"
             "F0.0 F0.1 F0.2 B0.0 F0.3 B0.1 F0.4 B0.2 F0.5 B0.3 B0.4 B0.5\n"
@@ -69,7 +69,7 @@ TEST(Schedule, InterleavedWithOneChunkIsOneForwardOneBackward) {
 }
 
 // Qi et al. 2023, fig. 3: the last rank delays three weight gradients.
-TEST(Schedule, ZbH1PutsWeightGradientsOffByTheRank) {
+TEST(Schedule, ZbH1DelaysWeightGradientsByTheRank) {
   EXPECT_EQ(text(PipelineKind::zb_h1, 4, 6),
             "F0.0 F0.1 F0.2 F0.3 I0.0 W0.0 F0.4 I0.1 W0.1 F0.5 I0.2 W0.2 I0.3 W0.3 I0.4 W0.4 I0.5 W0.5\n"
             "F0.0 F0.1 F0.2 I0.0 F0.3 I0.1 W0.0 F0.4 I0.2 W0.1 F0.5 I0.3 W0.2 I0.4 W0.3 I0.5 W0.4 W0.5\n"
@@ -160,7 +160,7 @@ TEST(PipelineConfig, IsReadFromARecipe) {
   EXPECT_EQ(name_of(c.kind), "zb_v");
 }
 
-TEST(PipelineConfig, HasAName_AndOnlyInterleavedChoosesItsChunks) {
+TEST(PipelineConfig, HasANameAndOnlyInterleavedChoosesItsChunks) {
   EXPECT_EQ(name_of(PipelineKind::one_f_one_b), "1f1b");
   for (const PipelineKind kind : all_kinds()) {
     const bool vee = kind == PipelineKind::zb_v || kind == PipelineKind::dualpipe_v;

@@ -34,7 +34,7 @@ TEST(BalancedSplit, FollowsTheCostOfEachLayer) {
 }
 
 // Compares with every way to split seven layers into four stages.
-TEST(BalancedSplit, NoOtherSplitHasACheaperDearestStage) {
+TEST(BalancedSplit, MinimisesTheCostOfTheMostExpensiveStage) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const base::Philox random(seed, base::Purpose::synthetic);
     ModelCosts costs{std::vector<double>(7), 2, 5};

@@ -26,8 +26,8 @@ class Executor : public testing::TestWithParam<bool> {  // parameter: worker lan
 INSTANTIATE_TEST_SUITE_P(Lanes, Executor, testing::Bool(),
                          [](const auto& i) { return i.param ? "Workers" : "Inline"; });
 
-// Lane inter computes x -> x + 1, lane compute -> 2 x. Any other order gives another number. `edge` says whether the
-// graph has the edge between them.
+// Graph in which lane inter computes x + 1, and lane compute then doubles the result. The reverse order gives another
+// number. `edge`: true if the graph has the edge between the two tasks.
 struct Chain {
   TaskGraph graph;
   std::atomic<int> x = 1;
@@ -64,7 +64,7 @@ TEST_P(Executor, ATaskWaitsForTheAsynchronousPartsOfItsPredecessors) {
     });
     return Event(state);
   });
-  for (Lane lane : {Lane::inter, Lane::compute})  // on the same lane, too
+  for (Lane lane : {Lane::inter, Lane::compute})  // also on the same lane
     g.add({lane, "use"}, {receive}, [&](Stream& s) {
       s.run([&] { EXPECT_TRUE(arrived); });
       return Event{};
@@ -234,7 +234,7 @@ TEST_P(Executor, TimesFollowDependencies) {
   EXPECT_LE(times[1].end, now());
 }
 
-TEST_P(Executor, ATaskBeginsWhenItsPredecessorsEndNotWhenItIsIssued) {
+TEST_P(Executor, ATaskBeginsAtTheEndOfItsPredecessorsNotAtItsIssue) {
   auto state = Event::make_state();
   std::atomic<bool> issued = false;
   std::atomic<double> arrived = 0;
@@ -242,7 +242,7 @@ TEST_P(Executor, ATaskBeginsWhenItsPredecessorsEndNotWhenItIsIssued) {
   TaskGraph g;
   const TaskId receive = g.add({Lane::copy, "receive"}, {}, [&](Stream&) {
     peer = std::thread([&] {
-      if (GetParam()) issued.wait(false);  // without threads, the caller has issued nothing before
+      if (GetParam()) issued.wait(false);  // without threads, the caller has not issued anything before
       arrived = now();
       complete(state);
     });
@@ -266,7 +266,7 @@ TEST_P(Executor, ATaskEndsBeforeItsSuccessorsBeginEvenIfRecordedLate) {
   std::thread peer;
   TaskGraph g;
   const TaskId receive = g.add({Lane::inter, "receive"}, {}, [&](Stream&) {
-    // Holds up the completing thread after it wakes the waiters and before it records the end.
+    // Delays the completing thread after it wakes the waiters and before it records the end.
     Event(state).then([&] { used.wait(false); });
     peer = std::thread([&] { complete(state); });
     return Event(state);
@@ -292,7 +292,7 @@ TEST_P(Executor, AsynchronousPartsOfALaneAreTimedOneAfterTheOther) {
   TaskGraph g;
   g.add({Lane::inter, "D0"}, {}, [&](Stream&) { return Event(first); });
   g.add({Lane::inter, "D1"}, {}, [&](Stream& s) {
-    s.run([&] {  // from here on D1 is posted, while D0 is in flight
+    s.run([&] {  // from this point on, D1 is posted and D0 is in flight
       peer = std::thread([&] {
         complete(first);
         all_issued.wait(false);
@@ -330,7 +330,7 @@ TEST_P(Executor, ATaskEndsWithTheLaterOfItsTwoParts) {
   EXPECT_GE(times[0].end, passed);
 }
 
-// Returns the tasks P, S and C after S, of the pass `name`. Everything has already arrived.
+// Returns the tasks P, S, and C after S, for the pass `name`. All their inputs have already arrived.
 TaskGraph passing(std::string& log, char name) {
   TaskGraph g;
   const auto note = [&log, name](char task) {
@@ -348,7 +348,7 @@ TaskGraph passing(std::string& log, char name) {
   return g;
 }
 
-TEST_P(Executor, TwoGraphsYieldWhereTheyWouldWaitWhetherOrNotTheyHaveTo) {
+TEST_P(Executor, TwoGraphsYieldAtEveryPossibleWait) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     std::string log;
     Fibers fibers;
@@ -381,7 +381,7 @@ TEST_P(Executor, AGraphIsUnwoundWhenTheOtherFails) {
 }
 
 TEST_P(Executor, DoesNotYieldWithoutCollectivesAndLanes) {
-  if (GetParam()) return;  // lanes with threads are waited for
+  if (GetParam()) return;  // with lane threads, the caller waits for them, so it yields
   std::string log;
   Fibers fibers;
   Chain chain(true);
@@ -405,7 +405,7 @@ TEST(ShuffledOrder, KeepsDependenciesAndLanes) {
     EXPECT_EQ(at(c1), 4);
     if (std::find(seen.begin(), seen.end(), order) == seen.end()) seen.push_back(order);
   }
-  EXPECT_EQ(seen.size(), 4u);  // S runs before, between or after the others, so four orders occur
+  EXPECT_EQ(seen.size(), 4u);  // S runs before, between or after the other tasks, so four orders occur
   EXPECT_EQ(shuffled_order(g, 7), shuffled_order(g, 7));
 }
 

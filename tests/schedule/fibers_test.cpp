@@ -19,7 +19,8 @@ struct Mark {
 
 class TurnsOfTwo : public testing::Test {
  protected:
-  // Returns work that writes letters from `first` on, one before each of `times` yields and one after the last.
+  // Returns work that writes letters, starting at `first`: one before each of `times` yields, and one after the last
+  // yield.
   Fibers::Work letters(char first, int times) {
     return [=, this] {
       for (int i = 0; i < times; ++i) {
@@ -61,7 +62,7 @@ TEST_F(TurnsOfTwo, TheRemainingFiberContinuesAlone) {
   EXPECT_EQ(log, "apbqcd");
 }
 
-TEST_F(TurnsOfTwo, WithoutTheOtherNothingIsHandedOver) {
+TEST_F(TurnsOfTwo, WithoutTheOtherFiberYieldDoesNothing) {
   letters('a', 2)();
   EXPECT_EQ(log, "abc");
 }

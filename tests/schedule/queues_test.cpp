@@ -1,4 +1,4 @@
-// Queues of jobs, compared with hand counts.
+// Job queues, compared with counts by hand.
 #include "framework/schedule/queues.h"
 
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ TEST(TimeCurve, CostsItsLatencyBelowTheFirstPointAndNothingForNoWork) {
   EXPECT_EQ(measured.seconds(0), 0);
 }
 
-TEST(TimeCurve, GoesOnAlongItsLastSegment) {
+TEST(TimeCurve, ContinuesAlongItsLastSegment) {
   EXPECT_EQ(measured.seconds(50), 24);
   EXPECT_EQ((TimeCurve{{{10, 4}}}.seconds(30)), 12) << "one point: through the origin";
   EXPECT_EQ((TimeCurve{{{10, 4}, {20, 3}}}.seconds(1000)), 3) << "noise at the end does not make more work cheaper";
@@ -113,11 +113,11 @@ TEST(Seconds, NameTheMissingAndTheMeasuredRates) {
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::compute, "E0", {.flops = 1}});
             }),
-            "rates: task 'E0' computes, but no speed of that was measured");
+            "rates: task 'E0' computes, but the speed of such work was not measured");
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::copy, "M0", {.copy_bytes = 1}, TaskKind::copy});
             }),
-            "rates: task 'M0' copies, but no speed of that was measured");
+            "rates: task 'M0' copies, but the speed of such work was not measured");
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::inter, "S", {.wire_bytes = 1}});
             }),

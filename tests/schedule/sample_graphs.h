@@ -3,8 +3,8 @@
 
 #include "framework/base/dtype.h"
 #include "framework/base/error.h"
+#include "framework/base/tolerance.h"
 #include "framework/schedule/simulator.h"
-#include "tests/support/allowed_error.h"
 
 namespace hexad::schedule {
 
@@ -45,6 +45,6 @@ inline TaskGraph pipeline(int chunks, int64_t send, int64_t experts) {
 }
 
 /// Returns the tolerance for sums of a few times.
-inline double rounding(double seconds) { return seconds * tests::tolerance(base::Dtype::f64, 16); }
+inline double rounding(double seconds) { return seconds * base::tolerance(base::Dtype::f64, 16); }
 
 }  // namespace hexad::schedule

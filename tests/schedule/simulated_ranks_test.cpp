@@ -1,4 +1,4 @@
-// Several ranks with common collectives.
+// Simulation of several ranks with common collectives.
 #include <gtest/gtest.h>
 
 #include "tests/schedule/sample_graphs.h"
@@ -21,7 +21,7 @@ void expect_span(const Timeline& timeline, TaskId task, double begin, double end
 
 const RankGroups pair{{"ep", {0, 0}}};
 
-TEST(SimulatedRanks, BehaveAsOneWhenAlike) {
+TEST(SimulatedRanks, EqualRanksBehaveLikeOne) {
   Rates rates = unit_rates();
   rates.slowdowns = {{Lane::inter, {Lane::compute}, 0.7}, {Lane::compute, {Lane::inter}, 0.9}};
   for (int chunks : {1, 2, 4}) {
@@ -50,7 +50,7 @@ TEST(SimulatedRanks, TheMemberWithMostBytesDecidesWhenACollectiveIsOver) {
   }
 }
 
-TEST(SimulatedRanks, ALateMemberHoldsTheOthersUp) {
+TEST(SimulatedRanks, ALateMemberDelaysItsPeers) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];
@@ -87,7 +87,7 @@ TEST(SimulatedRanks, WaitingForOthersSlowsNothing) {
   Rates rates = unit_rates();
   rates.slowdowns = {{Lane::inter, {Lane::compute}, 0.5}, {Lane::compute, {Lane::inter}, 0.5}};
   const auto ranks = simulate_all(graphs, pair, rates);
-  // Both run at half speed until the byte is sent at 2. Then E runs 3 more at full speed.
+  // Both tasks run at half speed until the byte is sent at 2. Then E runs at full speed for 3 more.
   expect_span(ranks[0], 1, 0, 5);
   expect_span(ranks[0], 0, 0, 10);
 }
@@ -135,9 +135,9 @@ TEST(SimulatedRanks, ErrorsNameTheRanksThatDisagree) {
   EXPECT_EQ(error_of({once, gathers}, pair),
             "[schedule] group 'ep', collective 0: 'D0' of rank 0 is all_to_all, 'G0' of rank 1 is all_gather");
   EXPECT_EQ(error_of({once, once}, {}),
-            "[schedule] task 'D0' of rank 0 travels in group 'ep', whose members are not given");
+            "[schedule] task 'D0' of rank 0 communicates in group 'ep', whose members are not given");
   EXPECT_EQ(error_of({once, once}, {{"ep", {0, 1}}}),
-            "[schedule] task 'D0' of rank 0 travels among 2 ranks, but its group 'ep' has 1");
+            "[schedule] task 'D0' of rank 0 communicates among 2 ranks, but its group 'ep' has 1");
   EXPECT_EQ(error_of({once, once}, {{"ep", {0}}}), "[schedule] group 'ep' names 1 ranks of 2");
 }
 

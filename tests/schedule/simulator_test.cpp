@@ -40,7 +40,7 @@ TEST(Simulate, AChainAddsUp) {
   expect_spans(simulate(g, unit_rates()), {{0, 2}, {2, 5}, {5, 9}});
 }
 
-TEST(Simulate, LanesRunAtOneTime) {
+TEST(Simulate, LanesRunAtTheSameTime) {
   TaskGraph g;
   sends(g, Lane::inter, "D", 2);
   sends(g, Lane::intra, "G", 3);
@@ -49,7 +49,7 @@ TEST(Simulate, LanesRunAtOneTime) {
   expect_spans(simulate(g, unit_rates()), {{0, 2}, {0, 3}, {0, 4}, {0, 5}});
 }
 
-TEST(Simulate, ALaneKeepsItsOrderAlsoWhereItsHeadWaits) {
+TEST(Simulate, ALaneKeepsItsOrderEvenIfItsFirstTaskWaits) {
   TaskGraph g;
   const TaskId e = computes(g, "E", 5);
   sends(g, Lane::inter, "C0", 1, {e});
@@ -62,7 +62,7 @@ TEST(Simulate, LanesSlowEachOtherWhileTheyRunTogether) {
   sends(g, Lane::inter, "D", 2);
   computes(g, "E", 4);
   const Rates rates = slowed({{Lane::inter, {Lane::compute}, 0.5}, {Lane::compute, {Lane::inter}, 0.5}});
-  // Both run at half speed until D has sent its 2. Then E runs its last 2 alone.
+  // Both tasks run at half speed until D has sent its 2 bytes. Then E runs for 2 seconds without D.
   expect_spans(simulate(g, rates), {{0, 4}, {0, 6}});
 }
 
@@ -84,10 +84,11 @@ TEST(Simulate, SpeedsChangeWhenALaneStartsOrEnds) {
                               {Lane::compute, {Lane::inter, Lane::copy}, 0.25},
                               {Lane::inter, {Lane::compute}, 0.5},
                               {Lane::inter, {Lane::compute, Lane::copy}, 0.25}});
-  // E completes 0.5 beside M0 until 1, then 3 beside D until 5, then 2.5 alone.
+  // E completes 0.5 beside M0 until 1, then 3 beside D until 5, then 2.5 without other tasks.
   expect_spans(simulate(g, rates), {{0, 1}, {0, 7.5}, {1, 5}});
   copies(g, "M1", 4, {a});
-  // From 1 to 5 all three run: E completes 1 and D 1. Then E and D run until 7 (1.5 more each). Then E runs 3 alone.
+  // From 1 to 5 all three tasks run: E completes 1 and D 1. Then E and D run until 7 (1.5 more each). Then E runs 3 by
+  // itself.
   expect_spans(simulate(g, rates), {{0, 1}, {0, 10}, {1, 7}, {1, 5}});
 }
 
@@ -134,7 +135,7 @@ TEST(Simulate, WithoutThreadsOnlyCommunicationRunsBesideTheCaller) {
   const TaskId e = computes(g, "E", 3);
   sends(g, Lane::intra, "G", 1, {e});
   sends(g, Lane::inter, "D1", 1);
-  // The caller copies, then computes. Only then does it reach G and D1.
+  // The caller copies, then computes, and only then reaches G and D1.
   expect_spans(simulate(g, unit_rates(), Drive::caller), {{0, 4}, {0, 2}, {2, 5}, {5, 6}, {5, 6}});
   expect_spans(simulate(g, unit_rates(), Drive::threads), {{0, 4}, {0, 2}, {0, 3}, {3, 4}, {4, 5}});
 }

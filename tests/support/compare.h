@@ -4,13 +4,13 @@
 #include <source_location>
 #include <string>
 
+#include "framework/base/tolerance.h"
 #include "framework/tensor/tensor.h"
-#include "tests/support/allowed_error.h"
 #include "tests/support/on_device.h"
 
 namespace hexad::tests {
 
-/// Judgement of a result that is mostly zero. It proves little, so it fails unless the test expects zeros.
+/// Judgement of a result that is mostly zero. Such a result proves little, so it fails unless the test expects zeros.
 enum class Zeros : uint8_t { mistrusted, expected };
 
 /// Returns the first difference, or an empty text. `actual` must have the shape and dtype of `expected`. Every element

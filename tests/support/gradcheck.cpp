@@ -55,7 +55,7 @@ class Gradcheck {
     std::vector<Parameter*> parameters;  // without repetition, in order of use
   };
 
-  // Runs forward and backward. Parameters in `keep` keep the contents of their gradients; the other parameters start
+  // Runs forward and backward. Parameters in `keep` keep the contents of their gradients. The other parameters start
   // from stale memory.
   Result analytic(Replay::Weights weights, const std::set<Parameter*>& keep) {
     const auto policy = keep_policy();
@@ -129,7 +129,8 @@ class Gradcheck {
     return outs;
   }
 
-  // Returns the gradient of output `o`. It depends only on the number of the output, so that every pass gets the same.
+  // Returns the gradient of output `o`. It depends only on the number of the output, so every pass gets the same
+  // gradient.
   Tensor direction(size_t o, const Tensor& out) {
     const Philox random(Lab::default_seed, Purpose::sample, "output", o);
     std::vector<double> values(out.numel());
@@ -137,7 +138,7 @@ class Gradcheck {
     return Tensor::from<double>(values, out.shape(), out.device());
   }
 
-  // L, and the sum of the terms' magnitudes, to which rounding is relative.
+  // The loss L, and the sum of the magnitudes of its terms. Rounding errors are relative to this sum.
   struct Loss {
     double value = 0, magnitude = 0;
   };

@@ -17,13 +17,13 @@ using autograd::Tape;
 using autograd::Value;
 
 struct GradcheckOptions {
-  /// Gradient of a loss that must know it beforehand. Otherwise every output gets random gradients.
+  /// Value of all elements of the output gradients, for a loss that must know this value. Unset: random values.
   std::optional<double> root_gradient = {};
-  /// Judgement of zeros in the gradients.
+  /// Judgement of gradients that are mostly zero.
   Zeros zeros = Zeros::mistrusted;
-  /// True for whole layers. Then, except on the CPU, only a few differences of each tensor are computed, because their
-  /// many launches are slow. The kernels are the CPU's, so these differences suffice to show whether launches are in
-  /// order.
+  /// True for whole layers. On devices other than the CPU, only a few differences of each tensor are then computed,
+  /// because their many launches are slow. The kernels are the CPU's, so these differences suffice to show whether
+  /// launches are in order.
   bool of_layers = false;
 };
 

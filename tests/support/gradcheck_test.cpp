@@ -1,4 +1,4 @@
-// Tests that gradcheck and the comparisons detect every kind of mistake that they claim to detect.
+// gradcheck and the comparisons must detect every kind of mistake that they claim to detect.
 #include "tests/support/gradcheck.h"
 
 #include <gtest/gtest-spi.h>
@@ -50,27 +50,27 @@ std::string verdict(Lab& lab, Pullback pullback) {
   });
 }
 
-TEST(Gradcheck, AcceptsARightGradient) {
+TEST(Gradcheck, AcceptsACorrectGradient) {
   Lab lab;
   EXPECT_EQ(verdict(lab, [](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, times(dout, 2)); }), "");
 }
 
-TEST(Gradcheck, ConvictsAWrongGradientWithCoordinateValuesAndCommand) {
+TEST(Gradcheck, ReportsAWrongGradientWithCoordinateValuesAndCommand) {
   Lab lab;
   const std::string said =
       verdict(lab, [](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, times(dout, 3)); });
   expect_says(said, "input 0 [2, 3] at [0, 0]: finite differences say ");
-  expect_says(said, "repeat with --gtest_filter=Gradcheck.ConvictsAWrongGradientWithCoordinateValuesAndCommand");
+  expect_says(said, "repeat with --gtest_filter=Gradcheck.ReportsAWrongGradientWithCoordinateValuesAndCommand");
 }
 
-TEST(Gradcheck, ConvictsAGradientWrongByOnePartInAHundredMillion) {
+TEST(Gradcheck, ReportsAGradientWrongByOnePartInAHundredMillion) {
   Lab lab;
   expect_says(
       verdict(lab, [](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, times(dout, 2 + 2e-8)); }),
       "apart by");
 }
 
-TEST(Gradcheck, ConvictsOneWrongElementAmongManyAlongRandomDirections) {
+TEST(Gradcheck, ReportsOneWrongElementAmongManyAlongRandomDirections) {
   Lab lab;
   const auto wrong = [](Backward& b, const Tensor& dout, const Saved&) {
     const Tensor dx = times(dout, 2);
@@ -82,12 +82,12 @@ TEST(Gradcheck, ConvictsOneWrongElementAmongManyAlongRandomDirections) {
               "input 0 [20, 20] along direction 0");
 }
 
-TEST(Gradcheck, ConvictsAMissingGradient) {
+TEST(Gradcheck, ReportsAMissingGradient) {
   Lab lab;
   expect_says(verdict(lab, [](Backward&, const Tensor&, const Saved&) {}), "input 0 got no gradient");
 }
 
-TEST(Gradcheck, ConvictsAnUnwrittenElement) {
+TEST(Gradcheck, ReportsAnUnwrittenElement) {
   Lab lab;
   expect_says(verdict(lab,
                       [](Backward& b, const Tensor& dout, const Saved&) {
@@ -98,7 +98,7 @@ TEST(Gradcheck, ConvictsAnUnwrittenElement) {
               "at [1, 2]: finite differences say");
 }
 
-TEST(Gradcheck, MistrustsGradientsThatAreMostlyZero) {
+TEST(Gradcheck, RejectsGradientsThatAreMostlyZero) {
   Lab lab;
   expect_says(failures_of([&] {
                 gradcheck(lab, {lab.randn({2, 3})}, [](Tape& t, Inputs x) { return scale(t, x[0], 0); });
@@ -106,7 +106,7 @@ TEST(Gradcheck, MistrustsGradientsThatAreMostlyZero) {
               "input 0 is mistrusted: 6 of 6 gradients are zero");
 }
 
-TEST(Gradcheck, ConvictsAResultThatDependsOnRecording) {
+TEST(Gradcheck, ReportsAResultThatDependsOnRecording) {
   Lab lab;
   expect_says(
       failures_of([&] {
@@ -144,7 +144,7 @@ TEST(Gradcheck, AcceptsAWeightGradientThatReplacesAndThenAdds) {
             "");
 }
 
-TEST(Gradcheck, ConvictsAWeightGradientAddedToStaleMemory) {
+TEST(Gradcheck, ReportsAWeightGradientAddedToStaleMemory) {
   Lab lab;
   expect_says(verdict_on_weights(lab,
                                  [](Parameter& w, double sum) {
@@ -154,7 +154,7 @@ TEST(Gradcheck, ConvictsAWeightGradientAddedToStaleMemory) {
               "nan, apart by");
 }
 
-TEST(Gradcheck, ConvictsAWeightGradientThatOverwritesInsteadOfAdding) {
+TEST(Gradcheck, ReportsAWeightGradientThatOverwritesInsteadOfAdding) {
   Lab lab;
   expect_says(verdict_on_weights(lab,
                                  [](Parameter& w, double sum) {
@@ -164,7 +164,7 @@ TEST(Gradcheck, ConvictsAWeightGradientThatOverwritesInsteadOfAdding) {
               "[2] f64: 2 of 2 elements differ; first at [0]");
 }
 
-TEST(Gradcheck, ConvictsAMissingWeightGradient) {
+TEST(Gradcheck, ReportsAMissingWeightGradient) {
   Lab lab;
   expect_says(verdict_on_weights(lab, [](Parameter&, double) {}), "p0 got no gradient");
 }
@@ -192,7 +192,7 @@ TEST(Compare, ReadsStridedTensors) {
   EXPECT_EQ(bitwise_difference(part, part), "");
 }
 
-TEST(Compare, SeesNaNZeroSignsShapesAndMissingTensors) {
+TEST(Compare, DetectsNaNZeroSignsShapesAndMissingTensors) {
   Lab lab;
   const Tensor a = lab.randn({4}), nan = copy_of(a), minus = lab.values<double>({-0.0}),
                plus = lab.values<double>({0.0});
@@ -206,7 +206,7 @@ TEST(Compare, SeesNaNZeroSignsShapesAndMissingTensors) {
   EXPECT_EQ(difference({}, a, 1), "expected no tensor");
 }
 
-TEST(Compare, MistrustsAResultThatIsMostlyZero) {
+TEST(Compare, RejectsAResultThatIsMostlyZero) {
   Lab lab;
   const Tensor zeros = Tensor::zeros({2, 4}, Dtype::f64, lab.context);
   EXPECT_EQ(difference(zeros, zeros, 1), "[2, 4] is mistrusted: 8 of 8 elements are zero");

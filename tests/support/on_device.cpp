@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "framework/base/enum_names.h"
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::tests {
@@ -15,8 +16,7 @@ using namespace tensor;
 device::DeviceKind test_device() {
   const char* wanted = std::getenv("HEXAD_TEST_DEVICE");
   if (!wanted) return device::DeviceKind::cpu;
-  for (const auto& [kind, name] : device::enum_names(device::DeviceKind::cpu))
-    if (name == std::string_view(wanted)) return kind;
+  if (const auto kind = enum_named<device::DeviceKind>(wanted)) return *kind;
   fail_invariant(cat("[test] HEXAD_TEST_DEVICE is '", wanted, "', expected cpu, emulated or cuda"));
 }
 

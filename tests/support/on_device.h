@@ -13,8 +13,7 @@ device::DeviceKind test_device();
 /// Returns `options` for a context of that device.
 device::ContextOptions on_test_device(device::ContextOptions options = {});
 
-/// Returns the same values, contiguous in host memory. A tensor that is so already is returned itself. Strides are
-/// allowed.
+/// Returns the same values, contiguous in host memory: the tensor itself if it already is that. Strides are allowed.
 tensor::Tensor to_host(const tensor::Tensor& t);
 /// Overwrites a contiguous tensor.
 template <class T>

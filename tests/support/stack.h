@@ -1,4 +1,4 @@
-// Stacking of tensors along a new dimension, and extraction of them, as dense copies.
+// Stacking of tensors along a new dimension, and extraction of entries, as dense copies.
 #pragma once
 
 #include <cstring>

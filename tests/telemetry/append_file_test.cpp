@@ -12,7 +12,7 @@
 namespace hexad::telemetry {
 namespace {
 
-/// During its lifetime, no file may grow past `bytes`, as on a full disk.
+/// Limits files of this process to `bytes` during its lifetime. Longer writes fail as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -30,7 +30,7 @@ class FileSizeLimit {
   rlimit before_{};
 };
 
-TEST(AppendFile, AHalfWrittenRecordIsTakenBack) {
+TEST(AppendFile, AHalfWrittenRecordIsRemoved) {
   const TemporaryFolder folder;
   AppendFile file(folder / "log");
   file.append("first\n");
@@ -48,7 +48,7 @@ TEST(AppendFile, AHalfWrittenRecordIsTakenBack) {
   EXPECT_EQ(contents(folder / "log"), "first\nthird\n");
 }
 
-TEST(WriteAll, AClosedPipeIsAnErrorNotADeath) {
+TEST(WriteAll, AClosedPipeIsAnErrorNotASignal) {
   ASSERT_EQ(signal(SIGPIPE, SIG_DFL), SIG_DFL) << "the test needs the deadly default";
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -60,7 +60,7 @@ TEST(WriteAll, AClosedPipeIsAnErrorNotADeath) {
   EXPECT_EQ(sigismember(&pending, SIGPIPE), 0) << "nothing may strike later";
 }
 
-TEST(WriteAll, AFullNonBlockingPipeIsWaitedFor) {
+TEST(WriteAll, WaitsForAFullNonBlockingPipe) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
   const std::string big(1 << 20, 'x');  // sixteen times the size of a pipe

@@ -13,7 +13,7 @@
 namespace hexad::telemetry {
 namespace {
 
-TEST(Logger, EachRankHasItsFileAndRankZeroAlsoSpeaksToStandardError) {
+TEST(Logger, EachRankHasItsFileAndRankZeroAlsoWritesToStandardError) {
   const TemporaryFolder folder;
   testing::internal::CaptureStderr();
   auto zero = make_logger(folder / "log/rank-0000.log", 0, spdlog::level::info);
@@ -28,7 +28,7 @@ TEST(Logger, EachRankHasItsFileAndRankZeroAlsoSpeaksToStandardError) {
   EXPECT_NE(second.find("rank 1 warning: slow link\n"), std::string::npos) << second;
 }
 
-TEST(Logger, TheFileAloneCanBeWrittenTo) {
+TEST(Logger, CanWriteOnlyToTheFile) {
   const TemporaryFolder folder;
   testing::internal::CaptureStderr();
   auto zero = make_logger(folder / "rank-0000.log", 0, spdlog::level::info);
@@ -48,7 +48,7 @@ TEST(Logger, AFullDiskIsReportedOnceAndNeverThrows) {
             "cannot write to /dev/full: No space left on device; lines of this log may be missing\n");
 }
 
-TEST(Logger, AFileThatCannotBeOpenedFailsAtOnce) {
+TEST(Logger, AFileThatCannotBeOpenedFailsImmediately) {
   const TemporaryFolder folder;
   write_text(folder / "log", "");
   EXPECT_THROW(make_logger(folder / "log/rank-0000.log", 1, spdlog::level::info), base::Error);
@@ -81,7 +81,7 @@ std::string first_line_in(const char* zone) {
   return contents(folder / "x.log");
 }
 
-TEST(Logger, LinesHaveTheTimeInUtcAndTheLocalOneBesideIt) {
+TEST(Logger, LinesHaveTheTimeInUtcAndTheLocalTime) {
   const std::string day = "[0-9]{4}-[0-9]{2}-[0-9]{2} ", time = "[0-9]{2}:[0-9]{2}:[0-9]{2}";
   const auto matches = [](const std::string& line, const std::string& pattern) {
     return std::regex_match(line, std::regex(pattern));

@@ -156,7 +156,7 @@ TEST(MetricsJson, ALossOfNoTargetsIsNull) {
   EXPECT_FALSE(std::get<EvalMetrics>(parse_json_line(eval)).loss);
 }
 
-TEST(MetricsJson, EvaluationsAndSavesHaveTrafficOfTheirOwn) {
+TEST(MetricsJson, EvaluationsAndSavesHaveSeparateTraffic) {
   const CommByClass comm{{"ep", {.bytes = 7, .seconds = 0.5, .exposed_seconds = 0.25}}};
   const auto eval = std::get<EvalMetrics>(
       parse_json_line(to_json_line(EvalMetrics{.step = 1, .tokens = 1, .loss = 1, .seconds = 2, .comm = comm})));
@@ -185,7 +185,7 @@ TEST(MetricsJson, AHigherPeakCorrectsTheMfuOfTheSameStart) {
   EXPECT_EQ(mfu, (std::vector{0.5, 0.5, 0.25, 0.25}));
 }
 
-TEST(MetricsJson, EvaluationsHaveNamesOfTheirOwn) {
+TEST(MetricsJson, EvaluationsHaveSeparateNames) {
   const EvalMetrics before{.step = 9, .tokens = 4096, .loss = 1.75, .bits_per_byte = 0.9};
   const std::string line = to_json_line(before);
   EXPECT_FALSE(nlohmann::json::parse(line).contains("loss")) << "readers of \"loss\" must see training steps only";
@@ -195,7 +195,7 @@ TEST(MetricsJson, EvaluationsHaveNamesOfTheirOwn) {
   EXPECT_EQ(after.bits_per_byte, 0.9);
 }
 
-TEST(MetricsJson, SavesHaveNamesOfTheirOwn) {
+TEST(MetricsJson, SavesHaveSeparateNames) {
   const std::string line = to_json_line(SaveMetrics{.step = 4, .bytes = 123456, .seconds = 0.25});
   EXPECT_FALSE(nlohmann::json::parse(line).contains("loss")) << "readers of \"loss\" must see training steps only";
   const auto after = std::get<SaveMetrics>(parse_json_line(line));
@@ -235,7 +235,7 @@ TEST(MetricsJson, AMissingFileIsNamed) {
     FAIL();
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::data);
-    EXPECT_STREQ(e.what(), "cannot open /nowhere/metrics.jsonl: no metrics were written there");
+    EXPECT_STREQ(e.what(), "cannot open /nowhere/metrics.jsonl: no such file; expected the metrics of a run");
   }
 }
 
@@ -302,7 +302,7 @@ TEST(JsonlSink, ResumingRemovesATornLastLineAndNothingElse) {
 TEST(JsonlSink, AnUnwritableRunDirectoryFailsAtTheStart) {
   const TemporaryFolder folder;
   write_text(folder / "file", "");
-  // A file where a folder should be, which root cannot write to either.
+  // A file in place of a folder, into which even root cannot write.
   const auto path = folder / "file/metrics.jsonl";
   auto sink = tolerate_failures(std::make_unique<JsonlSink>(path), [](const std::string&) { FAIL(); });
   try {
@@ -314,7 +314,7 @@ TEST(JsonlSink, AnUnwritableRunDirectoryFailsAtTheStart) {
   }
 }
 
-TEST(TolerantSink, AFullDiskIsOneWarningAndTrainingGoesOn) {
+TEST(TolerantSink, AFullDiskGivesOneWarningAndTrainingContinues) {
   std::vector<std::string> warnings;
   auto sink = tolerate_failures(std::make_unique<JsonlSink>("/dev/full"),
                                 [&](const std::string& warning) { warnings.push_back(warning); });
@@ -324,7 +324,7 @@ TEST(TolerantSink, AFullDiskIsOneWarningAndTrainingGoesOn) {
   sink->on_end();
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0],
-            "cannot write to /dev/full: No space left on device; training goes on, records may be missing");
+            "cannot write to /dev/full: No space left on device; training continues, but records may be missing");
 }
 
 /// Sink that fails on given steps, like a full disk.

@@ -77,7 +77,7 @@ TEST(ProgressSink, APipeGetsPlainLinesWithoutControlCodes) {
             "step 20: 20.0 k tokens; 20 steps in 10.0 s, 500 ms a step on average\n");
 }
 
-TEST(ProgressSink, AResumedRunSaysSoAndShowsItsFirstStep) {
+TEST(ProgressSink, AResumedRunIsMarkedAndShowsItsFirstStep) {
   const Pipe pipe;
   ProgressSink sink(TextOutput(pipe.in()), 10);
   RunInfo resumed = run;
@@ -101,7 +101,7 @@ std::string line_of(const StepMetrics& s) {
   return pipe.text();
 }
 
-TEST(ProgressSink, AStepWithoutTargetsIsNoPerfectOne) {
+TEST(ProgressSink, AStepWithoutTargetsHasNoLossOfZero) {
   StepMetrics s = step_metrics(1);
   s.loss.reset();
   EXPECT_NE(progress_line(run, s, 1, 200).find("1/1,000  no targets  2.00 k tokens/s"), std::string::npos);
@@ -126,12 +126,12 @@ TEST(ProgressSink, AnMfuAboveOneIsExplained) {
   EXPECT_NE(progress_line(run, s, 1, 200).find(expected), std::string::npos);
 }
 
-TEST(ProgressSink, ASampleOfTheHeldOutSetSaysSo) {
+TEST(ProgressSink, ASampleOfTheHeldOutSetIsMarked) {
   EXPECT_EQ(heldout_text({.step = 1, .tokens = 5000, .loss = 2.5, .sequences = 64, .of_sequences = 1512}),
             "held-out loss 2.5000 nats per token (64 of 1,512 sequences, 5.00 k tokens)");
 }
 
-TEST(ProgressSink, ATerminalGetsOneLineRenewedInPlace) {
+TEST(ProgressSink, ATerminalGetsOneUpdatedLine) {
   int controller = -1, terminal = -1;
   winsize size{.ws_row = 24, .ws_col = 30, .ws_xpixel = 0, .ws_ypixel = 0};
   ASSERT_EQ(openpty(&controller, &terminal, nullptr, nullptr, &size), 0);
@@ -152,7 +152,7 @@ TEST(ProgressSink, ATerminalGetsOneLineRenewedInPlace) {
   close(terminal), close(controller);
 }
 
-TEST(ProgressSink, SurvivesItsReaderLeaving) {
+TEST(ProgressSink, SurvivesTheEndOfItsReader) {
   ASSERT_EQ(signal(SIGPIPE, SIG_DFL), SIG_DFL) << "the test needs the deadly default";
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

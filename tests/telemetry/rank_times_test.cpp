@@ -5,7 +5,7 @@
 namespace hexad::telemetry {
 namespace {
 
-TEST(RankTimes, AreAFewNumbersHoweverManyRanksThereAre) {
+TEST(RankTimes, AreAFewNumbersForAnyNumberOfRanks) {
   std::vector<RankTime> ranks(1000, {.step_seconds = 1, .waited_seconds = 0.75});
   ranks[7].waited_seconds = 0.25;
   const RankTimes times = rank_times(ranks);
@@ -31,7 +31,7 @@ std::vector<std::vector<int>> named(SlowRanks& slow, const std::vector<double>& 
   return out;
 }
 
-TEST(SlowRanks, AreNamedTheSlowestFirstAndLessAndLessOften) {
+TEST(SlowRanks, AreNamedSlowestFirstAndAtGrowingIntervals) {
   SlowRanks slow({0, 0, 0, 0, 0});
   const std::vector<double> own{0.1, 0.125, 0.1, 0.15, 0.1};
   using Lists = std::vector<std::vector<int>>;

@@ -83,6 +83,14 @@ TEST(Report, ShowsTheRecordedSchedule) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
+TEST(Report, DrawsNothingThatCannotBeSeen) {
+  const TemporaryFolder folder;
+  const std::string page = report_of(small_run(folder));
+  // Points of another held-out text are hollow and in front, so that they do not hide the dot of the same step.
+  EXPECT_NE(page.find("pointStyle: 'rectRot', pointBackgroundColor: 'transparent'"), std::string::npos);
+  EXPECT_NE(page.find("pen.fillStyle = Heatmap.readable(shade)"), std::string::npos) << "on dark and on light cells";
+}
+
 TEST(Report, FetchesNothing) {
   const TemporaryFolder folder;
   const std::string html = report_of(small_run(folder));
@@ -119,7 +127,7 @@ void expect_error(const ReportInputs& inputs, base::ExitCode code, const std::st
   }
 }
 
-TEST(Report, SaysWhyItCannotBeWritten) {
+TEST(Report, NamesTheReasonWhyItCannotBeWritten) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   inputs.charts = "";
@@ -196,8 +204,8 @@ TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
   };
   MetricsHistory history;
   history.steps = steps_with_losses(std::vector<double>(40, 3));
-  // First an evaluation of an older program, which did not record its sequences; then 4 of 9; then the whole set; later
-  // with more held-out data.
+  // Four evaluations: one of an older program, which did not record its sequences; one of 4 of 9 sequences; one of the
+  // whole set; and a later one with more held-out data.
   history.evals = {eval(5, 0, 0, 2'000), eval(10, 4, 9, 60), eval(20, 4, 9, 60), eval(20, 9, 9, 130),
                    eval(30, 4, 1'200, 60)};
   const auto data = nlohmann::json::parse(report_data(history));
@@ -256,7 +264,7 @@ TEST(Report, ListsTheLayoutAndChangesOfEachStart) {
   ReportInputs inputs = small_run(folder);
   inputs.run.ranks = 2;
   inputs.parts = {{.after = 0, .date = "monday", .layout = "1 rank", .changes = {}}};
-  EXPECT_EQ(report_of(inputs).find("How the steps ran"), std::string::npos) << "all ran alike";
+  EXPECT_EQ(report_of(inputs).find("Parts of the run"), std::string::npos) << "all ran alike";
   inputs.parts.push_back({.after = 4, .date = "tuesday", .layout = "2 ranks", .changes = {"optim.lr: 1 -> <2>"}});
   const std::string page = report_of(inputs);
   EXPECT_NE(page.find("<td>1 – 4</td><td>monday</td><td>1 rank</td><td></td>"), std::string::npos);
@@ -268,7 +276,31 @@ TEST(Report, ListsTheLayoutAndChangesOfEachStart) {
   EXPECT_NE(report_of(inputs).find("median of steps 6 – 10"), std::string::npos) << "the last start has none yet";
 }
 
-TEST(Report, SaysWhyARunEndedEarlyAndWhatItsCheckpointsTook) {
+TEST(Report, CountsOnlyTheStepsThatARankTookPartIn) {
+  const TemporaryFolder folder;
+  ReportInputs inputs = small_run(folder);
+  std::string lines;
+  for (StepMetrics& s : steps_with_losses(std::vector<double>(10, 2.5))) {
+    const int ranks = s.step <= 4 ? 2 : 4;
+    std::vector<RankTime> times(ranks, {.step_seconds = 1, .waited_seconds = 0.5});
+    times.back().waited_seconds = 0.25;
+    s.ranks = rank_times(times);
+    lines += to_json_line(s) + "\n";
+  }
+  write_text(inputs.metrics, lines);
+  const auto expect_rows = [&](const std::string& why) {
+    const std::string page = report_of(inputs);
+    EXPECT_NE(page.find("<tr><td>3</td><td>6 of 6 steps</td>"), std::string::npos) << why;
+    EXPECT_NE(page.find("<tr><td>1</td><td>4 of 10 steps</td>"), std::string::npos) << why;
+  };
+  inputs.parts = {{.after = 0, .date = "", .layout = "2 ranks", .changes = {}, .ranks = 2},
+                  {.after = 4, .date = "", .layout = "4 ranks", .changes = {}, .ranks = 4}};
+  expect_rows("the starts of the run tell the ranks of each step");
+  inputs.parts.clear();
+  expect_rows("fewer than eight listed ranks are all of them");
+}
+
+TEST(Report, HasTheReasonOfAnEarlyEndAndTheTimeOfCheckpoints) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   EXPECT_EQ(report_of(inputs).find("<dt>Checkpoint</dt>"), std::string::npos);
@@ -301,7 +333,7 @@ Sweep small_sweep(const TemporaryFolder& folder) {
   return sweep;
 }
 
-TEST(Comparison, HoldsEveryRunUnderItsName) {
+TEST(Comparison, ContainsEveryRunUnderItsName) {
   const TemporaryFolder folder;
   const auto output = folder / "comparison.html";
   write_comparison(small_sweep(folder), output, charts);
@@ -329,6 +361,11 @@ TEST(Comparison, HasATableOfTheRunsSpeed) {
   EXPECT_NE(page.find("<td>100 ms</td><td>90 ms – 200 ms</td>"), std::string::npos);
   EXPECT_NE(page.find("<td>1 rank</td>"), std::string::npos);
   EXPECT_NE(page.find("<td>2 ranks: dp 2, ep 2, zero 1</td>"), std::string::npos) << "sizes of one are left out";
+  sweep.runs[1].layout =
+      "4 ranks: pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 2 x ep 2 x etp 1 (order tp-cp-dp-ep-pp), zero 1";
+  write_comparison(sweep, output, charts);
+  EXPECT_NE(contents(output).find("<td>4 ranks: dp 2, tp 2, edp 2, ep 2, order tp-cp-dp-ep-pp, zero 1</td>"),
+            std::string::npos);
   EXPECT_NE(page.find("<td>40.0%</td><td>75.0%</td><td>30.0%</td><td>25.0%</td>"), std::string::npos)
       << "one and a half times as fast on two ranks";
   EXPECT_EQ(page.find("above 100%"), std::string::npos);
@@ -340,6 +377,60 @@ TEST(Comparison, HasATableOfTheRunsSpeed) {
   second.model_flops_per_second = 2500;
   write_comparison(sweep, output, charts);
   EXPECT_NE(contents(output).find("a rank of that run does more FLOP/s than a rank of plain"), std::string::npos);
+}
+
+TEST(Comparison, HasTheFiguresOfTheCsv) {
+  const TemporaryFolder folder;
+  const auto output = folder / "comparison.html";
+  Sweep sweep = small_sweep(folder);
+  for (SweepRun& run : sweep.runs) run.summary.exposed_share = {{"ep", 0.25}, {"control", 0.05}};
+  write_comparison(sweep, output, charts);
+  const std::string csv = csv_of(sweep);
+  // The pages show the folder as the name of the run, and both percentiles in one column.
+  const size_t csv_columns = count(csv.substr(0, csv.find('\n')), ",") + 1;
+  EXPECT_EQ(count(contents(output), "<th>"), csv_columns - 2 + 1) << "the name is in both tables";
+  for (const char* name : {"State", "Peak memory", "Timed steps", "Model FLOP/s", "ep", "control"})
+    EXPECT_NE(contents(output).find(base::cat("<th>", name, "</th>")), std::string::npos) << name;
+}
+
+TEST(Comparison, MarksRunsThatAreNotFinished) {
+  const TemporaryFolder folder;
+  const auto output = folder / "comparison.html";
+  Sweep sweep = small_sweep(folder);
+  sweep.runs[0].state = "finished";
+  write_comparison(sweep, output, charts);
+  EXPECT_EQ(contents(output).find("class=\"troubled\""), std::string::npos);
+  EXPECT_EQ(contents(output).find("class=\"notice\"><b>"), std::string::npos);
+  sweep.runs[1].state = "failed";
+  sweep.runs[1].trouble = "The run failed after step 10: no space";
+  write_comparison(sweep, output, charts);
+  const std::string page = contents(output);
+  EXPECT_NE(page.find("<p class=\"notice\"><b>&lt;b&gt;</b>: The run failed after step 10: no space</p>"),
+            std::string::npos);
+  EXPECT_EQ(count(page, "<tr class=\"troubled\">"), 2u) << "in both tables";
+  EXPECT_NE(page.find("<td>failed</td>"), std::string::npos);
+}
+
+TEST(Comparison, ExplainsItsClassesInTheColoursOfTheReport) {
+  const TemporaryFolder folder;
+  const auto output = folder / "comparison.html";
+  Sweep sweep = small_sweep(folder);
+  sweep.runs[1].summary.exposed_share = {{"dp", 0.25}, {"ep", 0.05}};
+  write_comparison(sweep, output, charts);
+  ReportInputs inputs = small_run(folder);
+  StepMetrics step = steps_with_losses({2.5}).front();
+  step.comm = {{"dp", {.bytes = 10, .seconds = 0.1}}, {"ep", {.bytes = 10, .seconds = 0.1}}, {"tp", {.bytes = 0}}};
+  write_text(inputs.metrics, to_json_line(step) + "\n");
+  for (const std::string& page : {contents(output), report_of(inputs)}) {
+    const size_t ep = page.find("<li><i style=\"background: var(--series-1)\"></i><b>ep</b> expert parallelism: ");
+    const size_t dp = page.find("<li><i style=\"background: var(--series-5)\"></i><b>dp</b> data parallelism: ");
+    EXPECT_NE(ep, std::string::npos);
+    EXPECT_NE(dp, std::string::npos);
+    EXPECT_LT(ep, dp);
+    EXPECT_EQ(page.find("tensor parallelism"), std::string::npos) << "tp sends nothing";
+    EXPECT_NE(page.find("const trafficColour = (name) => series("), std::string::npos);
+    EXPECT_EQ(page.find("--class-"), std::string::npos) << "colours of one page only";
+  }
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(RunSummary, CoversTheStepsAfterTheNewestStart) {
   EXPECT_EQ(s.exposed_share.at("ep"), 0);
 }
 
-TEST(RunSummary, OneStepIsBetterThanNone) { EXPECT_EQ(summary_of(history_of(1), 0).step_seconds.median, 9); }
+TEST(RunSummary, CountsASingleStep) { EXPECT_EQ(summary_of(history_of(1), 0).step_seconds.median, 9); }
 
 Sweep sweep_of(const std::vector<std::string>& rates) {
   Sweep sweep{.runs = {}, .keys = {"optim.lr"}};
@@ -57,6 +57,7 @@ Sweep sweep_of(const std::vector<std::string>& rates) {
                           .folder = "runs/" + std::to_string(i),
                           .ranks = 2,
                           .layout = "2 ranks: dp 2",
+                          .state = "finished",
                           .settings = {{"optim.lr", rates[i]}},
                           .summary = summary_of(history_of(3), 0)});
   return sweep;
@@ -89,28 +90,36 @@ TEST(Sweep, EfficiencyComparesFlopsPerRankWithTheFirstRun) {
   EXPECT_TRUE(std::isnan(efficiency(sweep, 2))) << "of a run that does not say its ranks";
 }
 
-TEST(Sweep, CsvHasALineARunAndLeavesTheUnknownEmpty) {
+TEST(Sweep, CsvHasALinePerRunAndEmptyUnknownValues) {
   Sweep sweep = sweep_of({"0.01", "[[0, 1], [2, \"x\"]]"});
   sweep.runs[1].name = "a, \"b\"";
   const std::string csv = csv_of(sweep);
   EXPECT_EQ(csv.substr(0, csv.find('\n')),
-            "run,folder,optim.lr,ranks,layout,last_step,tokens,loss,heldout_loss,timed_steps,step_seconds_median,"
+            "run,folder,optim.lr,ranks,layout,state,last_step,tokens,loss,heldout_loss,timed_steps,step_seconds_median,"
             "step_seconds_p10,step_seconds_p90,tokens_per_second,model_flops_per_second,mfu,efficiency,"
             "exposed_share_ep,exposed_share,peak_memory_bytes");
-  EXPECT_NE(csv.find("\nrun0,runs/0,0.01,2,2 ranks: dp 2,3,300,3.7,,2,1,1,1,100,1000000,0.5,1,0.25,0.25,1003\n"),
-            std::string::npos)
+  EXPECT_NE(
+      csv.find("\nrun0,runs/0,0.01,2,2 ranks: dp 2,finished,3,300,3.7,,2,1,1,1,100,1000000,0.5,1,0.25,0.25,1003\n"),
+      std::string::npos)
       << csv;
   EXPECT_NE(csv.find("\n\"a, \"\"b\"\"\",runs/1,\"[[0, 1], [2, \"\"x\"\"]]\","), std::string::npos) << csv;
 }
 
 TEST(Sweep, JsonHasTheSameFiguresUnderStableNames) {
-  const auto json = nlohmann::json::parse(json_of(sweep_of({"0.01", "none"}), "comparison.html"));
+  Sweep sweep = sweep_of({"0.01", "none"});
+  sweep.runs[1].state = "failed", sweep.runs[1].trouble = "The run failed after step 3: no space";
+  const auto json = nlohmann::json::parse(json_of(sweep, "comparison.html"));
   EXPECT_EQ(json.at("page"), "comparison.html");
   EXPECT_EQ(json.at("title"), "optim.lr: 0.01, none");
   EXPECT_EQ(json.at("keys"), nlohmann::json({"optim.lr"}));
   const auto& run = json.at("runs").at(0);
   EXPECT_EQ(run.at("settings").at("optim.lr"), 0.01) << "a number";
   EXPECT_EQ(json.at("runs").at(1).at("settings").at("optim.lr"), "none");
+  EXPECT_EQ(run.at("state"), "finished");
+  EXPECT_TRUE(run.at("trouble").is_null());
+  EXPECT_EQ(json.at("runs").at(1).at("state"), "failed");
+  EXPECT_EQ(json.at("runs").at(1).at("trouble"), "The run failed after step 3: no space");
+  EXPECT_EQ(run.at("peak_memory_bytes"), 1003);
   EXPECT_EQ(run.at("step_seconds").at("median"), 1);
   EXPECT_EQ(run.at("exposed_share_by_class").at("ep"), 0.25);
   EXPECT_TRUE(run.at("heldout_loss").is_null());

@@ -67,7 +67,7 @@ TEST(TimelineSvg, ARowBetweenRanksOfANodeIsNotCalledInter) {
   EXPECT_EQ(count(svg, ">inter</text>"), 0);
 }
 
-TEST(TimelineSvg, SaysTotalsExposedCommunicationAndTheError) {
+TEST(TimelineSvg, ShowsTotalsExposedCommunicationAndTheError) {
   const SampleTimelines sample;
   const std::string svg = timeline_svg("MoE layer", {&sample.measured, &sample.predicted});
   EXPECT_NE(
@@ -106,7 +106,7 @@ TEST(TimelineSvg, EscapesNames) {
   EXPECT_NE(svg.find(">R &amp; &lt;D&gt;</text>"), std::string::npos);
 }
 
-TEST(TimelineSvg, AnEmptyTimelineSaysSo) {
+TEST(TimelineSvg, AnEmptyTimelineIsMarked) {
   const Timeline none;
   for (const TimelinePair& pair : {TimelinePair{}, TimelinePair{&none, nullptr}, TimelinePair{&none, &none}}) {
     const std::string svg = timeline_svg("nothing", pair);

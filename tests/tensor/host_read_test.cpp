@@ -1,5 +1,5 @@
-// Explicit reads by the host. If memory is already the host's, only values that must outlive it are copied, and nothing
-// is counted.
+// Explicit reads by the host. If the memory is already the host's, only values that must outlive it are copied, and no
+// read is counted.
 #include "framework/tensor/host_read.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace tensor;
 
-TEST(HostRead, GivesTheValuesAtTheTimeOfTheCall) {
+TEST(HostRead, ReturnsTheValuesAtTheTimeOfTheCall) {
   device::DeviceContext context;
   const Tensor t = Tensor::from<float>(std::vector<float>{1, 2, 3}, {3}, context);
   const HostRead read = read_to_host("test", t, context.compute());

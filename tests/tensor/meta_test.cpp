@@ -26,7 +26,7 @@ TEST(MetaDevice, GivesTensorsOfAnySizeNoMemory) {
   EXPECT_NE(t.address(), t.slice(0, 5, 6).address());
 }
 
-TEST(MetaDevice, ThrowsWhereTheHostTouchesATensor) {
+TEST(MetaDevice, ThrowsIfTheHostAccessesATensor) {
   DeviceContext context(meta());
   const Tensor t = Tensor::zeros({3, 4}, Dtype::f32, context);
   try {
@@ -55,7 +55,7 @@ TEST(MetaDevice, CountsMemoryLikeTheCpuAllocator) {
   EXPECT_GT(counted.peak_held, counted.peak_total) << "blocks are rounded up";
 }
 
-TEST(MetaDevice, KnowsValuesThatTheHostGaveIt) {
+TEST(MetaDevice, KeepsValuesFromTheHost) {
   DeviceContext context(meta());
   const Tensor t = Tensor::from<int32_t>(std::vector<int32_t>{1, 2, 3, 4}, {4}, context), copy = Tensor::like(t);
   copy.copy_from(t, context.compute());
@@ -66,7 +66,7 @@ TEST(MetaDevice, KnowsValuesThatTheHostGaveIt) {
   EXPECT_EQ(copy.to_vector<int32_t>(), std::vector<int32_t>(4, 0)) << "nor these any more";
 }
 
-TEST(MetaDevice, RunsAheadIfTheDeviceItStandsForDoes) {
+TEST(MetaDevice, RunsAheadIfTheRepresentedDeviceDoes) {
   EXPECT_FALSE(DeviceContext(meta(DeviceKind::cpu)).runs_ahead());
   EXPECT_TRUE(DeviceContext(meta(DeviceKind::cuda)).runs_ahead());
   EXPECT_FALSE(DeviceContext().runs_ahead());

@@ -40,7 +40,7 @@ TEST_F(TensorTest, EmptyIsUninitialisedAndZerosIsZero) {
   for (float v : z.to_vector<float>()) EXPECT_EQ(v, 0);
 }
 
-TEST_F(TensorTest, IsAccountedInItsCategoryUntilTheLastHandleGoes) {
+TEST_F(TensorTest, IsAccountedInItsCategoryUntilTheLastHandleIsDestroyed) {
   const auto used = [&](Category c) { return context.allocator()->stats().used_in(c); };
   {
     const Tensor t = Tensor::empty({4, 4}, Dtype::f64, context, Category::optimizer);
@@ -57,7 +57,7 @@ TEST_F(TensorTest, IsAccountedInItsCategoryUntilTheLastHandleGoes) {
   EXPECT_EQ(used(Category::activation), 0);
 }
 
-TEST_F(TensorTest, OffloadedLiesInItsOwnCategory) {
+TEST_F(TensorTest, OffloadedHasItsOwnCategory) {
   const Tensor t = Tensor::offloaded({4}, Dtype::f64, context);
   EXPECT_EQ(context.offload_allocator()->stats().used_in(Category::offload), 32);
   EXPECT_EQ(context.allocator()->stats().total, 0);
@@ -132,7 +132,7 @@ TEST_F(TensorTest, SliceErrorsNameTheRangeAndTheShape) {
   EXPECT_EQ(message_of([&] { t.slice(0, 2, 4); }), "[tensor] slice [2, 4) of dimension 0 of [3, 4]");
   EXPECT_EQ(message_of([&] { t.slice(1, 3, 2); }), "[tensor] slice [3, 2) of dimension 1 of [3, 4]");
   EXPECT_EQ(message_of([&] { t.slice(0, -1, 2); }), "[tensor] slice [-1, 2) of dimension 0 of [3, 4]");
-  EXPECT_EQ(message_of([&] { t.slice(2, 0, 0); }), "[shape] dimension 2 of [3, 4]");
+  EXPECT_EQ(message_of([&] { t.slice(2, 0, 0); }), "[shape] dimension 2 of [3, 4] does not exist");
 }
 
 TEST_F(TensorTest, AccessErrorsNameDtypesAndRanks) {

@@ -1,4 +1,4 @@
-"""Faults that tools/gpu/check_build.py must find, planted in what its tools say of a right build."""
+"""Faults that tools/gpu/check_build.py must find, planted in the output of its tools for a correct build."""
 
 import os
 import subprocess

@@ -57,7 +57,7 @@ TEST(StepEnds, IgnoreCopiesAndAFewKernelsBetweenUpdates) {
   EXPECT_EQ(step_ends(all, "adamw"), (std::vector<int64_t>{301}));
 }
 
-TEST(Gaps, LieBetweenTheLastToEndAndTheNextToBegin) {
+TEST(Gaps, AreBetweenTheLastEndAndTheNextBegin) {
   const std::vector<Activity> all{kernel("long", 0, 50), kernel("short", 10, 20), kernel("next", 60, 70)};
   const auto gaps = find_gaps(all, {0, 70});
   ASSERT_EQ(gaps.size(), 1u);
@@ -137,7 +137,7 @@ TEST(Profile, LeavesOutWarmUpSteps) {
   EXPECT_EQ(p->operations[2].count, 4);
 }
 
-TEST(Profile, SaysWhereTheLongestGapsAre) {
+TEST(Profile, NamesThePlacesOfTheLongestGaps) {
   const auto all = steps_of({1, 1, 1, 10, 20});
   const auto p = profile(all, "adamw", 3);
   ASSERT_TRUE(p);
@@ -209,7 +209,7 @@ TEST(GpuProfileReport, HasMeansOfTheSteps) {
   EXPECT_EQ(text.find("us alone"), std::string::npos) << text;
 }
 
-TEST(GpuProfileReport, ShowsStreamsWhereThereAreSeveral) {
+TEST(GpuProfileReport, ShowsStreamsIfThereAreSeveral) {
   auto all = steps_of({1, 1, 1, 1000, 2000});
   for (Activity& a : all)
     if (a.kind == Kind::memcpy) a.stream = 3;

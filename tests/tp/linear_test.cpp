@@ -67,7 +67,7 @@ Forward fused(const TensorParallel& tp) {
   };
 }
 
-// Returns the naive twin: communication, then products, then communication. It has no bias afterwards.
+// Returns the naive twin, which communicates before and after the products. The twin has no bias after the sum.
 Forward composed(const TensorParallel& tp) {
   return [tp](Tape& t, const Value& x, const Mlp& m) {
     const Value in = tp.sequence ? tp::gather_rows(t, x, *tp.group) : tp::enter(t, x, *tp.group);
@@ -120,8 +120,8 @@ TEST_P(SplitLinear, OutputsAndGradientsMatchOneRank) {
     const double allowed = tolerance(Dtype::f64, odd.inputs * odd.hidden * odd.outputs);
     expect_close(held(lab, expected.y), actual.y, allowed);
     expect_close(held(lab, expected.dx), actual.dx, allowed);
-    // The last gradient is that of the bias after the sum. Under sequence parallelism, each rank has the part of its
-    // rows.
+    // The last gradient is that of the bias that is added after the sum. Under sequence parallelism, each rank has only
+    // the contribution of its rows.
     if (tp.sequence) tp.group->all_reduce(actual.gradients.back(), comm::Reduce::sum, lab.stream()).wait();
     for (size_t i = 0; i < expected.gradients.size(); ++i) {
       SCOPED_TRACE(whole.all()[i]->name());
@@ -284,13 +284,14 @@ TEST(ColumnLinear, UnderSequenceParallelismKeepsOnlyItsOwnRows) {
     const int64_t before = lab.used(Category::activation);
     const tp::Projection projection[] = {{&piece}};
     tp::column_linear(trial.tape, x, projection, {&group, true});
-    group.barrier(lab.stream()).wait();  // after it, the rank that completed an exchange has released its tensors
+    group.barrier(lab.stream())
+        .wait();  // after the barrier, the rank that completed an exchange has released its tensors
     EXPECT_EQ(lab.used(Category::activation) - before, x.data.bytes());
     EXPECT_EQ(lab.used(Category::communication), 0);
   });
 }
 
-TEST(SplitLinearOfOneRank, IsThePlainOne) {
+TEST(SplitLinearOfOneRank, EqualsPlainLinear) {
   const comm::SelfGroup self;
   for (const bool sequence : {false, true}) {
     TpLab lab(self);

@@ -1,5 +1,5 @@
-// Regions in which ranks hold the same values or parts, and the effect on gradients. Values are whole numbers, so sums
-// are exact.
+// Regions in which ranks hold equal values or parts of them, and their gradients. Values are whole numbers, so sums are
+// exact.
 #include "parallel/tp/regions.h"
 
 #include "tests/tp/tp_lab.h"
@@ -93,15 +93,6 @@ TEST_P(Regions, ScatterRowsKeepsOwnRowsOfTheSumAndStacksTheGradients) {
   });
 }
 
-TEST_P(Regions, TakeRowsKeepsOwnRowsAndStacksTheGradients) {
-  on_ranks([](TpLab& lab, int rank) {
-    const Tensor x = lab.integers({rows(), width}, -9, 10);
-    const Outcome got = run(lab, tp::take_rows, x, of_rank(rank, share, lab));
-    expect_bitwise(lab.own_rows(x), got.y);
-    expect_bitwise(stack_of_ranks(ranks(), share, lab), got.dx);
-  });
-}
-
 TEST_P(Regions, CollectRowsStacksTheInputsAndKeepsOwnRowsOfTheGradient) {
   on_ranks([](TpLab& lab, int rank) {
     const Tensor dy = lab.integers({rows(), width}, -9, 10);
@@ -127,18 +118,20 @@ TEST_P(Regions, ActivationsOfSeveralDimensionsAreCutInRows) {
   on_ranks([](TpLab& lab, int) {
     Trial trial(lab);
     const Tensor x = lab.integers({rows(), 2, 3}, -9, 10);
-    const Value leaf = trial.tape.leaf(x), own = tp::take_rows(trial.tape, leaf, lab.group);
+    const Value leaf = trial.tape.leaf(x), own = tp::scatter_rows(trial.tape, leaf, lab.group);
     EXPECT_EQ(own.shape(), (Shape{share, 2, 3}));
     const Value back = tp::collect_rows(trial.tape, own, lab.group);
-    expect_bitwise(x, back.data);
+    const Tensor sum = copy_of(x);
+    kernels::kernels(lab.context).pointwise.scale(lab.stream(), sum, ranks());
+    expect_bitwise(sum, back.data);
     expect_bitwise(x, trial.gradient_of(leaf, {{back, x}}));
   });
 }
 
-TEST_P(Regions, NoRowsAreFine) {
+TEST_P(Regions, AcceptZeroRows) {
   on_ranks([](TpLab& lab, int) {
     const Tensor none = Tensor::empty({0, width}, Dtype::f64, lab.context);
-    for (Region op : {tp::enter, tp::leave, tp::gather_rows, tp::scatter_rows, tp::take_rows, tp::collect_rows}) {
+    for (Region op : {tp::enter, tp::leave, tp::gather_rows, tp::scatter_rows, tp::collect_rows}) {
       const Outcome got = run(lab, op, none, none);
       EXPECT_EQ(got.y.shape(), none.shape());
       EXPECT_EQ(got.dx.shape(), none.shape());
@@ -153,7 +146,7 @@ TEST(RegionsOfOneRank, AddNoNodeAndNoCopy) {
   TpLab lab(self);
   Trial trial(lab);
   const Value x = trial.tape.leaf(lab.randn({3, width}));
-  for (Region op : {tp::enter, tp::leave, tp::gather_rows, tp::scatter_rows, tp::take_rows, tp::collect_rows}) {
+  for (Region op : {tp::enter, tp::leave, tp::gather_rows, tp::scatter_rows, tp::collect_rows}) {
     const Value y = op(trial.tape, x, self);
     EXPECT_EQ(y.id, x.id);
     EXPECT_EQ(y.data.address(), x.data.address());
@@ -161,31 +154,13 @@ TEST(RegionsOfOneRank, AddNoNodeAndNoCopy) {
   EXPECT_EQ(trial.tape.size(), 0u);
 }
 
-// MoE layers keep some of the rows that they take. This must not keep all rows alive.
-TEST(TakeRows, KeepsOnlyItsOwnRowsAlive) {
-  comm::with_ranks(4, [](const ProcessGroup& group) {
-    TpLab lab(group);
-    Trial trial(lab, Tape::Mode::forget);
-    Value own;
-    const int64_t before = lab.context.allocator()->stats().total;
-    {
-      const Value x = trial.tape.leaf(lab.randn({1024, 64}));
-      own = tp::take_rows(trial.tape, x, group);
-    }
-    EXPECT_EQ(lab.context.allocator()->stats().total - before, 256 * 64 * 8);
-  });
-}
-
 TEST(RowsThatCannotBeCutEvenly, AreRefusedWithTheArithmetic) {
   comm::with_ranks(2, [](const ProcessGroup& group) {
     TpLab lab(group);
     Trial trial(lab);
     const Value x = trial.tape.leaf(lab.randn({7, width}));
-    for (const auto& [op, name] :
-         {std::pair<Region, const char*>{tp::take_rows, "take_rows"}, {tp::scatter_rows, "scatter_rows"}})
-      EXPECT_EQ(
-          error_of([&, op = op] { op(trial.tape, x, group); }),
-          cat("[", name, "] 7 rows cannot be cut evenly over the 2 ranks of world: 7 = 3 * 2 + 1; nearest: 6, 8"));
+    EXPECT_EQ(error_of([&] { tp::scatter_rows(trial.tape, x, group); }),
+              "[scatter_rows] 7 rows cannot be cut evenly over the 2 ranks of world: 7 = 3 * 2 + 1; nearest: 6, 8");
   });
 }
 

@@ -61,8 +61,8 @@ class TpLab : public Lab {
   }
 };
 
-/// Runs `f(lab)` as `ranks` threads. Operations arrive late, with different delays. This exposes early reads of a
-/// result, and code that relies on an order between channels.
+/// Runs `f(lab)` as `ranks` threads. Operations arrive late, with different delays. This exposes reads that come too
+/// early, and code that relies on an order between channels.
 template <class F>
 void on_late_ranks(int ranks, F&& f) {
   const auto body = [&](const ProcessGroup& group) {
@@ -72,7 +72,7 @@ void on_late_ranks(int ranks, F&& f) {
   comm::with_ranks(ranks, body, {.jitter = {.seed = 3, .max_delay = std::chrono::microseconds(200)}});
 }
 
-/// Tape that keeps what is saved, and its backward.
+/// Tape that keeps its saved tensors, and its backward.
 struct Trial {
   explicit Trial(Lab& l, Tape::Mode mode = Tape::Mode::record) : lab(l), tape(l.stream(), *policy, mode) {}
 

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t rows = 11, hidden = 5;
 constexpr double scale = 0.25;
 
-// Returns the ends of every rank's part for any number of ranks, ids between them, and ignored rows.
+// Returns targets: ids at the ends of the ranks' parts, ids inside the parts, and ignored rows.
 std::vector<int32_t> some_targets(int64_t vocabulary) {
   const auto at = [&](int64_t numerator, int64_t denominator) {
     return static_cast<int32_t>(vocabulary * numerator / denominator);
@@ -182,7 +182,7 @@ TEST_P(VocabCrossEntropy, IgnoredRowsMayBeNaN) {
   });
 }
 
-TEST_P(VocabCrossEntropy, WithNothingToLearnHasZeroGradients) {
+TEST_P(VocabCrossEntropy, WithoutTargetsRowsOrScaleHasZeroGradients) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}), 0);
     const Tensor x = lab.randn({3, hidden});
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, VocabCrossEntropy, testing::Combine(testing::Val
                            return cat(std::get<0>(test.param), "_of_", std::get<1>(test.param));
                          });
 
-TEST(VocabCrossEntropyOfOneRank, IsThePlainOne) {
+TEST(VocabCrossEntropyOfOneRank, EqualsThePlainOne) {
   const comm::SelfGroup self;
   TpLab lab(self);
   Parameter& w = lab.parameter({31, hidden});
@@ -259,7 +259,7 @@ TEST(VocabCrossEntropyErrors, NameShapesTargetsAndOptions) {
     };
     EXPECT_EQ(message({2, 4}, {1, 2}, 8), "[vocab_cross_entropy] x is [2, 4], p0.copy1 [3, 3], targets [2]");
     EXPECT_EQ(message({2, 3}, {1}, 8), "[vocab_cross_entropy] x is [2, 3], p0.copy1 [3, 3], targets [1]");
-    EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[vocab_cross_entropy] chunk_rows is 0");
+    EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[vocab_cross_entropy] chunk_rows is 0, expected at least 1");
     EXPECT_EQ(message({2, 3}, {1, 6}, 8), "[vocab_cross_entropy] targets[1] is 6; expected -1 .. 5");
     const Value loss = tp::vocab_cross_entropy(trial.tape, trial.tape.leaf(lab.randn({2, 3})), piece,
                                                lab.values<int32_t>({1, 2}), group, {.gradient_scale = 0.25});

@@ -38,7 +38,7 @@ TEST_P(VocabEmbedding, RowsAndGradientsEqualOneRankBitwise) {
     const Value y = embedding(alone.tape, whole, ids);
     backward(alone.tape, y, dy);
     expect_bitwise(held(y.data), look_up(piece, Replay::Weights::at_once));
-    // No token chooses most rows of the table.
+    // Most rows of the table belong to no id of the batch, so their gradients are zero.
     expect_bitwise(TpLab::part_of(whole.gradient(), piece), piece.gradient(), Zeros::expected);
     look_up(later, Replay::Weights::delayed);
     expect_bitwise(piece.gradient(), later.gradient(), Zeros::expected);
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, VocabEmbedding,
                                       std::get<2>(test.param) ? "_by_rows" : "");
                          });
 
-TEST(VocabEmbeddingOfOneRank, IsThePlainOne) {
+TEST(VocabEmbeddingOfOneRank, EqualsThePlainOne) {
   const comm::SelfGroup self;
   TpLab lab(self);
   Parameter& table = lab.parameter({31, hidden});

@@ -162,14 +162,14 @@ TEST(Extensions, StatesOfARegisteredOptimizerAreSavedByNameAndLoadedInAnotherLay
             std::string::npos);
 }
 
-TEST(Extensions, EstimatesKnowTheStatesOfARegisteredOptimizer) {
+TEST(Extensions, EstimatesCountTheStatesOfARegisteredOptimizer) {
   EXPECT_EQ(recipe_with().optim.states, 1);
   EXPECT_EQ(small_recipe().optim.states, 2);
   EXPECT_EQ(small_recipe({"optim.name=sgd"}).optim.states, 0);
 }
 
-// The router used here sends all tokens to the first experts.
-TEST(Extensions, EstimatesAskTheRoutingModelForEveryRouter) {
+// This router sends all tokens to the first experts.
+TEST(Extensions, EstimatesUseTheRoutingModelForEveryRouter) {
   const Extensions extensions = extended();
   const Recipe r = recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
                                 "parallel.ep=2", "model.context=64"});
@@ -180,7 +180,7 @@ TEST(Extensions, EstimatesAskTheRoutingModelForEveryRouter) {
   EXPECT_GT(total(1, plan::RoutingLoad::one_rank), total(1, plan::RoutingLoad::even));
 }
 
-// Expects recipe_with() to refuse the overrides. Extensions are only declared here: none is made.
+// Expects recipe_with() to reject the overrides. Extensions are only declared here; none is made.
 void expect_refused(const std::vector<std::string>& overrides, const std::string& expected) {
   const std::string problem = message_of(ExitCode::usage, [&] { recipe_with(overrides); });
   EXPECT_NE(problem.find(expected), std::string::npos) << problem;
@@ -188,14 +188,14 @@ void expect_refused(const std::vector<std::string>& overrides, const std::string
 
 TEST(Extensions, UnknownNamesAndOptionsAreRefusedWithTheKnownOnes) {
   expect_refused({"model.moe.router=by_tokens"},
-                 "model.moe.router (by_tokens) is no registered router; there are: by_token, ");
-  expect_refused({"optim.name=adam"}, "optim.name (adam) is no registered optimizer; there are: adamw, ");
+                 "model.moe.router (by_tokens) is not a registered router; registered: by_token, ");
+  expect_refused({"optim.name=adam"}, "optim.name (adam) is not a registered optimizer; registered: adamw, ");
   expect_refused({"optim.options=[{name: momentun, value: 1}]"},
-                 "optim.options.0.name (momentun) is no option of the optimizer heavy_ball; it has: momentum");
+                 "optim.options.0.name (momentun) is not an option of the optimizer heavy_ball; it has: momentum");
   expect_refused({"model.moe.router_options=[{name: shif, value: 1}]"},
-                 "model.moe.router_options.0.name (shif) is no option of the router by_token; it has: shift");
+                 "model.moe.router_options.0.name (shif) is not an option of the router by_token; it has: shift");
   expect_refused({"model.moe.router=top_k", "model.moe.router_options=[{name: shift, value: 1}]"},
-                 "model.moe.router_options.0.name (shift) is no option of the router top_k; it has none");
+                 "model.moe.router_options.0.name (shift) is not an option of the router top_k; it has none");
 }
 
 TEST(Extensions, SettingsThatTheRouterDoesNotReadAreRefused) {
@@ -213,7 +213,7 @@ TEST(Extensions, SettingsThatTheRouterDoesNotReadAreRefused) {
                  "model.moe.top_groups (2)" + unread);
 }
 
-TEST(Extensions, EveryIllegalSettingIsReportedAtOnce) {
+TEST(Extensions, AllIllegalSettingsAreReportedTogether) {
   const std::string problems = message_of(ExitCode::usage, [] {
     recipe_with({"model.moe.router=even", "model.moe.scale=2", "model.moe.router_options=[{name: frist, value: 1}]",
                  "optim.options=[{name: momentun, value: 1}]"});
@@ -222,8 +222,8 @@ TEST(Extensions, EveryIllegalSettingIsReportedAtOnce) {
     EXPECT_NE(problems.find(key + " ("), std::string::npos) << problems;
 }
 
-// The declaration decides, whatever the factory does.
-TEST(Extensions, AFactoryThatReadsWhatItDoesNotDeclareIsABug) {
+// The declaration decides, whatever options the factory reads.
+TEST(Extensions, AFactoryThatReadsAnUndeclaredOptionThrows) {
   const auto message_when = [](const std::function<void(const moe::RouterSpec&)>& read) {
     Extensions e = extended();
     e.add_router("sloppy", {.make = [&](const moe::RouterSpec& s, const Builder&) {

@@ -1,4 +1,4 @@
-// Two micro-batches that take turns give the results of one after the other, bit for bit.
+// Two micro-batches that take turns give bitwise the same results as one after the other.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -58,11 +58,11 @@ Trajectory run_under(const Case& c, const std::vector<std::string>& more = {}, c
 
 class MicroBatchesInTurns : public testing::TestWithParam<Case> {};
 
-TEST_P(MicroBatchesInTurns, HaveTheBitsOfOneAfterTheOther) {
+TEST_P(MicroBatchesInTurns, HaveTheBitsOfSequentialMicroBatches) {
   expect_bitwise(run_under(GetParam()), run_under(GetParam(), {in_turns}));
 }
 
-// The time of arrival has no effect. Groups of threads compare the operations that ranks call.
+// Arrival times have no effect. Groups of threads compare the operations that ranks call.
 TEST_P(MicroBatchesInTurns, HaveTheSameBitsWhenCommunicationIsLate) {
   const Trajectory expected = run_under(GetParam(), {in_turns});
   for (const uint64_t seed : {1, 2})

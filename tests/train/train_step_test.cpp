@@ -29,7 +29,7 @@ double aux_loss(const StepResult& r, const Recipe& recipe) {
 
 class MicroBatchSize : public testing::TestWithParam<std::string> {};
 
-TEST_P(MicroBatchSize, A1_DoesNotEnterTheAuxiliaryLossOfThisScope) {
+TEST_P(MicroBatchSize, A1_DoesNotAffectTheAuxiliaryLossOfThisScope) {
   std::optional<TensorMap> gradients;
   double expected = 0;
   for (const char* micro : {"1", "2", "4", "8"}) {
@@ -50,7 +50,7 @@ TEST_P(MicroBatchSize, A1_DoesNotEnterTheAuxiliaryLossOfThisScope) {
 INSTANTIATE_TEST_SUITE_P(, MicroBatchSize, testing::Values("sequence", "global_batch"),
                          [](const auto& i) { return i.param; });
 
-TEST(TrainStep, A1_TheScopeMicroBatchDependsOnItsSizeWhichIsWhyItIsExplicit) {
+TEST(TrainStep, A1_TheScopeMicroBatchDependsOnTheSizeOfMicroBatches) {
   const auto loss = [](const char* micro) {
     TrainingRun run(small_recipe({std::string("batch.micro=") + micro}), self);
     return aux_loss(run.step(documents_of(run.recipe)), run.recipe);
@@ -131,7 +131,7 @@ TEST(TrainStep, B1_TheBiasFollowsTheCountsOfTheWholeGlobalBatch) {
   }
 }
 
-TEST(TrainStep, L1_TheLossIsTheMeanOverValidTokensWhereverTheyAre) {
+TEST(TrainStep, L1_TheLossIsTheMeanOverValidTokensOfAllRanks) {
   // Two sequences with one target each and six without targets must equal the two alone.
   const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});
   data::Batch batch = documents_of(recipe).batch(0, 8);
@@ -155,7 +155,7 @@ FixedSource without_targets(const FixedSource& source) {
 }
 
 // Weight decay, momentum, auxiliary losses and router biases do not change any weight.
-TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNothingMoves) {
+TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNoUpdate) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const char* precision : {"f64", "f32", "bf16"}) {
       TrainingRun run(small_recipe({std::string("train.precision=") + precision, std::string("optim.name=") + optimizer,

@@ -80,9 +80,9 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class ExpertsWithoutRows : public testing::TestWithParam<Case> {};
 
-// Every parameter is a unit, so each has its own gather, which ranks could get wrong. Otherwise pieces of one size form
-// pairs.
-TEST_P(ExpertsWithoutRows, AreGatheredAsTheirReplicasAre) {
+// Every parameter is a unit, so each has its own gather, which ranks could call in different orders. With larger units,
+// pieces of one size would form pairs.
+TEST_P(ExpertsWithoutRows, AreGatheredLikeTheirReplicas) {
   const Uneven uneven;
   const Words words = joined(uneven.words(GetParam().schedule), GetParam().model);
   for (const int64_t unit : {1, 4096, 100000000}) expect_bits_of_level_0(words, 4, unit);
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(, ExpertsWithoutRows,
                                          Case{"RowsOfTokens", {moe + "rows=token"}}),
                          [](const auto& c) { return c.param.name; });
 
-// Both etp ranks hold the bias of the down product, and one of them adds it.
+// Both etp ranks hold the bias of the down product, but only one of them adds it.
 TEST(ExpertsInParts, UseABiasThatAnotherRankAdds) {
   for (const char* strategy : {"keep", "s1", "s4"}) {
     SCOPED_TRACE(strategy);

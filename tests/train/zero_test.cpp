@@ -185,7 +185,7 @@ TEST(ZeroLevels, MemoryFallsAsPredicted) {
   EXPECT_NEAR(share(3, Category::parameter), 0.25, rounding);
 }
 
-TEST(GradientDtype, Bf16GradientsOfOneMicroBatchAreTheF32OnesRounded) {
+TEST(GradientDtype, Bf16GradientsOfOneMicroBatchAreTheRoundedF32Ones) {
   const Case c{"", 1, {"train.precision=bf16", "batch.global=2"}};
   const Trajectory exact = run_under(c, 0), rounded = run_under(c, 0, {"optim.grad_dtype=bf16"});
   const TensorMap& gradients = exact.steps[0].gradients;
@@ -198,7 +198,7 @@ TEST(GradientDtype, Bf16GradientsOfOneMicroBatchAreTheF32OnesRounded) {
   }
 }
 
-// A product's contribution is written directly to the bf16 gradients. No f32 buffer of the experts' size exists.
+// The product writes its contribution directly to the bf16 gradients. There is no f32 buffer of the experts' size.
 TEST(GradientDtype, Bf16GradientsOfProductsAreNeverF32) {
   using device::Category;
   const Case c{
@@ -217,8 +217,8 @@ TEST(GradientDtype, Bf16GradientsOfProductsAreNeverF32) {
   });
 }
 
-// Checks MoNTA's 16 bytes a parameter, and the number that remains under ZeRO. Routers, always in f32, have 16 bytes,
-// too.
+// Checks MoNTA's 16 bytes per parameter, and the bytes that remain under ZeRO. Routers are always in f32, and have 16
+// bytes, too.
 TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
   using device::Category;
   const Case c{"",
@@ -241,7 +241,7 @@ TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
     });
 }
 
-TEST(OptimizerOffload, ChangesWhereStatesLieAndNoBit) {
+TEST(OptimizerOffload, ChangesThePlaceOfStatesAndNoBit) {
   using device::Category;
   for (const char* precision : {"f32", "bf16"})
     for (const int64_t level : {0, 2}) {

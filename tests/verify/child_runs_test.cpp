@@ -1,4 +1,4 @@
-// Number of child processes that run layouts, and the handling of children that a run ends.
+// Number of child processes that run layouts, and behaviour after a run that ends its child.
 #include "tools/verify/child_runs.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using namespace train;
 using namespace verify;
 namespace {
 
-// Makes pipelines crash, and makes ranks of context parallelism wait for ever.
+// Makes pipelines crash, and makes ranks of context parallelism wait forever.
 class CrashesAndHangs final : public Sabotage {
  public:
   void before_step(TrainingRun& run) const override {
@@ -63,12 +63,12 @@ TEST_F(ChildRunsTest, ANewChildHasTheNewOracle) {
   EXPECT_EQ(errors("emulated", "dp=2;dp=2,subject=zipf;tp=2,subject=zipf;tp=2"), std::pair(Errors(4), 2));
 }
 
-TEST_F(ChildRunsTest, ALayoutThatCrashesIsNamedAndANewChildGoesOn) {
+TEST_F(ChildRunsTest, ALayoutThatCrashesIsNamedAndANewChildContinues) {
   EXPECT_EQ(errors("emulated", "dp=2;pp=2;tp=2;dp=2,ep=2"),
             std::pair(Errors{"", "ended by signal 9 (Killed)", "", ""}, 2));
 }
 
-TEST_F(ChildRunsTest, AHangIsEndedAndANewChildGoesOn) {
+TEST_F(ChildRunsTest, AHangIsEndedAndANewChildContinues) {
   EXPECT_EQ(errors("emulated", "cp=2;dp=2", 5), std::pair(Errors{"no result after 5 s", ""}, 2));
 }
 

@@ -1,4 +1,4 @@
-// Definition of a difference, and the text of outcomes.
+// Measure of a difference, and the text of outcomes.
 #include "tools/verify/tensor_comparison.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST_F(Comparing, NonFiniteValuesOnBothSidesAgree) {
 }
 
 // Backward computes the gradient of the last layer first.
-TEST_F(Comparing, WhereAllIsNaNTheLastLayersGradientComesFirst) {
+TEST_F(Comparing, IfAllIsNaNTheLastLayersGradientComesFirst) {
   const std::vector<std::string> order{"embedding.weight", "layers.2.w", "layers.10.w", "head.weight"};
   TensorMap tensors;
   for (const std::string& name : order) tensors[name] = tensor({1}, {1});
@@ -113,7 +113,7 @@ TEST_F(Comparing, WhereAllIsNaNTheLastLayersGradientComesFirst) {
                                               "weight layers.2.w", "weight embedding.weight", "loss"}));
 }
 
-TEST_F(Comparing, PiecesAreComparedWhereTheyLie) {
+TEST_F(Comparing, PiecesAreComparedAtTheirPlace) {
   Comparer c(allowed);
   const WholeMap want = expected({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {3, 4});
   // Columns 1 and 2 of rows 1 and 2 are 5 6 9 10. Elements 1 .. 2 of these are 6 9.
@@ -192,7 +192,7 @@ TEST_F(Comparing, ComparedStepsTensorsAndElementsAreCounted) {
   EXPECT_TRUE(merged(c).compared.something());
 }
 
-// One element may differ strongly if all elements together do not.
+// One element may differ strongly if the root mean square over all elements is small.
 TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
   const auto compare = [&](double wrong) {
     Comparer c(0.2, Measure::root_mean_square);
@@ -270,7 +270,7 @@ TEST(OutcomeText, IsReadBack) {
   EXPECT_TRUE(read.error.starts_with("no \"such\" layer"));
 }
 
-TEST(OutcomeText, ARowShowsTheLayoutTheWorstAndWhere) {
+TEST(OutcomeText, ARowShowsTheLayoutTheWorstDifferenceAndItsPlace) {
   const auto squeezed = [](std::string row) {
     std::string out;
     for (char c : row)

@@ -47,7 +47,7 @@ TEST(Meshes, AreAcceptedByTheLayout) {
 
 // On the nodes that threads simulate, every group in which rows are sent is even. All-to-alls in two steps are tested
 // if there are two levels.
-TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
+TEST(Meshes, AreTestedInTwoStepsIfTheyHaveTwoLevels) {
   const auto option =
       std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "all_to_all"; });
   ASSERT_NE(option, options().end());
@@ -70,7 +70,7 @@ TEST(Meshes, AreTriedInTwoStepsWhereThereAreTwo) {
   }
 }
 
-// Returns the pairs of settings that a run covers, without the generator's numbers.
+// Returns the pairs of settings that a run covers, as texts instead of the generator's numbers.
 std::set<std::string> pairs_of(const Variant& v) {
   std::vector<std::string> settings;
   for (size_t i = 0; i < options().size(); ++i)
@@ -127,11 +127,31 @@ TEST_P(Covers, EveryMeshAndEveryPairAtLeastOnce) {
 
 INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
 
-TEST(Covering, NeedsFewRunsBesideTheMeshes) {
+TEST(Covering, NeedsFewRunsInAdditionToTheMeshes) {
   // 10 of the 46 meshes have stages. Only these can cover the 64 pairs of pipeline and moe, and many other pairs. Only
   // the 6 whose ep group has two levels can cover the 16 pairs of all_to_all and moe.
   EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 88u + 12u);
   EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 40u + 8u);
+}
+
+TEST(Meshes, EveryOrderIsLegalOnEveryMesh) {
+  const auto option =
+      std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "order"; });
+  ASSERT_NE(option, options().end());
+  EXPECT_EQ(option->values.front(), "auto");
+  for (const MeshSizes& m : meshes_of(8))
+    for (size_t i = 1; i < option->values.size(); ++i) {
+      const mesh::Layout layout({.pp = m[Axis::pp],
+                                 .cp = m[Axis::cp],
+                                 .tp = m[Axis::tp],
+                                 .ep = m[Axis::ep],
+                                 .etp = m[Axis::etp],
+                                 .order = option->values[i]},
+                                8);
+      EXPECT_EQ(layout.order(), option->values[i]);
+    }
+  EXPECT_FALSE(option->matters(MeshSizes{{1, 8, 1, 1, 8, 1, 1}}));
+  EXPECT_TRUE(option->matters(MeshSizes{{1, 8, 1, 1, 4, 2, 1}}));
 }
 
 TEST(Covering, IsAFunctionOfTheSeed) {
@@ -205,6 +225,7 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.pipeline.overlap=none",
                                       "parallel.cp_kind=ring",
                                       "parallel.cp_expansion=auto",
+                                      "parallel.order=auto",
                                       "schedule.moe.duplicates=pause_before_gate",
                                       "schedule.moe.esp_exchange=auto",
                                       "schedule.moe.all_to_all=direct",
@@ -234,7 +255,8 @@ TEST(Variants, AnIllegalListIsRefusedWithLegalValues) {
   EXPECT_EQ(
       message("pp=2,pipelin=1f1b"),
       "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
-      "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, duplicates, esp_exchange, all_to_all, "
+      "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, order, duplicates, esp_exchange, "
+      "all_to_all, "
       "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, activations, worker_lanes, transport, "
       "start, subject");
   EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': unknown name 'foo'. Known names: pp, dp"));

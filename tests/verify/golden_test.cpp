@@ -1,4 +1,5 @@
-// An error that is equal in every layout shows in no comparison of layouts. Here a number of another origin reveals it.
+// An error that is equal in all layouts shows in no comparison of layouts. Here a number from another source reveals
+// it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +40,7 @@ class AuxLosses : public testing::TestWithParam<AuxLoss> {};
 
 // The recipe weights the mean over MoE layers and micro-batches. The difference of two loss gradients is the gradient
 // of the auxiliary loss. Its norm must equal the slope of the reported, unweighted losses along it.
-TEST_P(AuxLosses, AreWeighedByTheirCoefficientOverTheirLayersAndMicroBatches) {
+TEST_P(AuxLosses, AreWeightedByTheirCoefficientOverLayersAndMicroBatches) {
   const AuxLoss& aux_losses = GetParam();
   constexpr double coefficient = 0.5, step = 1e-5;
   const auto recipe = [&](double c) {

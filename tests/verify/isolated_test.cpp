@@ -17,13 +17,13 @@ TEST(Isolated, ReturnsTheTextOfAnySize) {
     EXPECT_EQ(run_isolated([=] { return std::string(size, 'x'); }, long_enough).text, std::string(size, 'x'));
 }
 
-TEST(Isolated, ChangesNothingHere) {
+TEST(Isolated, ChangesNothingInThisProcess) {
   int value = 1;
   EXPECT_EQ(run_isolated([&] { return std::to_string(++value); }, long_enough).text, "2");
   EXPECT_EQ(value, 1);
 }
 
-TEST(Isolated, AnExceptionIsItsMessage) {
+TEST(Isolated, AnExceptionGivesItsMessage) {
   const Isolated r = run_isolated([]() -> std::string { throw std::runtime_error("no such layer"); }, long_enough);
   EXPECT_EQ(r.failure, "no such layer");
 }
@@ -51,7 +51,7 @@ TEST(Isolated, AnExitIsNoResult) {
   EXPECT_EQ(run_isolated([]() -> std::string { ::_exit(3); }, long_enough).failure, "ended with exit code 3");
 }
 
-TEST(IsolatedWorker, OneChildAnswersAsOftenAsItIsAsked) {
+TEST(IsolatedWorker, OneChildAnswersSeveralRequests) {
   int sum = 0;
   IsolatedWorker worker([&](const std::string& request) { return std::to_string(sum += std::stoi(request)); });
   EXPECT_EQ(worker.ask("2", long_enough).text, "2");
@@ -62,7 +62,7 @@ TEST(IsolatedWorker, OneChildAnswersAsOftenAsItIsAsked) {
   EXPECT_EQ(sum, 0);
 }
 
-TEST(IsolatedWorker, AfterACrashAHangOrAnEndAnotherChildAnswers) {
+TEST(IsolatedWorker, AnotherChildAnswersAfterACrashAHangOrAnEnd) {
   IsolatedWorker worker([](const std::string& request) -> std::string {
     if (request == "kill") ::raise(SIGKILL);
     while (request == "hang") ::pause();

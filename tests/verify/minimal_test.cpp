@@ -31,7 +31,7 @@ TEST(MinimalFailure, KeepsEveryAxisAndOptionThatTheFailureNeeds) {
   EXPECT_EQ(smallest("tp=4,etp=2,ep=2", 8, unequal), "tp=2,etp=1");
 }
 
-TEST(MinimalFailure, KeepsTheNumberOfRanksThatAreProcesses) {
+TEST(MinimalFailure, KeepsTheNumberOfRanksIfTheyAreProcesses) {
   const auto tensor_parallel = [](const Variant& v) { return v.mesh[Axis::tp] > 1; };
   EXPECT_EQ(smallest("pp=2,tp=4,sp=true", 8, tensor_parallel, Ranks::fixed), "pp=2,dp=2,tp=2,etp=1");
 }

@@ -1,4 +1,4 @@
-// A crash of an oracle is reported as a crash, and its exceptions are reported, too.
+// Crashes and exceptions of an oracle are reported.
 #include "tools/verify/oracle_keeper.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::string said(const OracleKeeper::Run& run, double seconds = 60) {
   return message_of(ExitCode::numeric, [&] { keeper.run(layout("dp=2,subject=zipf")); });
 }
 
-TEST(OracleKeeper, PassesOutcomesOn) {
+TEST(OracleKeeper, ReturnsOutcomes) {
   OracleKeeper keeper(agreeing, 60);
   for (const char* text : {"dp=2", "tp=2,sp=true"}) {
     const Outcome o = keeper.run(layout(text));
@@ -55,7 +55,7 @@ TEST(OracleKeeper, NamesTheOracleThatTakesTooLong) {
             "the oracle (subject=zipf on one rank in f64 on the CPU) crashed: no result after 0.05 s");
 }
 
-TEST(OracleKeeper, SaysWhatAnOracleThrew) {
+TEST(OracleKeeper, ReportsTheExceptionOfAnOracle) {
   const layers::Registry registry;
   const Scratch scratch;
   train::Recipe recipe = small_recipe({"optim.lr=1e300"});

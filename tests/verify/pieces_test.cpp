@@ -1,4 +1,4 @@
-// Whole tensors from the pieces of ranks: any rectangle, any run of its elements, on any rank.
+// Whole tensors are assembled from the ranks' pieces: any rectangle, any run of its elements, on any rank.
 #include "tools/verify/tensor_pieces.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(Gather, AcceptsReplicasAndRanksWithoutTheTensor) {
   });
 }
 
-TEST(Gather, EmptyPiecesAreFine) {
+TEST(Gather, AcceptsEmptyPieces) {
   expect_gathered(2, [](int rank, Device device) {
     return std::vector{piece_of_35("w", {{0, 0}, {5, 7}}, rank == 0 ? 0 : 35, rank == 0 ? 35 : 0, true, device)};
   });

@@ -1,5 +1,5 @@
-// Bugs that real trainers have had, planted one by one. verify finds each, reports its place, and names the smallest
-// layout that shows it.
+// Bugs that real trainers have had, planted one by one. verify finds each bug, reports its place, and names the
+// smallest layout that shows it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,24 +23,24 @@ using namespace train;
 using namespace verify;
 namespace {
 
-using comm::Event;
 using comm::Operation;
 using comm::ProcessGroup;
-using comm::Stream;
+using device::Event;
+using device::Stream;
 using Kind = Operation::Kind;
 
 struct Bug {
   std::string name;
-  std::vector<std::string> overrides;  // for the recipe that shows it
+  std::vector<std::string> overrides;  // overrides for the recipe that shows the bug
   std::string layout;                  // a layout of four ranks
-  std::string where;                   // part of the first report
+  std::string where;                   // part of the first reported place
   std::string smallest;                // smallest failing layout
   std::shared_ptr<Sabotage> sabotage;
   std::string error = "";  // part of the error, if the run ends instead of giving wrong results
 };
 void PrintTo(const Bug& b, std::ostream* out) { *out << b.name; }
 
-// Sabotage of a single function each, given as lambdas.
+// Sabotage of a single function, one lambda for each bug.
 class Groups final : public Sabotage {
  public:
   explicit Groups(std::function<Wrong(const MeshSizes&)> wrong) : wrong_(std::move(wrong)) {}
@@ -73,7 +73,8 @@ class Heldout final : public Sabotage {
   }
 };
 
-// Products of bf16 keep using the matrices of the previous step, like a copy of weights that missed the update.
+// Products of bf16 continue to use the matrices of the previous step, like a copy of the weights that missed the
+// update.
 class StaleWeights final : public Sabotage {
  public:
   void before_step(TrainingRun& run) const override {
@@ -142,8 +143,8 @@ void for_each_expert_tensor(TrainingRun& run, F f) {
 
 int size_of(const TrainingRun& run, Axis axis) { return run.instance.mesh.size(axis); }
 
-// Every step sums numbers over the world: first the number of valid tokens, separately, then the squared norm and the
-// loss, together.
+// Every step sums numbers over the world: first the number of valid tokens, then the squared norm and the loss
+// together.
 enum class Number { valid_tokens, norm, loss };
 Wrong scaled_number(Number which, double factor) {
   auto next_is_second = std::make_shared<bool>(false);
@@ -200,7 +201,7 @@ std::optional<Event> own_scores_only(const ProcessGroup& right, const Operation&
   return stream.record();
 }
 
-// Each rank divides its tokens into as many chunks as it needs by itself.
+// Each rank computes the number of chunks only from its own tokens.
 std::optional<Event> own_chunks(const ProcessGroup&, const Operation& op, Stream& stream) {
   if (op.kind != Kind::all_reduce || op.reduce != comm::Reduce::max || op.out.numel() != 1) return {};
   return stream.record();
@@ -221,7 +222,7 @@ std::unique_ptr<data::Source> one_token_late(const data::Source& source, const T
 }
 
 // Rows in fp8 arrive with a scale that is too large by a half.
-void pack_with_large_scales(kernels::Stream& s, const Tensor& bytes, const Tensor& x, const Tensor& index,
+void pack_with_large_scales(device::Stream& s, const Tensor& bytes, const Tensor& x, const Tensor& index,
                             const Tensor& row_weights, kernels::WireFormat format) {
   kernels::cpu_table.wire.pack(s, bytes, x, index, row_weights, format);
   const int64_t count = row_weights.defined() ? row_weights.dim(1) : 0;

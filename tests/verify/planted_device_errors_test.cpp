@@ -1,5 +1,5 @@
-// Errors that a card punishes, planted one by one. The emulated device finds each. The CPU finishes work when its
-// launch returns, so most of them would be undetected there.
+// Errors that would fail on a card, planted one by one. The emulated device finds each. On the CPU, where work is done
+// when its launch returns, most of them have no effect.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -35,7 +35,7 @@ using device::Lane;
 using device::Stream;
 using Kind = Operation::Kind;
 
-// --- In training: an event without a wait.
+// --- Missing waits in training.
 
 class NotWaitedFor final : public Sabotage {
  public:
@@ -76,9 +76,9 @@ std::vector<Planted> in_training() {
   };
 }
 
-class NobodyWaitsFor : public testing::TestWithParam<Planted> {};
+class MissingWait : public testing::TestWithParam<Planted> {};
 
-TEST_P(NobodyWaitsFor, IsFound) {
+TEST_P(MissingWait, IsFound) {
   const Scratch scratch;
   Recipe recipe = small_recipe({"device=emulated"});
   complete(recipe, 1);
@@ -93,12 +93,11 @@ TEST_P(NobodyWaitsFor, IsFound) {
   EXPECT_FALSE(wrong.comparison.mismatches.empty()) << explanation(wrong);
 }
 
-INSTANTIATE_TEST_SUITE_P(, NobodyWaitsFor, testing::ValuesIn(in_training()),
-                         [](const auto& i) { return i.param.name; });
+INSTANTIATE_TEST_SUITE_P(, MissingWait, testing::ValuesIn(in_training()), [](const auto& i) { return i.param.name; });
 
-// --- In a few lines: their result on the CPU, and on the emulated device.
+// --- Missing waits in short programs, run on the CPU and on the emulated device.
 
-// Blocks a lane of the emulated device until it is released. On the CPU nothing is ever held up.
+// Blocks a lane of the emulated device until it is released. On the CPU no lane is blocked.
 class Hold {
  public:
   Hold(DeviceContext& context, Lane lane) : on_device_(!context.on_host()) {
@@ -181,7 +180,7 @@ TEST(OnTheEmulatedDevice, ATensorFreedWhileALaneReadsItIsFound) {
   DeviceContext context({.kind = DeviceKind::emulated});
   Tensor x = filled(1, context);
   const float seen_before = first_of(x);
-  // The allocator is not told of this reader, which holds an address without a kernel launch.
+  // The allocator does not know this reader, which uses an address without a kernel launch.
   auto& inter = device::emulated::emulated_stream(context.stream(Lane::inter));
   const float* p = reinterpret_cast<const float*>(inter.heap().memory().device(reinterpret_cast<void*>(x.address())));
   float seen = 0;
@@ -204,7 +203,7 @@ TEST(OnTheEmulatedDeviceDeathTest, AHostReadOfDeviceMemoryIsFound) {
   EXPECT_DEATH(static_cast<void>(*reinterpret_cast<const volatile float*>(x.address())), "");
 }
 
-TEST(OnTheEmulatedDevice, APageableCopyTakenForAsynchronousIsFound) {
+TEST(OnTheEmulatedDevice, APageableCopyMistakenForAnAsynchronousOneIsFound) {
   DeviceContext context({.kind = DeviceKind::emulated});
   const Tensor x = filled(1, context);
   synchronize(context);

@@ -1,5 +1,5 @@
 // Bugs inside communication, planted one by one. Ranks exchange messages like processes, over an adversarial network.
-// verify finds each bug, whatever the network's seed.
+// verify finds each bug for every seed of the network.
 #include <gtest/gtest.h>
 
 #include "tests/comm/hasty_message_plan.h"
@@ -35,7 +35,7 @@ class InsideCommunication final : public Sabotage {
 
 struct Bug {
   std::string name;
-  std::vector<std::string> overrides;  // for the recipe that shows it
+  std::vector<std::string> overrides;  // overrides for the recipe that shows the bug
   std::string layout;                  // a layout of four ranks
   InsideCommunication sabotage;
 };

@@ -3,10 +3,10 @@
 namespace hexad::tests {
 namespace {
 
-using comm::Event;
 using comm::Operation;
 using comm::ProcessGroup;
-using comm::Stream;
+using device::Event;
+using device::Stream;
 
 class WrongGroup final : public ProcessGroup {
  public:
@@ -28,7 +28,7 @@ class WrongGroup final : public ProcessGroup {
     if (const auto event = wrong_(right_, op, stream)) return *event;
     return right_.issue(std::move(op), stream);
   }
-  // Accepts tensors of any device. If necessary, the right group copies them through the host.
+  // Accepts tensors of any device. If necessary, the correct group copies them through the host.
   bool takes_device_tensors() const override { return true; }
 
  private:

@@ -12,8 +12,8 @@ namespace hexad::tests {
 using tensor::Tensor;
 
 /// Performs an operation of a group wrongly. If it returns nothing, the operation is performed correctly.
-using Wrong = std::function<std::optional<comm::Event>(const comm::ProcessGroup& right, const comm::Operation& op,
-                                                       comm::Stream& stream)>;
+using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGroup& right, const comm::Operation& op,
+                                                         device::Stream& stream)>;
 
 /// Returns a group that applies `wrong` to the operations of `right` and of all groups that are split from it. `right`
 /// outlives it.

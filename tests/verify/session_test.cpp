@@ -10,7 +10,7 @@ namespace hexad::verify {
 using namespace base;
 namespace {
 
-// Returns an outcome that is wrong if tensors are split, and a crash if sequences are split.
+// Returns a wrong outcome if tensors are split, and a crash if sequences are split.
 Outcome pretended(const Variant& v) {
   Outcome o{.variant = v};
   o.comparison = {.worst = {2, "weight w", 1e-13, ""},
@@ -41,7 +41,7 @@ Printed run(const char* layouts, int world) {
   return out;
 }
 
-TEST(Session, AgreementIsOneLineEachAndASummary) {
+TEST(Session, PrintsOneLinePerLayoutAndASummary) {
   const Printed p = run("dp=2;ep=2,recompute=block", 2);
   EXPECT_TRUE(p.agree);
   EXPECT_EQ(p.text,

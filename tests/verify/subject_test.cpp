@@ -40,7 +40,7 @@ class SubjectTest : public testing::Test {
   const Scratch scratch;
 };
 
-TEST_F(SubjectTest, ALayoutIsLegalWhereTrainingAcceptsIt) {
+TEST_F(SubjectTest, ALayoutIsLegalIfTrainingAcceptsIt) {
   const Subject s = subject();
   EXPECT_EQ(s.illegal(layout("tp=2,cp=2", 4)), "");
   EXPECT_EQ(s.illegal(layout("ep=8", 8)), "model.moe.experts must be divisible by parallel.ep");
@@ -48,7 +48,7 @@ TEST_F(SubjectTest, ALayoutIsLegalWhereTrainingAcceptsIt) {
   EXPECT_EQ(s.illegal(layout("dp=8", 8)), "batch.global must be divisible by batch.micro x dp");
 }
 
-TEST_F(SubjectTest, RunsAreInF64AndOtherwiseTheRecipe) {
+TEST_F(SubjectTest, RunsFollowTheRecipeButInF64) {
   const Subject s = subject({"train.precision=f32"});
   const Recipe r = s.recipe_for(layout("tp=2,ep=2,sp=true,zero=1,recompute=block", 4));
   EXPECT_EQ(r.train.precision, Precision::f64);
@@ -66,7 +66,7 @@ TEST_F(SubjectTest, ALayerSplitAppliesOnlyToItsNumberOfStages) {
   EXPECT_TRUE(s.recipe_for(layout("pp=4", 4)).schedule.pipeline.split.empty());
 }
 
-TEST_F(SubjectTest, AModelTooBigIsRefusedWithAWayOut) {
+TEST_F(SubjectTest, AModelTooBigIsRefusedWithARemedy) {
   EXPECT_EQ(
       message_of(ExitCode::usage, [&] { subject({"model.vocab=1000000"}); }),
       "the recipe has 32006352 parameters and 64 tokens a step; expected at most 8388608 and 32768, because verify "
@@ -99,7 +99,7 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
             "subject=zipf does not differ from the recipe");
 }
 
-TEST_F(SubjectTest, AnEventfulOracleStartsElsewhereAndSkipsItsFirstStep) {
+TEST_F(SubjectTest, AnEventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
   const Subject s = subject();
   Oracles oracles(s);
   const Oracle &own = oracles.of(layout("dp=2", 2)), &eventful = oracles.of(layout("dp=2,subject=eventful", 2));
@@ -131,7 +131,7 @@ TEST_F(SubjectTest, TheTrainingLoopAgreesWithTheOracle) {
   }
 }
 
-// If a recipe has rows in fp8, they are verified like those of the subject.
+// Rows in fp8 of a recipe are verified like those of the subject fp8.
 TEST_F(SubjectTest, ARecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
   EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 does not differ from the recipe");
@@ -166,7 +166,7 @@ TEST_F(SubjectTest, AMemoryLimitIsTheLeastLegalOneOfTheLayout) {
   EXPECT_FALSE(s.recipe_for(layout("dp=2,ep=2,memory_reuse=s1", 2)).schedule.moe.memory_limit);
 }
 
-// The recipe's own limit does not suit runs that keep everything, such as the oracle.
+// The recipe's own limit is too low for runs that keep everything, such as the oracle.
 TEST_F(SubjectTest, ARecipeWithAMemoryLimitIsVerified) {
   const Subject s = subject({"schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000"});
   const Oracle oracle = compute_oracle(s);
@@ -182,7 +182,7 @@ TEST_F(SubjectTest, OneStepLeavesNothingToResume) {
   EXPECT_EQ(subject({}, 2).illegal(layout("dp=2,start=resumed", 2)), "");
 }
 
-TEST_F(SubjectTest, TheWatchdogIsTheRecipesOrSoonerThanTheTimeout) {
+TEST_F(SubjectTest, TheWatchdogIsTheRecipesOrShorterThanTheTimeout) {
   EXPECT_EQ(watchdog_seconds(small_recipe({"distributed.watchdog_seconds=7"}), 240), 7);
   EXPECT_EQ(watchdog_seconds(small_recipe(), 240), 60);
   EXPECT_EQ(watchdog_seconds(small_recipe({"distributed.watchdog_seconds=0"}), 240), 0);
@@ -197,7 +197,7 @@ TEST_F(SubjectTest, AFailureOfTrainingIsAnOutcome) {
   EXPECT_FALSE(o.agrees());
 }
 
-// By their own scores, some tokens would visit other experts than in the oracle, and counts would differ.
+// By their own scores, some tokens would visit other experts than those in the oracle, and counts would differ.
 TEST_F(SubjectTest, RoundedRunsVisitTheExpertsThatTheOracleChose) {
   for (const char* device : {"cpu", "emulated"}) {
     const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",
@@ -263,7 +263,7 @@ TEST(Select, TakesAllANumberOrAList) {
   EXPECT_EQ(select("1000", 4, legal, 1).runs.size(), all.runs.size());
 }
 
-TEST(Select, SaysWhyLayoutsAreIllegal) {
+TEST(Select, NamesTheReasonWhyLayoutsAreIllegal) {
   const auto few_heads = [](const Variant& v) {
     return std::string(v.mesh[Axis::tp] > 1 ? "model.heads must be divisible by parallel.tp" : "");
   };
@@ -275,7 +275,7 @@ TEST(Select, SaysWhyLayoutsAreIllegal) {
   EXPECT_EQ(message_of(ExitCode::usage, [&] { select("dp=2;tp=2", 2, few_heads, 1); }),
             "--layouts: 'tp=2' is illegal for this recipe: model.heads must be divisible by parallel.tp");
   EXPECT_EQ(message_of(ExitCode::usage, [&] { select("0", 2, few_heads, 1); }),
-            "--layouts: 0 layouts show nothing; expected at least 1, all, or a list");
+            "--layouts is 0, expected at least 1, all, or a list");
   const std::string none = message_of(ExitCode::usage, [&] {
     select(
         "all", 2, [](const Variant&) { return std::string("no"); }, 1);

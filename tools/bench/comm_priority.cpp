@@ -4,11 +4,11 @@
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
 //
-// Runs on 2 or 4 ranks. Of four ranks, each one exchanges the measured operation with rank ^ 1, data-parallel gradients
-// with rank ^ 2, and pipeline messages with rank ^ 3. In the conflict with pipeline messages, rank ^ 3 gets keys and
-// values instead. So the operations share only a rank's link. Two ranks exchange everything with each other. --bytes:
-// bytes that a rank sends in the measured operation. --others: bytes of each other operation; these begin earlier by
-// --head-start (seconds). No thread waits for an operation, so that the classes alone decide.
+// Runs on 2 or 4 ranks. With four ranks, each rank exchanges the measured operation with rank ^ 1, data-parallel
+// gradients with rank ^ 2, and pipeline messages with rank ^ 3. In the conflict with pipeline messages, rank ^ 3 gets
+// keys and values instead. So the operations share only a rank's link. Two ranks exchange everything with each other.
+// --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation; these begin
+// --head-start seconds earlier. No thread waits for an operation, so that only the classes decide.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
 // seconds of the operation, seconds until all operations are done. Both are those of the slowest rank.
@@ -41,12 +41,12 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 }
 
 // Operations of one class with one peer, which runs the same operations.
-class Traffic {
+class PeerTraffic {
  public:
   enum class Kind : uint8_t { exchange, gather, sum, messages };
 
-  Traffic(const ProcessGroup& world, int distance, TrafficClass traffic, Kind kind, int64_t bytes, Device device,
-          Urgency urgency = Urgency::ordinary)
+  PeerTraffic(const ProcessGroup& world, int distance, TrafficClass traffic, Kind kind, int64_t bytes, Device device,
+              Urgency urgency = Urgency::ordinary)
       : kind_(kind), device_(device), count_(bytes / 4) {
     const int peer = world.rank() ^ (world.size() == 2 ? 1 : distance);
     group_ = world.split(std::min(world.rank(), peer), world.rank(), traffic, std::string(name_of(traffic)));
@@ -100,18 +100,18 @@ class Bench {
   Bench(const Options& o, World& world) : options_(o), world_(world) { world.set_limits(o.limits); }
 
   // Measures `urgent` with and without `others`, which are lower in MoNTA's order.
-  void conflict(int round, std::string_view name, Traffic& urgent, const std::vector<Traffic*>& others) {
+  void conflict(int round, std::string_view name, PeerTraffic& urgent, const std::vector<PeerTraffic*>& others) {
     const auto measure = [&](std::string_view order, const Priorities& priorities,
-                             const std::vector<Traffic*>& beside) {
+                             const std::vector<PeerTraffic*>& beside) {
       world_.prioritize(priorities);
       world_.group().barrier(device_.compute()).wait();
       const auto begin = Clock::now();
-      for (Traffic* t : beside) t->start();
+      for (PeerTraffic* t : beside) t->start();
       std::this_thread::sleep_for(std::chrono::duration<double>(options_.head_start));
       const auto posted = Clock::now();
       urgent.start();
       const double took = seconds_between(posted, urgent.end());
-      for (Traffic* t : beside) t->end();
+      for (PeerTraffic* t : beside) t->end();
       const double all = seconds_between(begin, Clock::now());
       const auto slowest = [&](double s) { return world_.group().all_reduce_value(s, Reduce::max, device_); };
       const double worst = slowest(took), last = slowest(all);
@@ -126,20 +126,20 @@ class Bench {
 
   void run() {
     const ProcessGroup& world = world_.group();
-    using Kind = Traffic::Kind;
+    using Kind = PeerTraffic::Kind;
     const auto traffic = [&](int distance, TrafficClass c, Kind kind, int64_t bytes) {
-      return Traffic(world, distance, c, kind, bytes, device_);
+      return PeerTraffic(world, distance, c, kind, bytes, device_);
     };
     const int64_t mine = options_.bytes, theirs = options_.others;
-    Traffic ep = traffic(1, TrafficClass::ep, Kind::exchange, mine),
-            cp = traffic(1, TrafficClass::cp, Kind::gather, mine),
-            pp = traffic(1, TrafficClass::pp, Kind::messages, mine),
-            gradients = traffic(2, TrafficClass::dp, Kind::sum, theirs),
-            messages = traffic(3, TrafficClass::pp, Kind::messages, theirs),
-            keys = traffic(3, TrafficClass::cp, Kind::gather, theirs),
-            weights = Traffic(world, 2, TrafficClass::dp, Kind::gather, mine, device_, Urgency::urgent);
-    for (Traffic* t : {&ep, &cp, &pp, &gradients, &messages, &keys, &weights}) {  // all classes are in use, as after a
-                                                                                  // step
+    PeerTraffic ep = traffic(1, TrafficClass::ep, Kind::exchange, mine),
+                cp = traffic(1, TrafficClass::cp, Kind::gather, mine),
+                pp = traffic(1, TrafficClass::pp, Kind::messages, mine),
+                gradients = traffic(2, TrafficClass::dp, Kind::sum, theirs),
+                messages = traffic(3, TrafficClass::pp, Kind::messages, theirs),
+                keys = traffic(3, TrafficClass::cp, Kind::gather, theirs),
+                weights = PeerTraffic(world, 2, TrafficClass::dp, Kind::gather, mine, device_, Urgency::urgent);
+    // All classes are in use, as after a step.
+    for (PeerTraffic* t : {&ep, &cp, &pp, &gradients, &messages, &keys, &weights}) {
       t->start();
       t->end();
     }
@@ -161,9 +161,9 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times operations while others of lower classes run");
-  app.add_option("--bytes", o.bytes, "bytes of the operation that a rank sends")->check(CLI::PositiveNumber);
-  app.add_option("--others", o.others, "bytes of each other operation that a rank sends")->check(CLI::PositiveNumber);
+  CLI::App app("Times operations while operations of lower classes run");
+  app.add_option("--bytes", o.bytes, "bytes that a rank sends in the measured operation")->check(CLI::PositiveNumber);
+  app.add_option("--others", o.others, "bytes that a rank sends in each other operation")->check(CLI::PositiveNumber);
   app.add_option("--head-start", o.head_start, "seconds that the other operations start earlier")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "framework/base/enum_names.h"
 #include "framework/base/philox.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/kernel_table.h"
@@ -45,8 +46,7 @@ class Bench {
     alone();
     messages();
     for (const std::string& name : options_.kinds)
-      for (const auto& [kind, known] : enum_names(ContextKind{}))
-        if (name == known) attention(kind, name);
+      if (const auto kind = base::enum_named<ContextKind>(name)) attention(*kind, name);
   }
 
  private:

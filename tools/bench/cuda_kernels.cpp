@@ -283,10 +283,10 @@ int run(const std::string& only, const std::string& json) {
 }  // namespace hexad::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Rates of the CUDA kernels at the sizes of the recipe bench-gpu");
+  CLI::App app("Measures the rates of the CUDA kernels at the sizes of the recipe bench-gpu");
   std::string only, json;
-  app.add_option("--only", only, "Regular expression: lines to run");
-  app.add_option("--json", json, "File to write, a JSON object a line");
+  app.add_option("--only", only, "regular expression that selects the lines to run");
+  app.add_option("--json", json, "file to write, with one JSON object per line");
   CLI11_PARSE(app, argc, argv);
   try {
     return hexad::bench::run(only, json);

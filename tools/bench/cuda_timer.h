@@ -15,7 +15,7 @@ using base::Shape;
 using device::Stream;
 using tensor::Tensor;
 
-/// Least work of a call: operations of a product, bytes to and from memory. Zero: not reported.
+/// Minimum work of a call: operations of a product, bytes to and from memory. Zero: not reported.
 struct Work {
   double operations = 0;
   double bytes = 0;

@@ -5,7 +5,7 @@
 //
 // There are two loads, even and uneven. In the uneven load, every run draws each expert's rows between half of --rows
 // and one and a half times --rows, as routing does. Both ways are timed in turn on the same rows. Seconds are medians
-// of --runs. "gain" is the median of grouped over dense within a run: dense is faster if it is above 1.
+// of --runs. "gain" is the median of grouped over dense seconds within a run. Above 1, dense is faster.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -44,7 +44,8 @@ struct Options {
 
 // Process groups of a rank.
 struct Groups {
-  std::unique_ptr<comm::ProcessGroup> nodes, node, none;  // one rank of each node; this node's ranks; only this rank
+  std::unique_ptr<comm::ProcessGroup> nodes, node,
+      none;  // groups of one rank of each node, of this node's ranks, and of this rank only
 
   Groups(const comm::ProcessGroup& world, int ranks)
       : nodes(world.split(world.rank() % ranks, world.rank(), comm::TrafficClass::ep, "ep")),
@@ -85,7 +86,7 @@ class Bench {
   }
 
  private:
-  // Measures one way. `collector` is the group that gathers the results; null: none does.
+  // Measures one schedule. `collector` is the group that gathers the results; null: results are not gathered.
   void measure(int number, std::string_view part, int64_t bytes, const Way& way, const comm::ProcessGroup& etp,
                const comm::ProcessGroup* collector) {
     const int64_t all = bytes / (width * 4), tokens = way.baseline ? all : all / options_.ranks;
@@ -93,6 +94,12 @@ class Bench {
     const Tensor ids = Tensor::empty({tokens, 1}, Dtype::i32, device_);
     for (int64_t i = 0; i < tokens; ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(i % experts);
     const ep::ExpertGroups groups{groups_.nodes.get(), &etp, etp.size() > 1 ? &world_ : groups_.nodes.get()};
+    const ep::PlanOptions plan_options{
+        .chunking = {ep::Chunking::By::tokens, way.chunks},
+        .esp_exchange = way.baseline ? ep::EspExchange::replicated : ep::EspExchange::gather,
+        .merged = way.overlap != Overlap::sequential};
+    const ep::SlotOrder order =
+        ep::order_slots(ids, {experts, groups.ep->size(), plan_options.chunking}, groups.ep->rank(), device_.compute());
     Routes routes{.settings = {.schedule = {},
                                .order = alternating_order(),
                                .experts = experts,
@@ -100,12 +107,7 @@ class Bench {
                                .tensor = collector,
                                .tensor_ep_ranks = {},
                                .name = "moe"},
-                  .plan = ep::make_routing_plan(
-                      ids, experts, groups,
-                      {.chunking = {ep::Chunking::By::tokens, way.chunks},
-                       .esp_exchange = way.baseline ? ep::EspExchange::replicated : ep::EspExchange::gather,
-                       .merged = way.overlap != Overlap::sequential},
-                      device_.compute()),
+                  .plan = ep::make_routing_plan(order, groups, plan_options, device_.compute()),
                   .end = tokens};
     routes.settings.schedule.overlap = way.overlap;
     if (collector) {
@@ -151,7 +153,7 @@ class Bench {
     if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
   }
 
-  // Returns the seconds until the experts can begin, or the seconds after their end.
+  // Returns the seconds of dispatch, up to the experts' begin, or the seconds of combine, from their end on.
   static double of(std::string_view part, const schedule::Timeline& timeline) {
     const auto experts = std::find_if(timeline.spans.begin(), timeline.spans.end(),
                                       [](const auto& span) { return span.task.name.starts_with("experts"); });
@@ -168,8 +170,8 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times the dispatch and combine of an MoE layer by schedule");
-  app.add_option("--ranks", o.ranks, "tensor-parallel ranks a node")->check(CLI::PositiveNumber);
+  CLI::App app("Times dispatch and combine of an MoE layer for each schedule");
+  app.add_option("--ranks", o.ranks, "tensor-parallel ranks per node")->check(CLI::PositiveNumber);
   app.add_option("--bytes", o.bytes, "bytes of the rows that a rank sends in the baseline")->delimiter(',');
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
   app.add_option("--chunks", o.chunks, "chunks of the overlapped schedules")->delimiter(',');

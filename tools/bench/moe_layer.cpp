@@ -412,7 +412,7 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times an MoE layer by schedule");
+  CLI::App app("Times an MoE layer under each schedule");
   app.add_option("--layer", o.layers, "M=..,H=..,B=..,E=..,k=..,tp=..,etp=..,ep=..; may be repeated")->required();
   app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")->required();
   app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);

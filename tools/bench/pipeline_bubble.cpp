@@ -23,7 +23,7 @@ namespace hexad::pp {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using tensor::Device;
+using device::Device;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -118,7 +118,9 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) ranks.push_back(static_cast<int>(std::strtol(argv[i], nullptr, 10)));
   if (ranks.empty()) ranks = {4, 8};
   if (!(milliseconds > 0) || *std::min_element(ranks.begin(), ranks.end()) < 2) {
-    fmt::print(stderr, "usage: pipeline_bubble [MILLISECONDS of a rank's forward, more than 0 [RANKS, from 2...]]\n");
+    fmt::print(
+        stderr,
+        "usage: pipeline_bubble [MILLISECONDS [RANKS...]], with MILLISECONDS of a rank's forward > 0 and RANKS >= 2\n");
     return 2;
   }
   hexad::pp::compare_all(milliseconds / 1e3, ranks);

@@ -62,7 +62,7 @@ if ARGUMENTS.compile and not hasattr(torch, "compile"):
 
 
 class Gather(torch.autograd.Function):
-    """Rows of x [T, D] in expert order, [T * k, D]; backward sums each token's k rows by the inverse gather."""
+    """Gathers rows of x [T, D] in expert order, [T * k, D]. Backward sums each token's k rows by the inverse gather."""
 
     @staticmethod
     def forward(ctx, x, order, inverse, top_k):
@@ -77,7 +77,7 @@ class Gather(torch.autograd.Function):
 
 
 class Permute(torch.autograd.Function):
-    """x.index_select(0, inverse), whose backward is the gather by the inverse of `inverse`."""
+    """Computes x.index_select(0, inverse). Backward is the gather by the inverse of `inverse`."""
 
     @staticmethod
     def forward(ctx, x, order, inverse):
@@ -195,7 +195,7 @@ class Model(nn.Module):
 
 
 class PiecewiseAdamW:
-    """AdamW over pieces that stay in the cache: eager operations then do not read all memory a dozen times."""
+    """AdamW over pieces that stay in the cache, so that eager operations do not read all memory a dozen times."""
 
     PIECE = 1 << 16
 
@@ -264,7 +264,8 @@ class Trainer:
 
 
 def model_flops(a):
-    """Of one step: 6 a token and active weight (embedding look-up excluded), causal attention at half its square."""
+    """Returns the FLOPs of one step: 6 per token and active weight (without the embedding), and half of attention's
+    full square, because attention is causal."""
     size = a.hidden // a.heads
     attention = a.hidden * (2 * a.heads + 2 * a.kv_heads) * size
     layer = attention + a.hidden * a.experts + a.top_k * 3 * a.hidden * a.expert_hidden

@@ -15,7 +15,7 @@
 //   seconds of all passes through the experts, of the rank with most
 //   seconds of one layer's forward, mean over layers and micro-batches, of the slowest rank
 //   seconds of one layer's forward and backward, mean over layers and micro-batches, of the slowest rank
-//   seconds of these as the simulator had predicted them on the rates of --profile; "-" without one
+//   seconds of the same as predicted by the simulator with the rates of --profile; "-" without one
 //   means over the ranks:
 //     seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its peers
 //     seconds of all passes with all-to-alls, with all-to-alls or all-gathers, and with communication but no
@@ -211,7 +211,8 @@ class Contestant {
       predicted_ = choice.current().predicted;
       if (world_.rank() == 0) fmt::print("chosen\t{}\t{}\n", name_, plan::ScheduleChoice::to_string(choice.current()));
     } else {
-      predicted_ = plan::predicted_schedule(recipe_, instance(), predictor, world_.group(), schedule_).predicted;
+      predicted_ =
+          plan::predicted_schedule(recipe_, instance().extensions, predictor, world_.group(), schedule_).predicted;
     }
     if (recipe_.schedule.profile.empty()) predicted_.reset();
   }
@@ -310,7 +311,7 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times training steps by schedule");
+  CLI::App app("Times training steps under each schedule");
   app.add_option("recipe", o.recipe, "YAML recipe")->required();
   app.add_option("overrides", o.overrides, "key.path=value, applied to the recipe");
   app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")
@@ -318,7 +319,7 @@ int run(int argc, char** argv) {
       ->expected(1)
       ->take_all();
   app.add_option("--rounds", o.rounds, "counted steps of each schedule")->check(CLI::PositiveNumber);
-  app.add_option("--trials", o.trials, "steps in which keys that are auto are chosen; 0: the prediction decides");
+  app.add_option("--trials", o.trials, "trial steps that choose the values of auto keys; 0: the prediction decides");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);

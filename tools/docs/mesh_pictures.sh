@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Draws docs/reports/images/mesh-*.svg with the program, $HEXAD or build/release/bin/hexad. --check: draws nothing, but fails
-# when the pictures there are not what it draws.
+# Draws docs/reports/images/mesh-*.svg. --check: changes no file, but fails if the pictures there differ from new ones.
+# Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 hexad=$(realpath "${HEXAD:-build/release/bin/hexad}")

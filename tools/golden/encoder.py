@@ -1,5 +1,5 @@
 """A tiny dense encoder, written for reading: pre-norm LayerNorm, bidirectional attention, exact GELU, learned positions,
-a bias in every linear layer, the output head tied to the embedding. Shapes as in moe_decoder.py.
+a bias in every linear layer, the output head tied to the embedding. Shapes are those of moe_decoder.py.
 """
 from dataclasses import dataclass
 
@@ -49,7 +49,7 @@ def initial_weights(c, rng):
 
 
 def forward(c, weights, ids):
-    """ids [B, S] -> logits [B, S, V]."""
+    """Returns the logits [B, S, V] of ids [B, S]."""
     batch, length = ids.shape
 
     def norm(name, x):

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Writes the reference trajectories of tests/golden with PyTorch in float64. See tests/golden/README.md.
 
-Without arguments it writes the files that are there, bit for bit. Other sizes and seeds are for those who look for a
-mistake:
+Without arguments, the files are bitwise identical to the existing ones. Other sizes and seeds help to find a mistake:
 
     python3 tools/golden/make_golden.py /tmp/golden --seed 5 --decoder layers=1 experts=8 --encoder heads=2
 """
@@ -19,7 +18,7 @@ import moe_decoder
 from random_tensors import RandomTensors
 from safetensors_writer import save
 
-DEFAULT_SEED = 33  # of 40 tried, the one whose top-2 choices stay farthest from a tie (steps[].router_margin)
+DEFAULT_SEED = 33  # best of 40: its top-2 choices stay farthest from a tie (steps[].router_margin)
 OPTIMIZER = {"lr": 1e-2, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1, "clip_norm": 1.0}
 
 
@@ -35,11 +34,11 @@ def global_norm(gradients):
 class Batches:
     steps: int
     micro_batches: int
-    sequences: int  # of one micro-batch
+    sequences: int  # number in one micro-batch
 
 
 class AdamW:
-    """Written out, since details matter here: decay before the step, of matrices alone; clipping by
+    """AdamW in full, because details matter here: decay before the step, only of matrices; clipping by
     min(1, clip_norm / norm) without PyTorch's 1e-6 in the denominator."""
 
     def __init__(self, weights):
@@ -64,7 +63,7 @@ class AdamW:
 
 
 def decoder_step(c, batches, weights, ids, targets):
-    """One global batch, forward and backward. ids, targets [micro_batches * sequences, S]."""
+    """Runs forward and backward of one global batch. ids, targets [micro_batches * sequences, S]."""
     for w in weights.values():
         w.grad = None
     all_logits, terms, margin = [], {"cross_entropy": 0.0, "aux_loss": 0.0, "z_loss": 0.0}, 1.0
@@ -149,7 +148,7 @@ def write(folder, name, tensors, scalars, seed):
 
 
 def config(default, sizes):
-    """`default` with its fields set as "layers=1" says."""
+    """Returns `default` with the fields set by texts such as "layers=1"."""
     kinds = {field.name: field.type for field in dataclasses.fields(default)}
     changes = {}
     for size in sizes:

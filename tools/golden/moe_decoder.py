@@ -58,7 +58,7 @@ def initial_weights(c, rng):
 
 
 def scope(weights, prefix):
-    """Looks up by the rest of the name: scope(w, "layers.0.")("mlp_norm.weight")."""
+    """Returns a function that looks up a weight by the rest of its name: scope(w, "layers.0.")("mlp_norm.weight")."""
     return lambda name: weights[prefix + name]
 
 
@@ -67,7 +67,7 @@ def rms_norm(x, gain, eps):
 
 
 def rotate(x, theta):
-    """x [B, heads, S, d]; element j of the first half turns with element j of the second half."""
+    """Rotates x [B, heads, S, d] by position. Element j of the first half turns with element j of the second half."""
     half = x.shape[-1] // 2
     frequency = theta ** (-torch.arange(half, dtype=x.dtype) / half)
     angle = torch.outer(torch.arange(x.shape[-2], dtype=x.dtype), frequency)
@@ -77,7 +77,7 @@ def rotate(x, theta):
 
 
 def attention(c, weight, x):
-    """x [B, S, D]; causal; query head h reads kv head h // (H / K)."""
+    """Returns causal attention of x [B, S, D]. Query head h reads kv head h // (H / K)."""
     batch, length, _ = x.shape
 
     def project(name, heads):
@@ -94,7 +94,7 @@ def attention(c, weight, x):
 
 @dataclass
 class Routing:
-    """What one MoE layer adds beside its output."""
+    """Results of one MoE layer in addition to its output."""
 
     aux_loss: torch.Tensor  # experts * sum_e (share of assignments)_e * (mean probability)_e
     z_loss: torch.Tensor  # mean over tokens of logsumexp(logits)^2
@@ -102,7 +102,8 @@ class Routing:
 
 
 def moe(c, weight, x):
-    """x [T, D] -> [T, D]. Softmax over all experts, top-k, chosen probabilities divided by their sum; dropless."""
+    """Returns the MoE layer of x [T, D]: softmax over all experts, top-k, chosen probabilities divided by their sum;
+    no token is dropped."""
     logits = F.linear(x, weight("router.weight"))
     probabilities = logits.softmax(-1)
     ranked, order = probabilities.sort(-1, descending=True)
@@ -127,7 +128,7 @@ def moe(c, weight, x):
 
 
 def forward(c, weights, ids):
-    """ids [B, S] -> logits [B, S, V] and one Routing a layer."""
+    """Returns the logits [B, S, V] of ids [B, S], and one Routing per layer."""
     x = weights["embedding.weight"][ids.long()]
     routings = []
     for i in range(c.layers):

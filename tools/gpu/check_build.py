@@ -158,7 +158,7 @@ def check_linked(program, dynamic):
 
 
 def check_launches(sources):
-    """{file: text}: every launch says on which stream."""
+    """Returns the launches that name no stream. `sources` is {file: text}."""
     bad = []
     for name, text in sources.items():
         for launch in re.findall(r"<<<(.*?)>>>", text, re.S):
@@ -172,7 +172,8 @@ def check_launches(sources):
 
 
 def check_functions(sources, exported):
-    """{file: text} of the functions that load libraries, and {library: names it has}: each is called by its own name."""
+    """Returns the functions that are called by another name than their own, or that their library lacks.
+    `sources` is {file: text} of the functions that load libraries; `exported` is {library: names in it}."""
     bad = []
     for name, text in sources.items():
         library = re.search(r'loaded\("([^"]+)"\)', text).group(1)

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t names_width = 30, line_width = 100;
 
-// Breaks text into lines of at most `width` characters, if words allow it. Text in brackets counts as one word.
+// Breaks text into lines of at most `width` characters where possible. Text in brackets counts as one word.
 std::string wrapped(const std::string& text, size_t width) {
   std::string lines;
   size_t line = 0, begin = 0;

@@ -40,7 +40,7 @@ class Option {
   /// Makes the value a path of a file or folder. A leading ~ is the home folder, also after --name=, where shells do
   /// not replace it.
   Option& path();
-  /// Requires `other`: the option is refused without it.
+  /// Requires `other`: this option is rejected without it.
   Option& needs(const Option& other);
   /// True if the parsed command line contains the option.
   bool given() const;
@@ -61,7 +61,8 @@ class Command {
   /// Adds an option. `name` is "--world", or "recipe" for an argument without a name.
   Option add_option(const std::string& name, Target target, const std::string& help) const;
   Option add_flag(const std::string& name, bool& target, const std::string& help) const;
-  /// Sets a text that is printed below the help of the options. It is made only then.
+  /// Sets a function that makes the text printed below the help of the options. It is called only if the help is
+  /// printed.
   void footer(std::function<std::string()> text) const;
   /// Sets the action of the command, which runs if the command is chosen.
   void run(std::function<base::ExitCode()> body) const;
@@ -74,14 +75,14 @@ class Command {
   std::vector<Command> commands() const;
   /// Returns "--help" and all other option names.
   std::vector<std::string> option_names() const;
-  /// An option that may follow, or an argument without a name, which the program calls `argument`. `words` are its
-  /// legal values, if these are a list.
+  /// An option that may follow, or an argument without a name, for which `argument` is the name in messages. `words`
+  /// are its legal values, if these are a list.
   struct Taken {
     std::string name{}, argument{}, words{};
     bool has_value = false;
   };
   std::vector<Taken> takes() const;
-  /// True if the command has an argument without a name that the program calls `argument`.
+  /// True if the command has the argument without a name that is called `argument`.
   bool takes(const std::string& argument) const;
   /// True if key.path=value may follow.
   bool takes_overrides() const;

@@ -7,12 +7,11 @@
 
 namespace hexad::app {
 
-/// Computes out[T, N] = x[T, D] w[N, D]^T on the host. Tensors are contiguous and all f32 or all f64. Each of the
-/// kernels' threads computes some of the rows.
+/// Computes out[T, N] = x[T, D] w[N, D]^T on the host. Tensors are contiguous and all f32 or all f64. Each thread of
+/// the kernels computes some of the rows.
 void eigen_product(const tensor::Tensor& out, const tensor::Tensor& x, const tensor::Tensor& w);
 
-/// Returns "Eigen 3.4.0 with AVX SSE...": the instructions that it was compiled for, which may differ from this
-/// processor's.
+/// Returns "Eigen 3.4.0 with AVX SSE...": the instructions for which it was compiled. This processor's may differ.
 std::string eigen_description();
 
 }  // namespace hexad::app

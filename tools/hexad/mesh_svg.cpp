@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
+
 namespace hexad::app {
 namespace {
 
@@ -30,8 +32,8 @@ constexpr std::string_view style = R"(<style>
 </style>
 )";
 
-// One of the two tables. It has a row for each coordinate of `row`. A row has a frame for each of `middle`. A frame has
-// a cell for each of `inner`.
+// One of the two tables. It has a row for each coordinate of `row`. A row has a frame for each coordinate of `middle`,
+// and a frame has a cell for each coordinate of `inner`.
 struct View {
   std::string_view name, title;
   Axis row, middle, inner;
@@ -51,8 +53,8 @@ class Picture {
     const int height = title + stages * (stage_height + row_gap) + footer;
     out_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n"
-        "<title>mesh of {2} ranks: {3}</title>\n{4}<rect class=\"page\" width=\"{0}\" height=\"{1}\" rx=\"6\"/>\n",
-        width, height, layout_.world(), layout_.to_string(), style);
+        "<title>mesh of {2}: {3}</title>\n{4}<rect class=\"page\" width=\"{0}\" height=\"{1}\" rx=\"6\"/>\n",
+        width, height, base::counted(layout_.world(), "rank"), layout_.to_string(), style);
     text("start title", margin, 28, layout_.to_string());
     int top = title;
     for (int stage = 0; stage < stages; ++stage) {

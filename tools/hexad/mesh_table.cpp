@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
+
 namespace hexad::app {
 namespace {
 
@@ -20,9 +22,9 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return run ? fmt::format("{}-{}", ranks.front(), ranks.back()) : fmt::format("{}", fmt::join(ranks, " "));
 }
 
-void add_groups(std::string& text, const mesh::Layout& layout, std::string_view name, auto&& members) {
+void add_groups(std::string& text, const mesh::Layout& layout, std::string_view name, const auto& members) {
   std::set<std::vector<int>> groups;
-  for (int r = 0; r < layout.world(); ++r) groups.insert(members(r));
+  mesh::for_each_group(layout.world(), members, [&](const std::vector<int>& ranks) { groups.insert(ranks); });
   if (groups.begin()->size() == 1) return;
   text += fmt::format("{:<9}", name);
   for (const auto& group : groups) text += fmt::format(" [{}]", ranks_text(group));
@@ -32,7 +34,7 @@ void add_groups(std::string& text, const mesh::Layout& layout, std::string_view 
 }  // namespace
 
 std::string mesh_table(const mesh::Layout& layout) {
-  std::string text = fmt::format("mesh of {} ranks: {}\n\n", layout.world(), layout.to_string());
+  std::string text = fmt::format("mesh of {}: {}\n\n", base::counted(layout.world(), "rank"), layout.to_string());
   text += " rank |  pp  dp  cp  tp | edp  ep etp\n";
   for (int r = 0; r < layout.world(); ++r) {
     text += fmt::format("{:>5} |", r);

@@ -1,4 +1,4 @@
-// Table of a mesh for people: the ranks of each group.
+// Readable table of a mesh: the ranks of each group.
 #pragma once
 
 #include <string>

@@ -45,7 +45,7 @@ class Product {
   }
 
  private:
-  Tensor weights_;  // kept, because another tensor at the same address would be mistaken for it
+  Tensor weights_;  // kept alive, so that no other tensor at the same address is mistaken for it
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   dnnl::matmul::primitive_desc plan_;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "framework/base/error.h"
 #include "framework/config/words.h"
@@ -14,10 +15,76 @@
 namespace hexad::app {
 namespace {
 
+// Names of options and commands of this program, each followed by words that other programs use for the same thing.
+constexpr std::string_view synonyms[] = {
+    "out output o output-file outfile file html save to dest destination",
+    "output out o output-dir output-folder outdir dir folder dest destination",
+    "input i in inputs input-file source src from data corpus files",
+    "json format as-json",
+    "csv table",
+    "world n np ranks processes nproc num-ranks world-size gpus",
+    "threads j jobs cores num-threads",
+    "step checkpoint ckpt iteration",
+    "steps iterations max-steps num-steps",
+    "sequences samples limit max-sequences",
+    "max-tokens tokens length n-predict max-length max-new-tokens num-tokens",
+    "prompt p text message",
+    "seed random-seed rng-seed",
+    "temperature t temp",
+    "heldout holdout held-out validation val eval test test-split",
+    "vocab vocab-size vocabulary vocabulary-size",
+    "jsonl-key key field column text-key text-column text-field json-key",
+    "include only match pattern glob",
+    "exclude ignore skip except omit",
+    "follow-links follow-symlinks dereference L",
+    "force f overwrite replace yes y",
+    "separator delimiter sep",
+    "split-bytes max-bytes chunk-size chunk-bytes",
+    "verify check fsck checksum validate",
+    "mesh layout topology",
+    "svg image picture plot",
+    "dtype type data-type",
+    "quick fast brief",
+    "timeout time-limit",
+    "help h usage",
+    "version V",
+    "train run fit start resume continue finetune pretrain",
+    "generate sample complete chat infer inference",
+    "eval test score perplexity",
+    "validate check lint plan dry-run",
+    "prepare tokenize preprocess encode",
+    "inspect show info describe status ls list cat",
+    "report compare plot html",
+    "env info environment system",
+    "bench benchmark",
+};
+
+// Returns the names with the same meaning as `word`, or, if there are none, the names that begin with `word` or that
+// `word` begins with.
+std::vector<std::string> related(std::string_view word, const std::vector<std::string>& names) {
+  const auto bare = [](std::string_view text) {
+    return text.substr(std::min(text.find_first_not_of('-'), text.size()));
+  };
+  const std::string_view meant = bare(word);
+  std::vector<std::string> same, prefixes;
+  for (const std::string& name : names) {
+    const std::string_view known = bare(name);
+    const auto means_it = [&](std::string_view line) {
+      return line.starts_with(base::cat(known, " ")) &&
+             base::cat(line, " ").find(base::cat(" ", meant, " ")) != line.npos;
+    };
+    if (std::ranges::any_of(synonyms, means_it)) same.push_back(name);
+    if (meant.size() >= 2 && (known.starts_with(meant) || meant.starts_with(known))) prefixes.push_back(name);
+  }
+  return same.empty() ? prefixes : same;
+}
+
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const std::string_view likely = config::closest(word, candidates);
-  return likely.empty() ? "" : fmt::format("; did you mean '{}'?", likely);
+  const std::vector<std::string> meant =
+      likely.empty() ? related(word, names) : std::vector<std::string>{std::string(likely)};
+  return meant.empty() ? "" : fmt::format("; did you mean '{}'?", fmt::join(meant, "' or '"));
 }
 
 template <class T>
@@ -44,8 +111,9 @@ Command find_command(const Command& command, std::span<const std::string> words)
 
 std::string explain_extra(const Command& command, const std::string& word) {
   if (!word.starts_with('-')) return fmt::format("unexpected argument '{}'", config::shown(word));
+  const std::string name = word.substr(0, word.find('='));  // the rest is the value
   std::string text =
-      fmt::format("unknown option '{}'{}", config::shown(word), did_you_mean(word, command.option_names()));
+      fmt::format("unknown option '{}'{}", config::shown(name), did_you_mean(name, command.option_names()));
   if (command.takes_overrides()) text += "; keys of the recipe are written key.path=value, such as train.steps=100";
   return text;
 }

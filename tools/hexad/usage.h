@@ -19,7 +19,7 @@ Command find_command(const Command& command, std::span<const std::string> words)
 /// Explains the mistake in `word`, which `command` does not accept.
 std::string explain_extra(const Command& command, const std::string& word);
 
-// Legal values of options.
+// Legal values of options:
 
 Legal whole_number(int64_t minimum, int64_t maximum = std::numeric_limits<int64_t>::max());
 Legal zero_or_at_least(int64_t minimum);

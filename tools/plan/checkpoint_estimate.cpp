@@ -13,8 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/units.h"
 #include "framework/telemetry/metrics_json.h"
-#include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 
 namespace hexad::plan {
@@ -55,22 +55,14 @@ class ScratchFile {
   int fd_;
 };
 
-struct Range {
-  double least = 0, most = 0;
-};
-
 // Returns the bounds of the fastest and of the slowest quarter of `values`.
 Range quartiles(std::vector<double> values) {
   std::ranges::sort(values);
   return {values[values.size() / 4], values[values.size() * 3 / 4]};
 }
 
-struct Disk {
-  Range sync_seconds, seconds_per_byte;
-};
-
 // Measures writing to `folder`. Throws nothing: if the folder is not writable, returns no bytes and sets errno.
-Disk measured(const fs::path& folder) {
+DiskSpeed measured(const fs::path& folder) {
   constexpr size_t piece = size_t{4} << 20, fewest = 3, most = 24;
   constexpr double longest = 0.8;
   const ScratchFile file(folder);
@@ -113,24 +105,33 @@ double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& ex
 
 std::string WriteTime::text() const {
   if (most <= 0) return {};
-  const std::string from = telemetry::human_duration(least), to = telemetry::human_duration(most);
+  const std::string from = base::human_duration(least), to = base::human_duration(most);
   return from == to ? "about " + from : fmt::format("about {} to {}", from, to);
 }
 
-WriteTime estimate_write(const std::string& run_dir, double bytes) {
-  if (const Range saves = last_saves(run_dir); saves.most > 0)
-    return {saves.least * bytes, saves.most * bytes, "like the last saves of " + run_dir};
+WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder) {
   // Five writes wait for the disk, one after the other: shard, manifest, pointer to the newest checkpoint, and two
   // folders.
   constexpr int syncs = 5;
   constexpr double margin = 2;
-  const fs::path folder = nearest_folder(run_dir);
-  const auto [sync, a_byte] = measured(folder);
-  if (a_byte.most <= 0) return {0, 0, fmt::format("cannot write to {}: {}", folder.string(), std::strerror(errno))};
+  const auto [sync, a_byte] = speed;
+  const double least = syncs * sync.least + bytes * a_byte.least, most = syncs * sync.most + bytes * a_byte.most;
   return {
-      (syncs * sync.least + bytes * a_byte.least) / margin, (syncs * sync.most + bytes * a_byte.most) * margin,
-      fmt::format("one process writes {} to {} to {}, measured now", telemetry::human_quantity(1 / a_byte.most, "B/s"),
-                  telemetry::human_quantity(1 / a_byte.least, "B/s"), folder.string())};
+      least, most, most * margin,
+      fmt::format("one process writes to {2} at {0} to {1}, and waits {3} times for the disk, {4:.3g} ms to {5:.3g} ms "
+                  "each; measured now",
+                  base::human_quantity(1 / a_byte.most, "B/s"), base::human_quantity(1 / a_byte.least, "B/s"), folder,
+                  syncs, 1e3 * sync.least, 1e3 * sync.most)};
+}
+
+WriteTime estimate_write(const std::string& run_dir, double bytes) {
+  if (const Range saves = last_saves(run_dir); saves.most > 0)
+    return {saves.least * bytes, saves.most * bytes, saves.most * bytes, "like the last saves of " + run_dir};
+  const fs::path folder = nearest_folder(run_dir);
+  const DiskSpeed speed = measured(folder);
+  if (speed.seconds_per_byte.most <= 0)
+    return {0, 0, 0, fmt::format("cannot write to {}: {}", folder.string(), std::strerror(errno))};
+  return write_time(speed, bytes, folder.string());
 }
 
 }  // namespace hexad::plan

@@ -13,17 +13,31 @@ double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& ex
 /// Time of a write as a range, with the source of the estimate.
 struct WriteTime {
   double least = 0, most = 0;  // seconds; 0 if unknown
+  double ample = 0;            // seconds that should suffice for a save; 0 if unknown
   std::string source;          // "like the last saves of runs/a"; the reason if the time is unknown
 
   /// Returns "about 1.2 s", or "about 1.2 s to 8.0 s"; empty if the time is unknown.
   std::string text() const;
 };
 
+struct Range {
+  double least = 0, most = 0;
+};
+
+/// Measured speed of a disk.
+struct DiskSpeed {
+  Range sync_seconds;      // time of a write of one byte until it is on the disk
+  Range seconds_per_byte;  // time of larger writes, per byte
+};
+
+/// Returns the time of a save of `bytes` into `folder` at the measured speed. The range follows from the rates and
+/// times in `source`. `ample` is twice the upper end, because the disk's other work changes from moment to moment.
+WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder);
+
 /// Estimates writing `bytes` from the fastest and the slowest of the last saves in `run_dir`. If there are none, this
-/// process writes some pieces of a file in about a second. The file is in `run_dir` or in its nearest parent that
-/// exists, and is removed afterwards. A disk's other work changes from moment to moment. So the range begins at half
-/// the time at the rate that a quarter of the pieces reach. It ends at twice the time at the rate that three quarters
-/// reach.
+/// process writes some pieces of a file in about a second. The file is in `run_dir` or in its nearest existing
+/// parent, and is removed afterwards. The range then begins at the rate that a quarter of the pieces reach, and ends at
+/// the rate that three quarters reach.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/counted.h"
+#include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
 #include "framework/config/typed_recipe.h"
@@ -11,13 +13,7 @@ namespace hexad::plan {
 namespace {
 
 using base::cat;
-
-template <class E>
-std::string_view word(E value) {
-  for (const auto& [v, name] : enum_names(E{}))
-    if (v == value) return name;
-  base::fail_invariant("[cluster] an enum without a name");
-}
+using base::enum_name;
 
 void check_points(const Curve& points, const std::string& path, config::Problems& problems) {
   if (!problems.good({path})) return;
@@ -46,7 +42,18 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
   all.push_back(slowdown.of);
   std::sort(all.begin(), all.end());
   if (std::adjacent_find(all.begin(), all.end()) != all.end())
-    problems.add(path + ".beside", cat("must not repeat a name or include ", word(slowdown.of), " itself"));
+    problems.add(path + ".beside", cat("must not repeat a name or include ", enum_name(slowdown.of), " itself"));
+}
+
+// Checks that the measurements and the description in one file are of clusters of the same size.
+void check_same_size(const Cluster& cluster, config::Problems& problems) {
+  if (cluster.links.empty() && cluster.products.empty() && cluster.copies.empty()) return;
+  const auto check = [&](const std::string& key, int64_t measured, int64_t described) {
+    if (!problems.good({"machine." + key, "measured." + key}) || measured == described) return;
+    problems.add("machine." + key, cat("must be measured.", key, " (", measured, "); nearest: ", measured));
+  };
+  check("nodes", cluster.measured.nodes, cluster.machine->nodes);
+  check("ranks_per_node", cluster.measured.ranks_per_node, cluster.machine->ranks_per_node);
 }
 
 // Returns the distance between two sizes, in octaves.
@@ -65,9 +72,7 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Returns the curve with the rate of its last point for all larger sizes, if the last size has a lower rate than the
-// size before. Extrapolating the last two points would make the rate fall with size, but links and kernels keep their
-// rate.
+// Returns the curve as steady_curve() extends it.
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
@@ -78,9 +83,9 @@ schedule::TimeCurve steady(schedule::TimeCurve curve) {
 
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Returns seconds over FLOPs of one expert's product with a weight of `wanted` elements. The same number of rows takes
-// the same time per element of the weight as measured. This holds because products of few rows take as long as reading
-// the weight.
+// Returns seconds over FLOPs of one expert's product with a weight of `wanted` elements. For the same number of rows,
+// the time per element of the weight is taken as measured, because products of few rows take as long as reading the
+// weight.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
   schedule::TimeCurve curve;
@@ -98,7 +103,7 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
   for (const MeasuredProduct& p : cluster.products)
     if (p.element == query.element && (!best || better(p, *best))) best = &p;
   if (!best)
-    base::fail(base::ExitCode::usage, "the cluster has no measured products of ", word(query.element),
+    base::fail(base::ExitCode::usage, "the cluster has no measured products of ", enum_name(query.element),
                "; hexad profile measures them");
   schedule::ByGemmPass<schedule::TimeCurve> curves;
   curves.fill(curve_of(*best, wanted > 0 ? wanted : area(*best)));  // default for passes that were not measured
@@ -125,7 +130,7 @@ schedule::TaskKind kind_of(Collective c) {
   base::fail_invariant("[cluster] a collective without a kind");
 }
 
-// Samples a curve at sizes from 4 KiB to 16 MiB, a factor of four apart.
+// Samples a curve at sizes from 4 KiB to 16 MiB, in steps of a factor of four.
 Curve sampled(const schedule::TimeCurve& curve) {
   std::vector<Curve::Point> points;
   for (double size = 4096; size <= 16 << 20; size *= 4) points.push_back({size, curve.seconds(size)});
@@ -134,9 +139,9 @@ Curve sampled(const schedule::TimeCurve& curve) {
 
 }  // namespace
 
-Cluster load_cluster(const std::string& path) {
+Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides) {
   config::Problems problems;
-  Cluster cluster = config::read<Cluster>(config::load(path), problems);
+  Cluster cluster = config::read<Cluster>(config::load(path, overrides), problems);
   for (size_t i = 0; i < cluster.links.size(); ++i) check_link(cluster.links[i], cat("links.", i), problems);
   for (size_t i = 0; i < cluster.products.size(); ++i)
     check_points(cluster.products[i].points, cat("products.", i, ".points"), problems);
@@ -144,11 +149,21 @@ Cluster load_cluster(const std::string& path) {
     check_points(cluster.copies[i].points, cat("copies.", i, ".points"), problems);
   for (size_t i = 0; i < cluster.slowdowns.size(); ++i)
     check_slowdown(cluster.slowdowns[i], cat("slowdowns.", i), problems);
+  if (cluster.machine) {
+    check_machine(*cluster.machine, "machine", problems);
+    check_same_size(cluster, problems);
+  }
   problems.throw_if_any();
   return cluster;
 }
 
-std::string to_yaml(const Cluster& cluster) { return config::write(cluster); }
+std::string to_yaml(const Cluster& cluster) {
+  std::string text = config::write(cluster);
+  if (!cluster.machine) text.erase(text.rfind("machine: none\n"));  // a profile does not mention it
+  return text;
+}
+
+schedule::TimeCurve steady_curve(const Curve& points) { return steady(curve_of(points)); }
 
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node) {
   const schedule::Rates rates = schedule::Rates::defaults();
@@ -194,7 +209,8 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
   const auto copy = std::find_if(cluster.copies.begin(), cluster.copies.end(),
                                  [&](const MeasuredCopy& c) { return c.kind == query.copy; });
   if (copy == cluster.copies.end())
-    base::fail(base::ExitCode::usage, "the cluster has no measured ", word(query.copy), "; hexad profile measures it");
+    base::fail(base::ExitCode::usage, "the cluster has no measured ", enum_name(query.copy),
+               "; hexad profile measures it");
   rates.copy = curve_of(copy->points);
   for (const GroupShape& group : query.groups) {
     if (group.ranks < 2) continue;  // sends nothing
@@ -202,10 +218,10 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
       const MeasuredLink* link = nearest_link(cluster, operation, group);
       if (!link)
         base::fail(base::ExitCode::usage, "the cluster has no measured ", name, " for group ", group.name, " of ",
-                   group.ranks, " ranks on ", group.nodes, group.nodes == 1 ? " node" : " nodes",
+                   base::counted(group.ranks, "rank"), " on ", base::counted(group.nodes, "node"),
                    "; hexad profile measures it on such ranks");
-      rates.links.push_back({kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1,
-                             steady(curve_of(link->points))});
+      rates.links.push_back(
+          {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, steady_curve(link->points)});
     }
   }
   for (const MeasuredSlowdown& s : cluster.slowdowns) {

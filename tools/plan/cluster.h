@@ -1,9 +1,11 @@
 // Speeds of a job's machines: links, kernels, and the slowdown of work that runs together. `hexad profile` measures
-// them and writes them as YAML. The planner and the simulator read them (docs/profile.md).
+// them and writes them as YAML (docs/profile.md). A file may instead, or besides, describe machines that nobody
+// measured (docs/planning.md). The planner and the simulator read both.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "framework/config/constraints.h"
 #include "framework/config/curve.h"
 #include "framework/schedule/rates.h"
+#include "tools/plan/machine.h"
 
 namespace hexad::plan {
 
@@ -68,8 +71,8 @@ struct Origin {
     v("processor", processor, "processor of the first node");
     v("instructions", instructions, "instruction set of the kernels' loops");
     v("products", products, "library of the matrix products");
-    v("nodes", nodes, "machines", at_least(1));
-    v("ranks_per_node", ranks_per_node, "ranks on each node", at_least(1));
+    v("nodes", nodes, "machines", config::between(1, 1 << 20));
+    v("ranks_per_node", ranks_per_node, "ranks on each node", config::between(1, 1 << 12));
     v("cores", cores, "cores that a rank may run on, shared with the other ranks of its node", at_least(1));
     v("threads", threads, "threads of a rank's kernels", at_least(1));
   }
@@ -84,10 +87,10 @@ struct MeasuredLink {
 
   template <class V>
   void fields(V& v) {
-    v("operation", operation, "f32; send: every rank to the next, all at the same time");
-    v("group", group, "intra: ranks of one node; inter: one rank a node; all: every rank");
+    v("operation", operation, "operation on f32; send: all ranks send to the next rank at the same time");
+    v("group", group, "intra: ranks of one node; inter: one rank per node; all: every rank");
     v("ranks", ranks, "ranks of a group", config::at_least(2));
-    v("nodes", nodes, "nodes that a group is spread over", config::at_least(1));
+    v("nodes", nodes, "nodes of a group", config::at_least(1));
     v("points", points, "[bytes that a rank sends to others, seconds], ascending", config::positive());
   }
 };
@@ -106,7 +109,7 @@ struct MeasuredProduct {
     v("pass", pass, "forward, or a gradient");
     v("experts", experts, "experts in the grouped product", at_least(1));
     v("inputs", inputs, "columns of a row", at_least(1));
-    v("outputs", outputs, "columns of its result", at_least(1));
+    v("outputs", outputs, "columns of a row of the result", at_least(1));
     v("points", points, "[rows of all experts together, seconds], ascending", config::positive());
   }
 };
@@ -133,7 +136,7 @@ struct MeasuredSlowdown {
   void fields(V& v) {
     v("of", of, "y: inter and intra are communication between nodes and inside them");
     v("beside", beside, "x: work that runs at the same time", config::non_empty());
-    v("speed", speed, "speed of y while x runs, over its speed alone; about 1 if they do not slow each other down",
+    v("speed", speed, "speed of y while x runs, relative to its speed alone; about 1 if x does not slow it down",
       config::positive());
   }
 };
@@ -144,6 +147,7 @@ struct Cluster {
   std::vector<MeasuredProduct> products;
   std::vector<MeasuredCopy> copies;
   std::vector<MeasuredSlowdown> slowdowns;
+  std::optional<Machine> machine;
 
   template <class V>
   void fields(V& v) {
@@ -152,11 +156,12 @@ struct Cluster {
     v("products", products, "grouped matrix products alone");
     v("copies", copies, "copies alone");
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
+    v("machine", machine, "description of machines that were not measured");  // last, see to_yaml()
   }
 };
 
 /// Reads a cluster file. Throws Error(usage) with every problem of the file, each with its line.
-Cluster load_cluster(const std::string& path);
+Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides = {});
 /// Returns the text of a file that load_cluster() reads. All numbers are exact.
 std::string to_yaml(const Cluster& cluster);
 
@@ -164,17 +169,17 @@ std::string to_yaml(const Cluster& cluster);
 /// of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers report its use.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
-/// A process group, as named by Cost::group of a schedule.
+/// A process group, by the name that Cost::group of a schedule uses.
 struct GroupShape {
   std::string name;
   int64_t ranks, nodes;
 };
 
-/// Groups, element type and sizes whose rates are wanted.
+/// Request for rates: groups, element type and sizes.
 struct RatesQuery {
   std::vector<GroupShape> groups;
   Element element = Element::f32;
-  int64_t inputs = 0, outputs = 0;  // of an expert's product; 0: the largest measured one
+  int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: those of the largest measured product
   CopyKind copy = CopyKind::copy;
 };
 
@@ -183,6 +188,11 @@ struct RatesQuery {
 /// ranks to inter links. Among equally preferred links, the nearest number of ranks (as a ratio) is chosen, and the
 /// larger of two equally near ones.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
+
+/// Returns the curve of `points` with the rate of its last point for all larger sizes, if the last size has a lower
+/// rate than the size before. Extrapolating the last two points would make the rate fall with size, but links and
+/// kernels keep their rate.
+schedule::TimeCurve steady_curve(const Curve& points);
 
 /// Returns the rates for the simulator. Each collective of every group comes from nearest_link(). Products come from
 /// the measured products of the element type with the nearest inputs x outputs (as a ratio), scaled by the size of the

@@ -85,8 +85,8 @@ void GranularitySearch::settle(int64_t batch, int64_t n) {
   const auto [entry, added] = state_.ranges.try_emplace(n, Range{batch, batch});
   Range& range = entry->second;
   range = {std::min(range.smallest, batch), std::max(range.largest, batch)};
-  // Sentinels: a batch smaller than one cut into `fewest_` is cut into `fewest_`, and a larger one than one cut into
-  // `most_` into `most_`.
+  // Sentinels: a batch smaller than any that is cut into `fewest_` parts is cut into `fewest_`. A batch larger than any
+  // that is cut into `most_` parts is cut into `most_`.
   if (n == fewest_) range.smallest = 0;
   if (n == most_) range.largest = INT64_MAX;
 }

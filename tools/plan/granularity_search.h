@@ -10,14 +10,16 @@
 
 namespace hexad::plan {
 
-/// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or do only one of these.
-/// The search compares f at the two inner points of an interval's thirds, and drops the third behind the larger value.
-/// If `f` returns nothing for some n, that n is returned unsettled, to be measured first. If values are equal, the
-/// smaller n counts.
+/// An n that a search returns.
 struct Trial {
   int64_t n;
   bool settled;  // true: n is the answer; false: measure n and search again
 };
+
+/// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or do only one of these.
+/// The search compares f at the two inner points of an interval's thirds, and drops the third beyond the larger value.
+/// If `f` returns nothing for some n, that n is returned as unsettled and must be measured first. If values are equal,
+/// the smaller n counts.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
 /// Finds n for batches B of any size with few measurements. It uses two hypotheses of the paper: the best n does not
@@ -32,8 +34,8 @@ Trial search_unimodal(int64_t low, int64_t high, const std::function<std::option
 ///
 ///   for (Trial t = search.propose(batch); !t.settled; t = search.propose(batch)) search.record(batch, t.n, run(t.n));
 ///
-/// So a trainer can use its regular steps as measurements. The search is deterministic: ranks that record the same
-/// times (for example the maximum over all ranks) continue alike.
+/// A trainer can therefore use its regular steps as measurements. The search is deterministic: ranks that record the
+/// same times (for example the maximum over all ranks) make the same proposals.
 class GranularitySearch {
  public:
   struct Range {
@@ -54,7 +56,7 @@ class GranularitySearch {
 
   /// Returns the n to use for `batch` (settled), or the n to measure next. Recorded times of other n count, too.
   Trial propose(int64_t batch);
-  /// Settles `batch` without further measurements. Returns the fastest measured n, or `otherwise` if none was measured.
+  /// Settles `batch` without further measurements. Returns the fastest measured n, or `otherwise` if no n was measured.
   int64_t conclude(int64_t batch, int64_t otherwise);
   /// Records a time. If a (batch, n) has several times, the shortest counts.
   void record(int64_t batch, int64_t n, double seconds);

@@ -20,7 +20,7 @@ Qr decompose(const Eigen::MatrixXd& matrix) {
 }
 
 // Returns "'c' from 'a', 'b'": the terms whose columns are dependent on the columns before them.
-std::string untold(const Eigen::MatrixXd& matrix, std::span<const FitTerm> terms) {
+std::string undetermined_terms(const Eigen::MatrixXd& matrix, std::span<const FitTerm> terms) {
   std::string told, dependent;
   Index rank = 0;
   for (Index j = 0; j < matrix.cols(); ++j) {
@@ -54,7 +54,8 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   const Eigen::MatrixXd scaled = matrix * length.cwiseInverse().asDiagonal();
   const Qr qr = decompose(scaled);
   if (qr.rank() < columns)
-    base::fail_invariant(base::cat("[least_squares] ", rows, " samples do not tell ", untold(scaled, terms)));
+    base::fail_invariant(
+        base::cat("[least_squares] ", rows, " samples do not determine ", undetermined_terms(scaled, terms)));
 
   const Eigen::VectorXd coefficients = qr.solve(seen).cwiseQuotient(length);
   const Eigen::VectorXd residuals = seen - matrix * coefficients;

@@ -18,14 +18,14 @@ struct FitTerm {
 };
 
 struct TermsFit {
-  std::vector<double> coefficients;  // by term
-  std::vector<double> residuals;     // by sample: y minus the fitted sum
+  std::vector<double> coefficients;  // one for each term
+  std::vector<double> residuals;     // one for each sample: y minus the fitted sum
 };
 
 /// Returns the coefficients with the least sum of squared residuals of `y`. Uses a QR decomposition with column
-/// pivoting. Unlike normal equations, this does not square the condition number of the terms. Throws std::logic_error
-/// for numbers that are not finite. Also throws it, with the names of the terms, if these samples cannot tell some
-/// terms from the rest (a rank below the number of terms).
+/// pivoting, which, unlike normal equations, does not square the condition number of the terms. Throws std::logic_error
+/// for numbers that are not finite, and if these samples do not determine all coefficients (a rank below the number of
+/// terms). The second error names the undetermined terms.
 TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y);
 
 /// The alpha-beta model of a collective or kernel: startup seconds, and seconds per unit (an element, a byte, a chunk).
@@ -44,7 +44,7 @@ struct Fit {
 };
 
 /// Quantity whose sum of squares a fit minimizes. `residuals`: the longest samples decide. `relative_residuals`
-/// (divided by the measured seconds): all sizes count equally.
+/// (divided by the measured seconds): all sizes have equal weight.
 enum class Least : uint8_t { residuals, relative_residuals };
 
 /// Fits a line through `samples` (x and seconds, in any order). The default minimizes residuals, as Parm does for its

@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/units.h"
 #include "framework/data/digest.h"
 #include "framework/device/card_memory.h"
-#include "framework/telemetry/units.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/plan/memory_savings.h"
 #include "tools/plan/within_memory.h"
@@ -26,14 +26,14 @@ namespace hexad::plan {
 
 using namespace train;
 
-using telemetry::human_bytes;
+using base::human_bytes;
 using Verdict = MemoryFit::Verdict;
 
 namespace {
 
-constexpr double patience = 4;  // seconds that a refused start may search for savings
+constexpr double patience = 4;  // maximum seconds of the search for savings after a refused start
 
-// Bytes of one pool. `blocks` is the same rounded up to the allocator's blocks, not all of which is touched.
+// Bytes of one pool. `blocks` has each block rounded up as by the allocator; not all of it is touched.
 struct Need {
   double bytes = 0, blocks = 0;
 };
@@ -55,7 +55,8 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
 }
 
-// Returns the recipe with which the run starts if memory_reuse is open. Only an explicit limit affects that choice.
+// Returns the recipe with which the run starts if memory_reuse is open. Only an explicit limit affects the choice of
+// memory_reuse.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
   if (r.memory.limit() == 0) return with_schedule(r, keeping_schedule(r.schedule.moe.settled()));
@@ -155,7 +156,7 @@ class Judge {
     const MemoryEstimate& m = neediest(pool);
     return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, temporary {}",
                        human_bytes(m.weights), human_bytes(m.gradients), human_bytes(m.optimizer),
-                       human_bytes(m.activations), human_bytes(m.passing));
+                       human_bytes(m.activations), human_bytes(m.temporary));
   }
 
   const MemoryEstimate& neediest(const Pool& pool) const {
@@ -166,10 +167,10 @@ class Judge {
     return stages_[most];
   }
 
-  // Names keys that would solve the problem but change the run.
+  // Names keys that would reduce the memory enough but change the run.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
-    const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.passing;
+    const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.temporary;
     if (use_ != ModelUse::training)
       return pool.place == Place::card ? "device: cpu, or a larger GPU" : "more nodes, or a machine with more memory";
     std::string text = states ? "a smaller model (model.layers, model.hidden, model.moe.experts)"
@@ -185,8 +186,8 @@ class Judge {
             : savings_text(
                   recipe_, world_, static_cast<double>(pool.available), need.blocks,
                   [&](const Recipe& changed) { return needed(pool, changed, stages_of(changed)).blocks; }, patience);
-    return fmt::format("{} ({}){}; else {}. memory.limit_bytes: none starts it anyway", figures(pool, need),
-                       parts(pool), help, other_keys(pool));
+    return fmt::format("{} ({}){}; otherwise use {}. memory.limit_bytes: none starts the run anyway",
+                       figures(pool, need), parts(pool), help, other_keys(pool));
   }
 
   std::string warning(const Pool& pool, const Need& need) const {

@@ -37,8 +37,8 @@ struct RankMemory {
 };
 
 /// Judges a job of `world` ranks whose rank r has `memory_of`(r). The needs of ranks that share a pool are added up.
-/// The available memory of a pool is the least that one of its ranks finds. The verdict is `too_much` if the estimate
-/// minus its error exceeds it, and `tight` if the estimate plus its error does.
+/// The available memory of a pool is the minimum over its ranks. The verdict is `too_much` if the estimate minus its
+/// error exceeds it, and `tight` if the estimate plus its error does.
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                      const std::function<const RankMemory&(int64_t)>& memory_of, ModelUse use = ModelUse::training);
 

@@ -28,7 +28,7 @@ MemoryEstimate by_category(const device::MemoryStats& memory) {
                    .activations = peak(Category::activation),
                    .total = static_cast<double>(memory.peak_total),
                    .blocks = static_cast<double>(memory.peak_held)};
-  m.passing = std::max(0.0, m.total - m.weights - m.gradients - m.optimizer - m.activations);
+  m.temporary = std::max(0.0, m.total - m.weights - m.gradients - m.optimizer - m.activations);
   return m;
 }
 

@@ -10,8 +10,8 @@ namespace hexad::plan {
 struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0;
   double activations = 0;  // largest amount kept for backward
-  double passing = 0;      // rest of the peak: results in flight, scratch, pieces of other ranks
-  double offloaded = 0;    // in offload memory: a file, or a GPU's host memory; not part of the total
+  double temporary = 0;    // rest of the peak: results in flight, scratch, pieces of other ranks
+  double offloaded = 0;    // bytes in offload memory: a file, or a GPU's host memory; not part of the total
   double total = 0;
   double blocks = 0;  // total with every block rounded up (device::block_size), as for memory.limit_bytes
   int in_flight = 1;  // micro-batches times chunks whose activations are kept at the same time

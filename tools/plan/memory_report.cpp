@@ -6,7 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "framework/telemetry/units.h"
+#include "framework/base/enum_names.h"
+#include "framework/base/units.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/memory_savings.h"
 #include "tools/plan/step_on_meta.h"
@@ -18,22 +19,16 @@ using namespace train;
 
 namespace {
 
-using telemetry::human_bytes;
+using base::human_bytes;
 
 template <class Bytes>
 size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
   return static_cast<size_t>(std::ranges::max_element(stages, {}, bytes) - stages.begin());
 }
 
-// Returns the largest memory of a stage in bytes, with blocks rounded up as for memory.limit_bytes.
+// Returns the largest memory of any stage in bytes, with blocks rounded up as for memory.limit_bytes.
 double most_blocks(const std::vector<MemoryEstimate>& stages) {
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
-}
-
-std::string strategy_name(const Recipe& r) {
-  for (const auto& [value, name] : enum_names(moe::ReuseStrategy{}))
-    if (value == r.schedule.moe.settled().memory_reuse) return std::string(name);
-  base::fail_invariant("[memory] strategy without a name");
 }
 
 // Returns lines about the memory needed if tokens do not load the experts evenly.
@@ -44,13 +39,14 @@ std::string routing_lines(const Recipe& r, const train::Extensions& extensions, 
   std::string text;
   double share = 0, total = 0;
   for (const auto& [load, name] :
-       {std::pair{RoutingLoad::p99, "routing at p99"}, {RoutingLoad::one_rank, "at worst"}}) {
+       {std::pair{RoutingLoad::p99, "routing at p99"}, {RoutingLoad::one_rank, "worst case"}}) {
     const double before =
         std::exchange(share, share_of_rank(load, m.experts / r.parallel.ep, choice, m.capacity_factor));
-    if (share * static_cast<double>(r.parallel.ep) <= 1) continue;  // because of the capacity
+    if (share * static_cast<double>(r.parallel.ep) <= 1)
+      continue;  // capacity limits the share to that of a balanced load
     if (share != before) total = estimate_memory(r, extensions, world, load).total;
-    text += fmt::format("  {:<18}{:>18}   one rank's experts get {:.3g} times their share\n", name, human_bytes(total),
-                        share * static_cast<double>(r.parallel.ep));
+    text += fmt::format("  {:<18}{:>18}   the experts of one rank get {:.3g} times their share\n", name,
+                        human_bytes(total), share * static_cast<double>(r.parallel.ep));
   }
   return text;
 }
@@ -58,9 +54,7 @@ std::string routing_lines(const Recipe& r, const train::Extensions& extensions, 
 std::string how_loaded(const moe::MoeConfig& m) {
   if (m.routing == moe::Routing::model) return "evenly loaded experts";
   if (m.routing == moe::Routing::trace) return "experts loaded as in the trace";
-  for (const auto& [value, name] : enum_names(moe::Routing{}))
-    if (value == m.routing) return base::cat("experts loaded by routing: ", name);
-  base::fail_invariant("[memory] routing without a name");
+  return base::cat("experts loaded by routing: ", base::enum_name(m.routing));
 }
 
 std::string stage_lines(const std::vector<MemoryEstimate>& stages, size_t worst) {
@@ -121,7 +115,7 @@ std::string MemoryReport::table() const {
   const size_t worst = all.neediest(), count = stages.size();
   const MemoryEstimate& m = stages[worst];
   std::string text = fmt::format("memory of a rank on {} (estimate)", name_of(r.device));
-  if (count > 1) text += fmt::format("{:>4}stage {} of {} needs the most", "", worst, count);
+  if (count > 1) text += fmt::format("{:>4}stage {} of {} needs the most memory", "", worst, count);
   text += "\n";
   const auto row = [&](std::string_view name, double bytes, const std::string& note) {
     text += fmt::format("  {:<18}{:>18}{}{}\n", name, human_bytes(bytes), note.empty() ? "" : "   ", note);
@@ -135,16 +129,19 @@ std::string MemoryReport::table() const {
                         : fmt::format("of {} micro-batches in flight{}, ", m.in_flight,
                                       r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : "")) +
           how_loaded(r.model.moe));
-  row("temporary", m.passing, "results in flight, rows of other ranks, scratch");
-  row("total", m.total, recipe_.schedule.moe.memory_reuse ? "" : "memory_reuse: " + strategy_name(r));
+  row("temporary", m.temporary, "results in flight, rows of other ranks, scratch");
+  row("total", m.total,
+      recipe_.schedule.moe.memory_reuse
+          ? ""
+          : base::cat("memory_reuse: ", base::enum_name(r.schedule.moe.settled().memory_reuse)));
   if (r.memory.limit() > 0)
     row("  of the limit", static_cast<double>(r.memory.limit()),
-        fmt::format("blocks of {} count towards it", human_bytes(m.blocks)));
+        fmt::format("blocks of {} count towards the limit", human_bytes(m.blocks)));
   return text + routing_lines(r, extensions_, world_) + stage_lines(stages, worst) + traffic_lines(all.traffic);
 }
 
-// Returns the memory that `changed` needs. If memory_reuse is open, the schedule is the one that needs the least memory
-// now, although another may need less in `changed`.
+// Returns the memory that `changed` needs. If memory_reuse is open, assumes the schedule that now needs the least
+// memory, although another one may need less in `changed`.
 double MemoryReport::needed_by(const Recipe& changed) const {
   if (!within_) return most_blocks(estimate_stages(changed, extensions_, world_));
   moe::MoeSchedule s = within_->smallest;

@@ -4,14 +4,14 @@
 #include <chrono>
 #include <utility>
 
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 #include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
 
 using namespace train;
 
-using telemetry::human_bytes;
+using base::human_bytes;
 
 std::vector<MemorySaving> memory_savings(const Recipe& r, int64_t world) {
   std::vector<MemorySaving> all;
@@ -39,7 +39,7 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
-  constexpr double spread = 4;  // time of the slowest estimate (memory reuse) over that of the other estimates
+  constexpr double spread = 4;  // ratio of the slowest estimate (memory reuse) to the others in time
   std::string enough, best;
   double least = need, longest = 0, before = 0;
   bool stopped = false;
@@ -58,7 +58,7 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
   }
   if (!enough.empty()) return "; any of these is enough: " + enough;
   if (best.empty()) return "";
-  return (stopped ? "; none of the changes that were estimated is enough; the most effective one is "
+  return (stopped ? "; no estimated change is enough; the most effective one is "
                   : "; no single change is enough; the most effective one is ") +
          best;
 }

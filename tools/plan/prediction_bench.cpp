@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/data/digest.h"
 #include "framework/data/training_data.h"
-#include "framework/device/meta/meta_run.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
 #include "tools/plan/memory_check.h"
@@ -62,11 +62,11 @@ void print_predictions(const Candidates& candidates) {
 
 /// Errors of predictions. An error is predicted over measured, minus one.
 struct Findings {
-  std::vector<double> errors;  // of each candidate, in the order of the candidates
+  std::vector<double> errors;  // error of each candidate, in the order of the candidates
   double median_error = 0, percentile_95_error = 0;
   const ScheduleCandidate* fastest = nullptr;
   const ScheduleCandidate* predicted_fastest = nullptr;
-  double excess = 0;  // of predicted_fastest over fastest, as measured
+  double excess = 0;  // measured time of predicted_fastest over that of fastest, minus one
 };
 
 Findings findings_of(const Candidates& candidates) {
@@ -118,11 +118,10 @@ void print_json(const Candidates& candidates, const std::string& file, const std
   fmt::print("{}\n", json.dump(2));
 }
 
-// The model here has no memory: the graphs determine the prices of schedules.
 Candidates predicted(const Recipe& recipe, const train::Extensions& extensions, const comm::World& world) {
-  ModelInstance instance(recipe, extensions, world.group(), {}, std::make_shared<device::MetaRun>(recipe.device));
+  const mesh::Mesh mesh(world.group(), recipe.parallel.sizes());
   return predicted_schedules(
-      recipe, instance, Predictor(recipe, instance.mesh), world.group(),
+      recipe, extensions, Predictor(recipe, mesh), world.group(),
       MemoryNeeds(recipe, extensions, world.size()).within(legal_schedules(recipe, extensions)).schedules);
 }
 
@@ -165,11 +164,14 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     const std::string text = document(recipe, candidates, world.size());
     base::write_file(bench.out, text);
     digest = data::digest_of(text).to_string();
-    // Text for people goes to standard error if standard output gets a JSON object.
+    // Readable text goes to standard error if standard output gets a JSON object.
     std::FILE* const out = bench.json ? stderr : stdout;
-    fmt::print(out, "{} predictions in {}, XXH3 {}, before any measurement\n", candidates.size(), bench.out, digest);
+    fmt::print(out, "{} in {}, XXH3 {}, before any measurement\n", base::counted(std::ssize(candidates), "prediction"),
+               bench.out, digest);
     if (recipe.schedule.profile.empty())
-      fmt::print(out, "they assume a plain machine, as there is no schedule.profile (hexad profile writes one)\n");
+      fmt::print(out,
+                 "the predictions assume a plain machine, because schedule.profile is not set; `hexad profile` writes "
+                 "a profile\n");
     std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);

@@ -45,7 +45,7 @@ schedule::TaskGraph decoded(std::span<const int64_t> from) {
     const int64_t count = *at++;
     std::vector<schedule::TaskId> after(at, at + count);
     at += count;
-    graph.add(std::move(spec), std::move(after), [](schedule::Stream&) { return schedule::Event{}; });
+    graph.add(std::move(spec), std::move(after), [](device::Stream&) { return device::Event{}; });
   }
   return graph;
 }
@@ -68,23 +68,39 @@ std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, 
 
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank) {
   schedule::RankGroups out;
-  for (int rank = 0; rank < layout.world(); ++rank) {
-    for (const auto& [name, axis] : {std::pair("etp", base::Axis::etp), std::pair("tp", base::Axis::tp)})
-      out[name].push_back(layout.members(axis, rank).front());
-    for (const auto& [name, ranks] :
-         {std::pair<std::string, std::vector<int>>("ep", layout.members(base::Axis::ep, rank)),
-          {"experts", layout.expert_sharers(rank)}}) {
+  const auto along = [&](base::Axis axis) { return [&layout, axis](int rank) { return layout.members(axis, rank); }; };
+  const auto list = [&](const std::string& name) -> std::vector<int>& {
+    out[name].resize(static_cast<size_t>(layout.world()));
+    return out[name];
+  };
+  const auto add = [&](const std::string& name, const auto& group_of) {
+    std::vector<int>& numbers = list(name);
+    mesh::for_each_group(layout.world(), group_of, [&](const std::vector<int>& ranks) {
+      for (const int rank : ranks) numbers[rank] = ranks.front();
+    });
+  };
+  const auto add_levels = [&](const std::string& name, const auto& group_of) {
+    std::vector<int>&inside = list(name + "_inside"), &across = list(name + "_across");
+    mesh::for_each_group(layout.world(), group_of, [&](const std::vector<int>& ranks) {
       std::vector<int> nodes;
-      for (int r : ranks) nodes.push_back(node_of_rank[r]);
+      for (const int rank : ranks) nodes.push_back(node_of_rank[rank]);
       const comm::NodeGrid grid(nodes);
-      const auto mine = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-      const auto number = [&](int node, int place) { return ranks[grid.rank(node, place)]; };
-      out[name].push_back(ranks.front());
-      // If there are no two levels, these groups contain only one rank each.
-      out[name + "_inside"].push_back(grid.two_levels() ? number(grid.node(mine), 0) : rank);
-      out[name + "_across"].push_back(grid.two_levels() ? number(0, grid.place(mine)) : rank);
-    }
-  }
+      for (size_t i = 0; i < ranks.size(); ++i) {
+        const auto mine = static_cast<int>(i);
+        const auto number = [&](int node, int place) { return ranks[grid.rank(node, place)]; };
+        // If there are no two levels, these groups contain only one rank each.
+        inside[ranks[i]] = grid.two_levels() ? number(grid.node(mine), 0) : ranks[i];
+        across[ranks[i]] = grid.two_levels() ? number(0, grid.place(mine)) : ranks[i];
+      }
+    });
+  };
+  const auto experts = [&](int rank) { return layout.expert_sharers(rank); };
+  add("etp", along(base::Axis::etp));
+  add("tp", along(base::Axis::tp));
+  add("ep", along(base::Axis::ep));
+  add("experts", experts);
+  add_levels("ep", along(base::Axis::ep));
+  add_levels("experts", experts);
   return out;
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 using Choice = device::MetaRun::Choice;
 
-// Returns the most experts of one token on a rank with `local` experts: the experts in as many groups as the token may
-// choose.
+// Returns the maximum number of experts of one token on a rank with `local` experts: the experts in as many groups as
+// the token may choose.
 int64_t most_of_token(int64_t local, const Choice& c) { return std::min(local, c.top_groups * (c.experts / c.groups)); }
 
 // Returns P(Beta(n, m) <= x) for whole numbers: the probability that at least n of n + m - 1 draws are below x.
@@ -127,7 +127,7 @@ class Router {
       : load_(load), rank_(rank), ranks_(ranks), capacity_factor_(capacity_factor) {}
 
   void operator()(std::span<int32_t> ids, const Choice& choice) {
-    // Uses the recipe's own routing unless another load is asked for.
+    // Uses the recipe's own routing unless another load is requested.
     if (choice.given && load_ == RoutingLoad::even) return;
     if (chosen_.size() != ids.size() || choice != choice_) {
       chosen_.resize(ids.size());

@@ -11,10 +11,10 @@ namespace hexad::plan {
 /// token's groups are limited (model.moe.top_groups), all groups are chosen equally often. Each group of a token then
 /// gives it the same number of experts.
 ///
-/// - even (p50): every expert gets the same number of rows. Their order spreads a token's experts over ranks as
-///   chance would. If the recipe defines the routing (model.moe.routing), that routing applies.
-/// - p99: the chosen ep rank has the share of all slots that it exceeds in one of a hundred routers. This assumes
-///   that all divisions of the slots among the experts are equally probable (the uniform distribution on the simplex,
+/// - even (p50): every expert gets the same number of rows. A token's experts are spread over the ranks as by chance.
+///   If the recipe defines the routing (model.moe.routing), that routing applies.
+/// - p99: the chosen ep rank has a share of all slots that it exceeds in one of a hundred routers. This assumes that
+///   all divisions of the slots among the experts are equally probable (the uniform distribution on the simplex,
 ///   "broken stick"). Then n of E experts together have a share of the distribution Beta(n, E - n). The experts of that
 ///   rank divide its share evenly, and the other experts divide the rest evenly. For one of 64 experts that is 4.5
 ///   times the mean. This is an assumed model, not a measurement: well-balanced routers stay below it.
@@ -22,7 +22,7 @@ namespace hexad::plan {
 ///   higher load. Like p99, it ignores the recipe's routing.
 enum class RoutingLoad : uint8_t { even, p99, one_rank };
 
-/// Returns the share of all slots that `local` of the experts get under `load`. Not more than the capacity, if there is
+/// Returns the share of all slots that `local` of the experts get under `load`, but at most the capacity, if there is
 /// one: dropped slots take no memory.
 double share_of_rank(RoutingLoad load, int64_t local, const device::MetaRun::Choice& choice,
                      std::optional<double> capacity_factor = {});

@@ -4,7 +4,7 @@
 
 #include <fmt/ranges.h>
 
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/within_memory.h"
@@ -68,8 +68,8 @@ void RunSchedule::choose() {
   if (!leader()) return;
   if (run_.recipe.schedule.profile.empty())
     run_.log.warn(
-        "schedule.moe: the choice is predicted for a plain machine, as there is no schedule.profile (hexad profile "
-        "writes one)");
+        "schedule.moe: the choice is predicted for a plain machine, because there is no schedule.profile "
+        "(hexad profile writes one)");
   if (resumed && choice_->made())
     return run_.log.info("schedule.moe: keeps the earlier choice, {}", ScheduleChoice::to_string(choice_->current()));
   if (resumed)
@@ -89,11 +89,11 @@ void RunSchedule::log_memory() {
   const WithinMemory& m = choice_->memory();
   const std::string text = fmt::format(
       "schedule.moe.memory_reuse: a rank is estimated to need {} if activations are kept and at least {} otherwise, "
-      "whatever experts tokens choose",
-      telemetry::human_bytes(m.kept), telemetry::human_bytes(m.least));
+      "under any routing",
+      human_bytes(m.kept), human_bytes(m.least));
   if (limit > 0 && m.least > limit)
-    return run_.log.warn(text + "; even the least is above memory.limit_bytes (" + telemetry::human_bytes(limit) + ")");
-  run_.log.info("{}; memory.limit_bytes is {}", text, limit > 0 ? telemetry::human_bytes(limit) : "0: no limit");
+    return run_.log.warn(text + "; even the least is above memory.limit_bytes (" + human_bytes(limit) + ")");
+  run_.log.info("{}; memory.limit_bytes is {}", text, limit > 0 ? human_bytes(limit) : "0: no limit");
 }
 
 void RunSchedule::remember_choice() {
@@ -124,7 +124,7 @@ void RunSchedule::trace(telemetry::StepMetrics& metrics) {
     run_.log.info("schedule of step {}, {} passes {}", metrics.step, kind.passes, ScheduleTrace::line(kind));
   const std::string links = fmt::format("{}", fmt::join(trace->assumed_links, "; "));
   if (run_.recipe.schedule.profile.empty())
-    run_.log.warn(cat("schedule.trace: predicted for a plain machine, as there is no schedule.profile",
+    run_.log.warn(cat("schedule.trace: predicted for a plain machine, because there is no schedule.profile",
                       links.empty() ? "" : "; unmeasured links: ", links));
   else if (!links.empty())
     run_.log.warn(cat("schedule.trace: ", run_.recipe.schedule.profile,

@@ -17,11 +17,11 @@ using moe::MoeSchedule;
 using plan::GranularitySearch;
 using Json = nlohmann::json;
 
-// Largest number of finalists. More are not worth their trials, because the simulator predicts the remaining ones well
+// Maximum number of finalists. More would not be worth their trials, because the simulator predicts the rest well
 // enough.
 constexpr int64_t most_finalists = 4;
 constexpr int64_t most_rounds = 5;
-// Largest number of chunk counts from 2 to 16 that Algorithm 1 tries.
+// Maximum number of chunk counts from 2 to 16 that Algorithm 1 tries.
 constexpr int64_t most_asked = 9;
 constexpr int64_t most_repeats = 3;
 
@@ -55,7 +55,7 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
       world_(world),
       needs_(recipe, instance.extensions, world.size()),
       memory_(needs_.within(legal_schedules(recipe, instance.extensions))),
-      candidates_(predicted_schedules(recipe, instance, predictor_, world, memory_.schedules)),
+      candidates_(predicted_schedules(recipe, instance.extensions, predictor_, world, memory_.schedules)),
       turns_(static_cast<int64_t>(recipe.schedule.moe.trial_share * static_cast<double>(recipe.train.steps))) {
   std::ranges::stable_sort(candidates_, {}, &ScheduleCandidate::predicted);
   set(0);
@@ -87,7 +87,8 @@ void ScheduleChoice::pick_finalists() {
   // Half of the trials belong to Algorithm 1, if there are enough trials to compare two schedules.
   if (std::ranges::any_of(finalists_, open)) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
-  // The schedule that the program uses by default always takes part, for any prediction. So the choice is not slower.
+  // The program's default schedule always takes part, whatever its prediction. So the chosen schedule is not slower
+  // than it.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;
@@ -141,9 +142,9 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   const auto schedule = chosen.empty() ? std::nullopt : allowed(chosen);
   std::optional<Search> search = search_in(before);
   if (chosen.empty()) {
-    const bool goes_on = !made_ && same_times && before.value("finalists", Json()) == Json(finalist_names()) &&
-                         search.has_value() == before.contains("search") && (search || !finalists_.empty());
-    if (!goes_on) return false;
+    const bool continues = !made_ && same_times && before.value("finalists", Json()) == Json(finalist_names()) &&
+                           search.has_value() == before.contains("search") && (search || !finalists_.empty());
+    if (!continues) return false;
   } else if (!schedule) {
     return false;
   }
@@ -162,7 +163,7 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   return true;
 }
 
-// Times of other ranks or with other bounds do not apply to this run.
+// Returns the search in `before`; none if its times are of other ranks or bounds, which do not apply to this run.
 std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& before) {
   if (!before.contains("search") || before.at("ranks") != world_.size()) return {};
   const Json& search = before.at("search");
@@ -238,7 +239,7 @@ void ScheduleChoice::end_families() {
 size_t ScheduleChoice::index_of(const MoeSchedule& schedule) {
   const auto known = std::ranges::find(candidates_, schedule, &ScheduleCandidate::schedule);
   if (known != candidates_.end()) return static_cast<size_t>(known - candidates_.begin());
-  candidates_.push_back(predicted_schedule(recipe_, instance_, predictor_, world_, schedule));
+  candidates_.push_back(predicted_schedule(recipe_, instance_.extensions, predictor_, world_, schedule));
   return candidates_.size() - 1;
 }
 

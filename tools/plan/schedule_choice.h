@@ -1,6 +1,6 @@
 // Chooses the open parts (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal schedules.
-// Regular steps of the run try the cheapest ones. MPMoE's Algorithm 1 finds the number of chunks of the fastest. Trials
-// lose nothing, because every schedule computes the same.
+// Regular steps of the run try the cheapest ones. MPMoE's Algorithm 1 finds the number of chunks of the fastest one.
+// Trials lose nothing, because every schedule computes the same results.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ class ScheduleChoice {
 
   /// Continues from a saved run. `chosen` is the text of that run's schedule, if it had chosen one; `state` is its
   /// state(). With another micro-batch size, only the number of chunks is searched again, starting from the results for
-  /// the old size. Returns false if the recipe no longer allows that schedule: a new one is then chosen.
+  /// the old size. Returns false if the recipe no longer allows that schedule. The caller must then choose a new one.
   bool resume(const std::string& chosen, const std::string& state);
   /// Returns the results so far, as text for a checkpoint.
   std::string state() const;
@@ -77,12 +77,12 @@ class ScheduleChoice {
   const comm::ProcessGroup& world_;
   MemoryNeeds needs_;
   const WithinMemory memory_;
-  std::vector<std::pair<moe::MoeSchedule, ChunksRange>> ranges_;  // of schedules with 0 chunks
+  std::vector<std::pair<moe::MoeSchedule, ChunksRange>> ranges_;  // known ranges, by schedule with chunks set to 0
   std::vector<ScheduleCandidate> candidates_;
-  std::vector<size_t> finalists_;  // of different families
+  std::vector<size_t> finalists_;  // indices of candidates, one of each family
   size_t current_ = 0;
   bool made_ = false;
-  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials done; limits for finalists and in total
+  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials done; their limits for finalists and in total
   std::optional<Search> search_;
 };
 

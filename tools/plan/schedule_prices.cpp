@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "framework/data/digest.h"
-#include "framework/schedule/graph_collector.h"
 #include "layers/moe/schedule/schedule_rules.h"
-#include "tools/plan/rank_graphs.h"
+#include "tools/plan/layer_graphs.h"
 #include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::plan {
@@ -20,8 +20,12 @@ using moe::MoeSchedule;
 // Predicting more than `most_priced` schedules takes seconds. In that case only `most_varied` of them get the other
 // values of late choices.
 constexpr size_t most_priced = 200, most_varied = 8;
+// Largest number of ranks that are simulated together. With more ranks, each class of ranks is simulated alone.
+constexpr size_t most_together = 64;
 
-// Appends a rank's graph without names as bytes. These are equal for schedules that do the same in this layout.
+using Graphs = std::vector<schedule::TaskGraph>;
+
+// Appends a rank's graph without names as bytes. Schedules that do the same work in this layout have equal bytes.
 void append(std::string& bytes, const schedule::TaskGraph& graph) {
   const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const schedule::Task& task : graph.tasks()) {
@@ -36,34 +40,90 @@ void append(std::string& bytes, const schedule::TaskGraph& graph) {
   put(graph.tasks().size());
 }
 
-ScheduleCandidate predicted(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
-                            const comm::ProcessGroup& world, const MoeSchedule& schedule) {
-  ScheduleCandidate candidate{.schedule = schedule};
+schedule::Drive drive_of(const Recipe& r, const MoeSchedule& s) {
+  const bool threads = r.device != device::DeviceKind::cpu || r.schedule.lanes_have_threads(s);
+  return threads ? schedule::Drive::threads : schedule::Drive::caller;
+}
 
-  schedule::GraphCollector collector;
-  // A model without memory still sends real row counts to the other ranks.
-  const Device device = instance.device().has_memory() ? instance.device() : instance.device().host();
-  if (const auto layers = instance.model.moe_layers(); !layers.empty())
-    layers.front().layer->show_passes(rows_of_layer(recipe), train::dtype_of(recipe.train.precision), device,
-                                      collector);
-  constexpr size_t graphs_of_layer = 3;  // forward, backward, and the gradients that Parm's S1 gathers after the gate
-  base::require(collector.graphs.size() <= graphs_of_layer, "[schedule] a layer shows ", collector.graphs.size(),
-                " graphs");
-  collector.graphs.resize(graphs_of_layer);  // a stage with only dense layers has none
-  std::vector<double> seconds(world.size());
-  for (const schedule::TaskGraph& graph : collector.graphs) {
-    const std::vector<schedule::TaskGraph> all = graphs_of_all(graph, world, device);
+// Returns the kinds and groups of a graph's collectives, in their order.
+std::vector<std::pair<schedule::TaskKind, std::string>> collectives(const schedule::TaskGraph& graph) {
+  std::vector<std::pair<schedule::TaskKind, std::string>> all;
+  for (const schedule::Task& task : graph.tasks())
+    if (schedule::is_communication(task.spec.kind)) all.emplace_back(task.spec.kind, task.spec.cost.group);
+  return all;
+}
+
+// True if all classes that have graphs have the same collectives. Under a memory limit, the number of chunks follows
+// the numbers of rows, which may differ between classes by chance.
+bool may_meet(const std::vector<Graphs>& of_class) {
+  const Graphs* first = nullptr;
+  for (const Graphs& graphs : of_class) {
+    if (graphs.empty()) continue;
+    if (!first) first = &graphs;
+    if (!std::ranges::equal(graphs, *first, {}, collectives, collectives)) return false;
+  }
+  return true;
+}
+
+// Returns the seconds of the slowest class, whose ranks are simulated alone.
+double slowest_alone(const std::vector<Graphs>& of_class, const Predictor& predictor, schedule::Drive drive) {
+  double slowest = 0;
+  for (const Graphs& graphs : of_class) {
+    double seconds = 0;
+    for (const schedule::TaskGraph& graph : graphs) seconds += simulate(graph, predictor.rates, drive).total();
+    slowest = std::max(slowest, seconds);
+  }
+  return slowest;
+}
+
+// Returns the seconds of the slowest rank. All ranks are simulated together, one pass after the other.
+double slowest_together(const std::vector<Graphs>& of_class, const std::vector<size_t>& class_of_rank,
+                        const Predictor& predictor, schedule::Drive drive) {
+  const size_t passes = std::ranges::max(of_class, {}, &Graphs::size).size();
+  const schedule::TaskGraph none;  // of stages with only dense layers
+  std::vector<double> seconds(class_of_rank.size());
+  for (size_t pass = 0; pass < passes; ++pass) {
     std::vector<const schedule::TaskGraph*> graphs;
-    for (const auto& g : all) graphs.push_back(&g), append(candidate.graphs, g);
-    const auto timelines = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(instance.context));
+    for (const size_t c : class_of_rank) graphs.push_back(pass < of_class[c].size() ? &of_class[c][pass] : &none);
+    const auto timelines = simulate(graphs, predictor.rates, predictor.groups, drive);
     for (size_t r = 0; r < timelines.size(); ++r) seconds[r] += timelines[r].total();
   }
-  // Ranks must agree, even if their groups, and so their rates, differ.
-  candidate.predicted =
-      world.all_reduce_value(*std::max_element(seconds.begin(), seconds.end()), comm::Reduce::max, device);
-  candidate.graphs = data::digest_of(candidate.graphs).to_string();
-  return candidate;
+  return std::ranges::max(seconds);
 }
+
+/// Predicts schedules of one recipe.
+class SchedulePrices {
+ public:
+  SchedulePrices(const Recipe& recipe, const Extensions& extensions, const Predictor& predictor,
+                 const comm::ProcessGroup& world)
+      : recipe_(recipe),
+        predictor_(predictor),
+        world_(world),
+        layers_(recipe, extensions, mesh::Layout(recipe.parallel.sizes(), world.size()), world.node_of_rank()) {}
+
+  ScheduleCandidate of(const MoeSchedule& schedule) {
+    const std::vector<Graphs> of_class = layers_.graphs(schedule);
+    const std::vector<size_t>& class_of_rank = layers_.class_of_rank();
+    const schedule::Drive drive = drive_of(recipe_, schedule);
+    const bool together = class_of_rank.size() <= most_together && may_meet(of_class);
+    const double mine = together ? slowest_together(of_class, class_of_rank, predictor_, drive)
+                                 : slowest_alone(of_class, predictor_, drive);
+    std::string bytes;
+    for (const Graphs& graphs : of_class)
+      for (const schedule::TaskGraph& graph : graphs) append(bytes, graph);
+    // Ranks must agree, even if their groups, and so their rates, differ.
+    return {.schedule = schedule,
+            .predicted = world_.all_reduce_value(mine, comm::Reduce::max, host_),
+            .graphs = data::digest_of(bytes).to_string()};
+  }
+
+ private:
+  const Recipe& recipe_;
+  const Predictor& predictor_;
+  const comm::ProcessGroup& world_;
+  LayerGraphs layers_;
+  device::DeviceContext host_;  // for the ranks' agreement
+};
 
 }  // namespace
 
@@ -104,21 +164,22 @@ int64_t rows_of_layer(const Recipe& r) {
   return r.parallel.sp ? rows / r.parallel.tp : rows;
 }
 
-ScheduleCandidate predicted_schedule(const Recipe& recipe, ModelInstance& instance, const Predictor& predictor,
+ScheduleCandidate predicted_schedule(const Recipe& recipe, const Extensions& extensions, const Predictor& predictor,
                                      const comm::ProcessGroup& world, const MoeSchedule& schedule) {
-  instance.reschedule(schedule);
-  return predicted(recipe, instance, predictor, world, schedule);
+  return SchedulePrices(recipe, extensions, predictor, world).of(schedule);
 }
 
-std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, ModelInstance& instance,
+std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, const Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<MoeSchedule>& allowed) {
+  SchedulePrices prices(recipe, extensions, predictor, world);
   const bool all = allowed.size() <= most_priced;
   const MoeSchedule usual = recipe.schedule.moe.settled();
   std::vector<ScheduleCandidate> candidates;
   const auto price = [&](const MoeSchedule& s) {
-    ScheduleCandidate candidate = predicted_schedule(recipe, instance, predictor, world, s);
-    // If the number of chunks is open, graphs with another number of chunks may differ.
+    ScheduleCandidate candidate = prices.of(s);
+    // Keeps one of several candidates with equal graphs. Keeps all candidates whose number of chunks is open, because
+    // their graphs may differ at another number of chunks.
     const auto twin = std::ranges::find_if(candidates, [&](const ScheduleCandidate& other) {
       return other.graphs == candidate.graphs && !chunks_open(recipe, other.schedule);
     });

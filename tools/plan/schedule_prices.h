@@ -1,4 +1,5 @@
-// Predicted times of the schedules of a recipe's MoE layers. The simulator runs on the graphs of all ranks.
+// Predicted times of the schedules of a recipe's MoE layers. The graphs of all ranks are recorded on the meta device,
+// and the simulator prices them.
 #pragma once
 
 #include <string>
@@ -23,9 +24,9 @@ struct ScheduleCandidate {
   moe::MoeSchedule schedule;
   /// Seconds of one MoE layer's forward and backward on the slowest rank.
   double predicted = 0;
-  /// Digest of all ranks' graphs. Schedules with the same digest do the same in this layout.
+  /// Digest of the graphs of all classes of ranks. Schedules with the same digest do the same work in this layout.
   std::string graphs{};
-  std::vector<double> measured{};  // measured seconds of the same, by trial
+  std::vector<double> measured{};  // measured seconds, by trial
 
   /// Returns the median of `measured`; 0 before the first trial.
   double measured_seconds() const;
@@ -34,16 +35,18 @@ struct ScheduleCandidate {
 /// Returns the number of tokens of a micro-batch that reach an MoE layer of this rank.
 int64_t rows_of_layer(const train::Recipe& recipe);
 
-/// Sets `schedule` and predicts it. Collective over `world`, like all functions that predict.
-ScheduleCandidate predicted_schedule(const train::Recipe& recipe, train::ModelInstance& instance,
+/// Predicts `schedule`. Collective over `world`, like all functions that predict. Needs no model: a model of one layer
+/// runs on the meta device. Up to 64 ranks are simulated together. In larger worlds the ranks are simulated alone, so
+/// no rank waits for another.
+ScheduleCandidate predicted_schedule(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
 
 /// Predicts all `allowed` schedules, in their order. If several schedules have the same graphs and no open number of
 /// chunks, only the first of them, or the recipe's own, is returned. If there are hundreds of schedules, predicts those
 /// with the usual value of every late choice first (moe::ChoiceFacts::late: rows, ESP exchange, order). Then predicts
-/// the fastest of these with all other values. Afterwards, any of the schedules may be set in the model.
-std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, train::ModelInstance& instance,
+/// the fastest of these with all other values.
+std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed);
 

@@ -232,7 +232,7 @@ std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Record
   out.events = std::move(records.events);
   std::map<std::string, Sum> kinds;
   std::set<std::string> assumed;
-  double with_layers = 0;  // number of ranks; a stage of only dense layers has none
+  double with_layers = 0;  // number of ranks with MoE layers; a stage of only dense layers has none
   gather_bytes(Json::to_cbor({{"kinds", mine.kinds}, {"assumed", mine.assumed_links}}), world, device,
                [&](int, const std::vector<uint8_t>& bytes) {
                  const Json json = Json::from_cbor(bytes);

@@ -27,14 +27,14 @@ struct Predictor {
 /// Trace of one step of the job.
 struct ScheduleTrace {
   double begin = 0;                           // begin of the first pass: seconds of rank 0's base::now()
-  std::vector<telemetry::TraceEvent> events;  // of all ranks; times count from `begin`
+  std::vector<telemetry::TraceEvent> events;  // events of all ranks; times count from `begin`
 
-  /// All graphs of one kind: "forward", "backward", and under Parm's S1 "gradient of shares", which is gathered after
-  /// the gate's.
+  /// All graphs of one kind: "forward", "backward", and, under Parm's S1, "gradient of shares". The last one gathers
+  /// gradients after the gate's gradient.
   struct Kind {
     std::string name;
-    int64_t passes = 0;                    // over all ranks
-    telemetry::ScheduleMetrics seconds{};  // per rank
+    int64_t passes = 0;                    // number of passes on all ranks
+    telemetry::ScheduleMetrics seconds{};  // mean over ranks with MoE layers
     double exposed = 0;                    // exposed communication per rank; simultaneous collectives count once
   };
   std::vector<Kind> kinds;

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "framework/base/ordinal.h"
-#include "framework/device/meta/meta_run.h"
-#include "optim/optimizer.h"
-#include "parallel/comm/imagined_group.h"
 #include "parallel/pp/program_check.h"
+#include "tools/plan/run_on_meta.h"
 #include "tools/train/model/evaluation.h"
 #include "tools/train/recipe/stages.h"
-#include "tools/train/train_step.h"
 
 namespace hexad::plan {
 
@@ -24,69 +22,18 @@ namespace {
 using comm::TrafficClass;
 using device::Category;
 
-// Two documents, as in packed data, so that attention gets document boundaries. The tokens are not read.
-class TwoDocuments final : public data::Source {
- public:
-  explicit TwoDocuments(int64_t context) : context_(context) {}
-  int64_t context() const override { return context_; }
-  int64_t size() const override { return endless; }
-  int64_t epoch(int64_t) const override { return 0; }
-  void fill(int64_t, const data::Row& row) const override {
-    const int64_t border = context_ / 2;
-    for (int64_t t = 0; t < context_; ++t) {
-      const size_t i = t;
-      row.ids[i] = row.targets[i] = 0;
-      row.first[i] = static_cast<int32_t>(t < border ? 0 : border);
-      row.last[i] = static_cast<int32_t>(t < border ? border : context_);
-    }
-  }
-
- private:
-  const int64_t context_;
-};
-
-int64_t micro_batches_of(const Recipe& r, const mesh::Layout& layout) {
-  return r.batch.global / r.batch.micro / layout.size(base::Axis::dp);
+// Runs a step and returns its memory and traffic.
+StepOnMeta measured_step(RunOnMeta& run, int64_t micro_batches) {
+  device::DeviceContext& context = run.instance().context;
+  const auto& memory = context.allocator();
+  const auto& offload = context.offload_allocator();
+  memory->reset_peaks(), offload->reset_peaks();
+  run.step(micro_batches);
+  StepOnMeta out{.memory = memory->stats(), .offloaded = offload->stats().peak_in(Category::offload)};
+  for (int c = 0; c < comm::traffic_class_count; ++c)
+    out.sent[c] = static_cast<double>(run.world().take(static_cast<TrafficClass>(c)).bytes);
+  return out;
 }
-
-// A rank's run, step by step. Each step may have any number of micro-batches.
-class RunOnMeta {
- public:
-  RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout, int rank, RoutingLoad load)
-      : recipe_(r),
-        sequences_(r.batch.micro * layout.size(base::Axis::dp)),
-        run_(std::make_shared<device::MetaRun>(
-            r.device, choose_experts(load, layout.coordinate(base::Axis::ep, rank), layout.size(base::Axis::ep),
-                                     r.model.moe.capacity_factor))),
-        world_(rank, layout.world()),
-        instance_(r, extensions, world_, {}, run_),
-        optimizer_(r.optim, instance_.parameters, r.offload.optimizer, extensions.optimizers),
-        step_(recipe_, instance_, optimizer_),
-        source_(r.model.context) {}
-
-  StepOnMeta step(int64_t micro_batches) {
-    recipe_.batch.global = micro_batches * sequences_;
-    const auto& memory = instance_.context.allocator();
-    const auto& offload = instance_.context.offload_allocator();
-    memory->reset_peaks(), offload->reset_peaks();
-    step_.run(source_, progress_, recipe_.optim.lr);
-    StepOnMeta out{.memory = memory->stats(), .offloaded = offload->stats().peak_in(Category::offload)};
-    for (int c = 0; c < comm::traffic_class_count; ++c)
-      out.sent[c] = static_cast<double>(world_.take(static_cast<TrafficClass>(c)).bytes);
-    return out;
-  }
-
- private:
-  Recipe recipe_;  // read in each step
-  const int64_t sequences_;
-  const std::shared_ptr<device::MetaRun> run_;
-  const comm::ImaginedGroup world_;
-  ModelInstance instance_;
-  optim::Optimizer optimizer_;
-  TrainStep step_;
-  const TwoDocuments source_;
-  Progress progress_;
-};
 
 // Returns the memory of a micro-batch's tokens while they wait for their turn.
 device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layout, int rank) {
@@ -123,7 +70,7 @@ bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& m
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
 }
 
-// Extrapolates from `less` and `more` to a step that is `times` as far from `less`.
+// Extrapolates from two steps, `less` and `more`, to a step that is `times` as far from `less`.
 void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
   extend_all(more.memory.peak, less.memory.peak, times);
   extend(more.memory.peak_total, less.memory.peak_total, times);
@@ -134,9 +81,9 @@ void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
 
 // Returns the step of a pipeline whose micro-batches are all in flight at the same time.
 StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
-  StepOnMeta shorter = run.step(few);
+  StepOnMeta shorter = measured_step(run, few);
   for (; 2 * few < all; few *= 2) {
-    StepOnMeta step = run.step(2 * few);
+    StepOnMeta step = measured_step(run, 2 * few);
     if (!grows_steadily(shorter.memory, step.memory)) {
       shorter = step;
       continue;
@@ -144,7 +91,7 @@ StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
     extend(step, shorter, static_cast<double>(all - few) / static_cast<double>(few));
     return step;
   }
-  return run.step(all);
+  return measured_step(run, all);
 }
 
 // Largest number of tokens in a micro-batch that is run. Tokens are in host memory, and their memory grows with their
@@ -153,7 +100,7 @@ constexpr int64_t most_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
 
-// The recipe with about `tokens` tokens in a micro-batch, and the same number of micro-batches.
+// Returns the recipe with about `tokens` tokens in a micro-batch, and the same number of micro-batches.
 Recipe with_tokens(Recipe r, int64_t tokens) {
   const int64_t micro_batches = r.batch.global / r.batch.micro;
   r.batch.micro = std::clamp<int64_t>(tokens / r.model.context, 1, r.batch.micro);
@@ -173,12 +120,12 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   const bool gathers = recipe.parallel.zero == 3;
   const int64_t fewer = (gathers ? 2 : 1) * unit, few = fewer + unit + all % unit;
   RunOnMeta run(recipe, extensions, layout, rank, load);
-  run.step(std::min(all, gathers ? few : unit));
-  if (few >= all) return run.step(all);
+  measured_step(run, std::min(all, gathers ? few : unit));
+  if (few >= all) return measured_step(run, all);
   if (all_at_once) return grown_step(run, fewer, all);
-  if (!stands_for_all(recipe, layout, few, all)) return run.step(all);
+  if (!stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
 
-  StepOnMeta step = run.step(few);
+  StepOnMeta step = measured_step(run, few);
   // If the host runs ahead, the next step's batch is loaded at the same time.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
   const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
@@ -187,7 +134,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   step.memory.peak_held += waiting * batch.held;
   if (wanted == Wanted::memory) return step;
 
-  const StepOnMeta shorter = run.step(fewer);
+  const StepOnMeta shorter = measured_step(run, fewer);
   extend_all(step.sent, shorter.sent, static_cast<double>(all - fewer) / static_cast<double>(few - fewer));
   return step;
 }
@@ -223,13 +170,20 @@ std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout
   const bool by_ep = load == RoutingLoad::even && moe.experts > 0 && moe.routing != moe::Routing::model;
   const size_t of_stage = by_ep ? static_cast<size_t>(layout.size(base::Axis::ep)) : 1;
   std::vector<std::vector<int>> stages(layout.size(base::Axis::pp), std::vector<int>(of_stage, -1));
+  // All stages have ranks at the same coordinates, so only the ranks of the first stage are compared.
   const auto lastness = [&](int rank) {
     return layout.coordinate(base::Axis::tp, rank) + layout.coordinate(base::Axis::etp, rank);
   };
-  for (int rank = 0; rank < layout.world(); ++rank) {
-    const int ep = by_ep ? layout.coordinate(base::Axis::ep, rank) : 0;
-    int& last = stages[layout.coordinate(base::Axis::pp, rank)][ep];
-    if (last < 0 || lastness(rank) > lastness(last)) last = rank;
+  for (int ep = 0; ep < layout.size(base::Axis::ep); ++ep)
+    for (int edp = 0; edp < layout.size(base::Axis::edp); ++edp)
+      for (int etp = 0; etp < layout.size(base::Axis::etp); ++etp) {
+        const int rank = layout.rank_at(mesh::ExpertPlace{.edp = edp, .ep = ep, .etp = etp});
+        int& last = stages[0][by_ep ? ep : 0];
+        if (last < 0 || std::pair(lastness(last), rank) < std::pair(lastness(rank), last)) last = rank;
+      }
+  for (size_t slot = 0; slot < of_stage; ++slot) {
+    const std::vector<int> ranks = layout.members(base::Axis::pp, stages[0][slot]);
+    for (size_t stage = 0; stage < stages.size(); ++stage) stages[stage][slot] = ranks[stage];
   }
   return stages;
 }

@@ -1,13 +1,14 @@
-# What two_nodes.sh, rank_nodes.sh and slurm_cluster.sh share; sourced by them. A host is a network namespace whose one interface is joined
-# to a port of a bridge, which lies in a namespace of its own: nothing outside these namespaces changes. Their names begin
-# with hx and the process, so that testbeds can stand beside each other.
+# Functions shared by two_nodes.sh, rank_nodes.sh and slurm_cluster.sh, which source this file. A host is a network
+# namespace. Its only interface is joined to a port of a bridge, which is in another namespace. Nothing outside these
+# namespaces changes. The names of the namespaces begin with hx and the process id, so that several testbeds can exist
+# at the same time.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-name=hx$$  # of hosts: at most 15 letters with what follows
+name=hx$$  # beginning of host names; whole names have at most 15 characters
 frame=32000
-order=()  # of hosts
+order=()  # hosts in the order of their ranks; empty: by number
 
-# usage [ERROR]: the comment at the top of the script that sources this.
+# usage [ERROR]: prints the comment at the top of the script that sources this, and exits.
 usage() {
   [ $# -eq 0 ] || echo "$(basename "$0"): $1" >&2
   sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
@@ -24,7 +25,8 @@ rate_form='^([0-9]+|[0-9]+\.[0-9]+)(k|m|g)bit$'
 check_rate() { # OPTION VALUE
   [[ $2 =~ $rate_form ]] || usage "$1 is '$2', expected kbit, mbit or gbit a second, such as 200mbit"
 }
-# Bytes a link of a rate may send at once after a rest: a millisecond's traffic, at least a frame.
+# burst_of RATE: prints the bytes that a link of this rate may send at once after a rest: a millisecond's traffic, at
+# least a frame.
 burst_of() {
   [[ $1 =~ $rate_form ]]
   awk -v n="${BASH_REMATCH[1]}" -v unit="${BASH_REMATCH[2]}" -v least=$frame \
@@ -38,20 +40,20 @@ processes() {
 }
 take_down() {
   local round pids
-  # A process may start another one while it is being ended.
+  # Repeats, because a process may start another one while it is being ended.
   for ((round = 0; round < 100; round++)); do
     pids=$(processes 2>/dev/null)
     [ -n "$pids" ] || break
     kill -9 $pids 2>/dev/null || true
     sleep 0.02
   done
-  # Links and the bridge go with their namespaces.
+  # Deleting a namespace also deletes its links and the bridge.
   local space
   for space in $(spaces); do ip netns del "$space"; done
   rm -rf "$state"
 }
 
-# A process of its own takes everything down when this script is gone in whatever way, kill -9 included: then the pipe
+# Starts a process that takes everything down if this script ends for any reason, including kill -9: then the pipe
 # between them has no writer any more.
 watch_over() {
   exec {alive}> >(
@@ -70,7 +72,7 @@ finish() {
   exit $code
 }
 
-# Checks what is needed and makes the bridge; from then on everything is taken down at the end.
+# Checks the requirements and makes the bridge. From then on, everything is taken down when the script ends.
 build_testbed() {
   [ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
   local program
@@ -89,7 +91,7 @@ build_testbed() {
 add_host() { # NUMBER ADDRESS/BITS
   local host=${name}n$1
   ip netns add "$host"
-  # Large frames: with 1500 bytes the shaper's timers take half of a core from the products that run beside it.
+  # Uses large frames. With 1500 bytes, the shaper's timers take half of a core from the computation of the ranks.
   ip -n ${name}sw link add "port$1" mtu $frame type veth peer name eth0 mtu $frame netns "$host"
   ip -n ${name}sw link set "port$1" master bridge up
   ip -n "$host" addr add "$2" dev eth0
@@ -97,15 +99,17 @@ add_host() { # NUMBER ADDRESS/BITS
   ip -n "$host" link set eth0 up
   ip netns exec "$host" sysctl -qw net.ipv4.tcp_slow_start_after_idle=0
 }
-# tc at one end of a host's link, `shape_host 3 qdisc add root ...`: what host 3 sends, or (port) what it is sent.
+# shape_host HOST TC_ARGUMENT..., shape_port HOST TC_ARGUMENT...: run tc for the traffic that a host sends, or that it
+# receives, as in shape_host 3 qdisc add root ...
 shape_host() { tc -n "${name}n$1" "$2" "$3" dev eth0 "${@:4}"; }
 shape_port() { tc -n ${name}sw "$2" "$3" dev "port$1" "${@:4}"; }
 
-# run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...: ranks on the hosts one after another, or in the order of the
-# array order if it is not empty.
-# bind-to none: the daemon of every host would bind its first rank to core 0; enter_node.sh gives a host its cores.
-# Eager limits: the answer of a rendezvous queues behind bulk data in its own socket, and exchanges in both directions
-# become half duplex; eager sends keep both busy.
+# run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...: runs COMMAND on ranks that are numbered host by host, or in
+# the order of the array order if it is not empty.
+# bind-to none: enter_node.sh gives a host its cores. Otherwise the daemon of every host would bind its first rank to
+# core 0.
+# Eager limits: without eager sends, the answer of a rendezvous waits behind bulk data in the same socket, so that
+# exchanges in both directions become half duplex.
 run_ranks() {
   local hosts=$1 ranks=$2 nodes=$3 subnet=$4 list= i
   shift 4
@@ -119,8 +123,8 @@ run_ranks() {
     mpi_yield_when_idle 1
   )
   export HEXAD_TESTBED_STATE=$state HEXAD_TESTBED_HOSTS=$hosts HEXAD_TESTBED_NODES=$nodes
-  # Runs in the background, so that a signal ends the hosts at once and not after the command. All share one session:
-  # where the scheduler shares cores by session, sched_yield() does not yield to other sessions.
+  # Runs in the background, so that a signal ends the hosts immediately and not after the command. All hosts share one
+  # session: if the scheduler shares cores by session, sched_yield() does not yield to other sessions.
   setsid "$here/enter_node.sh" ${name}n0 mpirun --allow-run-as-root --oversubscribe --bind-to none \
     $(printf -- '--mca %s %s ' "${mca[@]}") --host "$list" -np $((hosts * ranks)) "$(printf '%q ' "$@")" \
     <&0 {alive}>&- &

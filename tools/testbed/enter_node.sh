@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs a command inside a host of a testbed: its network, host name, shared memory, temporary folder, and the cores of
-# its node. mpirun calls it in place of ssh:
+# Runs a command inside a host of a testbed, with the host's network, name, shared memory and temporary folder, and on
+# the cores of its node. mpirun calls this script in place of ssh:
 #
-#   enter_node.sh HOST COMMAND...       HOST ends in n and the host's number
+#   enter_node.sh HOST COMMAND...       HOST ends with n and the host's number
 set -euo pipefail
 : "${HEXAD_TESTBED_STATE:?is set by the testbed}" "${HEXAD_TESTBED_HOSTS:?is set by the testbed}"
 : "${HEXAD_TESTBED_NODES:?is set by the testbed}"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs a command beside a Slurm of emulated nodes of this machine: network namespaces joined by a bridge in a namespace of
-# its own, each with a host name and shared memory of its own. The command runs on a node of the controller's and may call
-# sbatch, srun, scancel and scontrol.
+# Runs a command beside a Slurm cluster of emulated nodes on this machine. The nodes are network namespaces, each with
+# its own host name and shared memory; a bridge in another namespace joins them. The command runs on the controller's
+# node and may call sbatch, srun, scancel and scontrol.
 #
 #   tools/testbed/slurm_cluster.sh [--nodes 2] [--cpus 2] COMMAND...
 #
-# --cpus: of a node; Slurm counts them, the machine's cores are shared by all. RequeueExit is 75, a job that is told to end
-# is killed 10 s later, and a node that does not answer counts as down after 60 s. SLURM_TESTBED_STATE names the folder of
-# slurm.conf and the daemons' logs. Nothing outside the new namespaces changes, and they are gone with everything that runs
-# in them when this ends. Needs root, iproute2, openmpi-bin and Slurm (tools/install-dependencies.sh --slurm): without them
-# it says so and exits with 77 (a skipped test).
+# --cpus: processors of a node as Slurm counts them; all nodes share the machine's cores. RequeueExit is 75. A job that
+# is requested to end is killed 10 s later. A node that does not answer counts as down after 60 s. SLURM_TESTBED_STATE
+# is the folder of slurm.conf and the daemons' logs. Nothing outside the new namespaces changes. When this script ends,
+# the namespaces and all processes in them are removed. Needs root, iproute2, openmpi-bin and Slurm
+# (tools/install-dependencies.sh --slurm); otherwise prints the reason and exits with 77 (a skipped test).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -29,10 +29,10 @@ check_count --cpus "$cpus"
 for program in slurmctld slurmd srun sbatch; do
   command -v $program >/dev/null || skip "$program is missing (tools/install-dependencies.sh --slurm)"
 done
-# Slurm's plugin loads PMIx by the name that only the development package has.
+# Slurm's plugin loads PMIx by a file name that only the development package has.
 compgen -G '/usr/lib/*/pmix2/lib/libpmix.so' >/dev/null || skip "libpmix.so is missing (apt install libpmix-dev)"
 
-# Host 0 is the controller's, the others are the nodes.
+# Host 0 is the controller's; the other hosts are the nodes.
 write_configuration() {
   local i
   mkdir -p "$state"/save
@@ -96,6 +96,6 @@ write_configuration
 export SLURM_CONF=$state/slurm.conf SLURM_TESTBED_STATE=$state
 export HEXAD_TESTBED_STATE=$state HEXAD_TESTBED_HOSTS=$((nodes + 1)) HEXAD_TESTBED_NODES=1
 start_slurm
-# In the background, so that a signal ends the nodes at once and not after the command.
+# Runs in the background, so that a signal ends the nodes immediately and not after the command.
 "$here/enter_node.sh" "${name}n0" "$(printf '%q ' "$@")" <&0 {alive}>&- &
 wait $!

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/enum_names.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/jsonl_sink.h"
 #include "framework/telemetry/progress_sink.h"
@@ -29,6 +30,8 @@ void prepare_rank(const Recipe& recipe, const comm::World& world, const Training
   for (const std::string& caution : cautions(recipe)) directory.warn(caution);
   const mesh::Layout layout(recipe.parallel.sizes(), world.size());
   if (const std::string text = warn_of_placement(layout, world.group().node_of_rank()); !text.empty())
+    directory.warn(text);
+  if (const std::string text = warn_of_order(recipe.parallel.sizes(), world.group().node_of_rank()); !text.empty())
     directory.warn(text);
 }
 
@@ -56,7 +59,7 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
     const int64_t step = state.progress.step;
     directory.info(
         fmt::format("resumed from {} (step {}){}", checkpoint->folder(), step,
-                    recipe.data.registered() ? "" : cat(", data.shuffle: ", data::name_of(recipe.data.order()))));
+                    recipe.data.registered() ? "" : cat(", data.shuffle: ", base::enum_name(recipe.data.order()))));
     const std::vector<std::string> changes = changes_since(*checkpoint, recipe, world.size());
     for (const std::string& change : changes) directory.info(fmt::format("changed since step {}: {}", step, change));
     for (const std::string& caution : cautions_of_resume(*checkpoint, recipe)) directory.warn(caution);

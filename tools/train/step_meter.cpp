@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 
 #include "framework/base/ordinal.h"
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 
 namespace hexad::train {
 
@@ -16,7 +16,7 @@ using device::Device;
 
 namespace {
 
-// A peak that is measured this much higher than before is worth a line.
+// Minimum ratio of a new peak to the previous one that is reported.
 constexpr double noticeable_rise = 1.1;
 
 // Reduces all values in one collective, because a step reports dozens of small numbers.
@@ -53,13 +53,13 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   m.model_flops_per_second = m.tokens_per_second * flops_per_token_;
   m.peak_flops_per_second = peak_->peak_of_all_ranks();
   m.mfu = m.model_flops_per_second / m.peak_flops_per_second;
-  if (told_peak_ > 0 && m.peak_flops_per_second > noticeable_rise * told_peak_)
-    warn_(
-        fmt::format("a new measurement of the ranks' peak gives {}, {} before: MFU of steps up to {} was shown {:.2f} "
-                    "times too high; train.peak_flops sets the peak of a rank",
-                    telemetry::human_quantity(m.peak_flops_per_second, "FLOP/s"),
-                    telemetry::human_quantity(told_peak_, "FLOP/s"), m.step - 1, m.peak_flops_per_second / told_peak_));
-  told_peak_ = m.peak_flops_per_second;
+  if (reported_peak_ > 0 && m.peak_flops_per_second > noticeable_rise * reported_peak_)
+    warn_(fmt::format(
+        "the measured peak of the ranks is {}, but was {} before: the MFU shown up to step {} was {:.2f} times too "
+        "high; train.peak_flops sets the peak of a rank",
+        human_quantity(m.peak_flops_per_second, "FLOP/s"), human_quantity(reported_peak_, "FLOP/s"), m.step - 1,
+        m.peak_flops_per_second / reported_peak_));
+  reported_peak_ = m.peak_flops_per_second;
   m.skipped_steps = state_.progress.skipped;
   m.started_after = started_after_;
   m.time = telemetry::utc_time();
@@ -107,7 +107,7 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
   m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
 }
 
-// The first and the last step of a start count, too, so that every report shows loads.
+// The first and the last step of a start are included, so that every report shows loads.
 bool StepMeter::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);

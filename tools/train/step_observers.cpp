@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 #include "tools/train/model/replica_check.h"
 #include "tools/train/model/weight_fault.h"
 #include "tools/train/process/crash_report.h"
@@ -15,8 +15,8 @@ namespace hexad::train {
 void SkippedSteps::note(int64_t step, const StepResult& result, const TrainingDirectory& directory) {
   in_a_row_ = result.skipped ? in_a_row_ + 1 : 0;
   if (result.skipped)
-    directory.warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step,
-                               telemetry::with_digits(result.loss, 6), telemetry::with_digits(result.grad_norm, 6)));
+    directory.warn(fmt::format("step {} skipped: loss {}, gradient norm {}", step, base::with_digits(result.loss, 6),
+                               base::with_digits(result.grad_norm, 6)));
   if (result.targets == 0 && !std::exchange(told_of_no_targets_, true))
     directory.warn(fmt::format(
         "step {} has no targets: no token of the global batch is followed by another one of its document, or all are "

@@ -107,7 +107,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   device::SpanLog& spans = instance_.context.spans();
   auto span = std::make_optional<device::Span>(spans, "number of targets");
   double valid = 0;
-  // Their peers have the same targets.
+  // The peers of these ranks have the same targets.
   if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)
     for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
   valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);
@@ -133,7 +133,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   span.reset();
   if (on_gradients_) on_gradients_();
 
-  // The sums that decide about the update stay on the device: the host reads them while the weights are already being
+  // The sums that decide about the update stay on the device. The host reads them while the weights are already being
   // updated.
   const auto& k = kernels::kernels(instance_.device());
   const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
@@ -145,7 +145,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
   if (valid == 0) k.pointwise.fill(stream, factor, skips_update);  // weights must not change by decay or momentum
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
-  // The factor is equal on all ranks, so all of them update or none does.
+  // The factor is equal on all ranks, so either all of them update or none does.
   span.emplace(spans, "optimizer");
   instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
 

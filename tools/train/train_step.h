@@ -24,10 +24,10 @@ struct StepResult {
   bool skipped = false;                   // loss or gradient was not finite: weights are unchanged
   double lr = 0;                          // learning rate of the update
   int64_t tokens = 0;                     // tokens of the global batch
-  int64_t targets = 0;                    // tokens to predict among them; 0: weights are unchanged
+  int64_t targets = 0;                    // tokens to predict in the global batch; 0: weights are unchanged
   std::vector<RouterStatistics> routers;  // by MoE layer: counts and losses of the whole global batch
 
-  /// True if weights, optimizer states and router biases were updated.
+  /// True if the step updated weights, optimizer states and router biases.
   bool updated() const { return !skipped && targets > 0; }
 };
 
@@ -40,14 +40,14 @@ class TrainStep {
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
   /// Runs the step after `progress`, and then counts it in `progress`.
   StepResult run(const data::Source& source, Progress& progress, double lr);
-  /// Runs that step with the learning rate of the recipe's schedule.
+  /// Runs the step after `progress` with the learning rate of the recipe's schedule.
   StepResult run(const data::Source& source, Progress& progress);
   /// Registers `observe`. Every later step calls it between the reduction of gradients and their first use.
   void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
 
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
-  /// Returns the batch that was loaded ahead if it is this one; otherwise loads it.
+  /// Returns the batch that was loaded ahead if it is the requested one; otherwise loads the requested batch.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
   /// Returns the number of this rank's micro-batches in a step.
   int64_t micro_batches() const;

@@ -4,8 +4,8 @@
 
 #include <fmt/ranges.h>
 
+#include "framework/base/units.h"
 #include "framework/telemetry/progress_sink.h"
-#include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/model/evaluation.h"
@@ -23,7 +23,7 @@ namespace {
 
 bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-// Returns the events that may end the process before it has saved.
+// Returns a text with the events that may end the process before it has saved.
 std::string end_without_save() {
   if (!end_requested()) return {};
   const std::optional<double> patience = mpirun_patience();
@@ -79,7 +79,7 @@ ExitCode Trainer::run() {
     std::string reason = e.what();
     const std::string step = fmt::format("step {}: ", progress().step);
     if (reason.starts_with(step)) reason.erase(0, step.size());
-    write_report(fmt::format("The run failed after step {}: {}", progress().step, reason));
+    write_report(fmt::format("{} after step {}: {}", trouble_of_failure, progress().step, reason));
     throw;
   }
 }
@@ -105,7 +105,7 @@ ExitCode Trainer::train() {
     }
     if (preempted) directory_.info(fmt::format("asked to stop: saving after step {}{}", step, end_without_save()));
     // A save at the end must succeed, because no later one follows. After a skipped step the weights may be broken, and
-    // a save would refuse them.
+    // a save would reject them.
     const bool ends = preempted || (last && recipe_.checkpoint.at_end);
     if (ends || (!result.skipped && is_due(step, recipe_.checkpoint.every)))
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
@@ -114,7 +114,7 @@ ExitCode Trainer::train() {
   return preempted ? end_preempted() : end_done();
 }
 
-// Runs only now: if a start fails while it loads, or has no step to train, all files must stay unchanged.
+// Runs only now: if a start fails during loading, or has no step to train, all files must stay unchanged.
 void Trainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();
@@ -165,8 +165,7 @@ void Trainer::save(SaveFailure on_failure) {
     });
     const double bytes = world_.group().all_reduce_value(mine, comm::Reduce::sum, context);
     directory_.note(fmt::format("saved step {} in {}: {}, {} of it by this rank", progress().step,
-                                telemetry::human_duration(phase.seconds), telemetry::human_bytes(bytes),
-                                telemetry::human_bytes(mine)));
+                                human_duration(phase.seconds), human_bytes(bytes), human_bytes(mine)));
     sinks_.on_save({.step = progress().step,
                     .bytes = static_cast<int64_t>(bytes),
                     .seconds = phase.seconds,
@@ -183,10 +182,10 @@ ExitCode Trainer::end_preempted() {
   sinks_.on_end();
   const std::string text =
       progress().step > start_.run.first_step
-          ? fmt::format("preempted after step {}; saved: start the run again to continue", progress().step)
-          : fmt::format("preempted before step {}; nothing to save: start the run again", progress().step + 1);
-  directory_.info(text);
-  write_report("The run was " + text + ".");
+          ? fmt::format("after step {}; saved: start the run again to continue", progress().step)
+          : fmt::format("before step {}; nothing to save: start the run again", progress().step + 1);
+  directory_.info("preempted " + text);
+  write_report(cat(trouble_of_preemption, " ", text, "."));
   return ExitCode::preempted;
 }
 

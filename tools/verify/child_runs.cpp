@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "tools/verify/outcome_text.h"
-#include "tools/verify/request.h"
 
 namespace hexad::verify {
 

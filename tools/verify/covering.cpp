@@ -60,8 +60,8 @@ class Features {
   int count_ = mesh::axis_count;
 };
 
-// A legal mesh, and for each option the values that are legal there while all other options are plain. The list is
-// empty for an option that does not matter.
+// A legal mesh, and for each option the values that are legal there while all other options have their plain values.
+// The list is empty for an option that does not matter.
 struct Allowed {
   MeshSizes mesh;
   std::vector<std::vector<int>> values;
@@ -75,7 +75,7 @@ class Cover {
         states_(features_.count() * features_.count(), State::none),
         together_(states_.size(), Together::unknown) {}
 
-  /// Examines the meshes. The first mesh that allows both values shows if two values exclude each other.
+  /// Examines the meshes. Whether two values exclude each other is tested on the first mesh that allows both of them.
   void survey(const std::vector<MeshSizes>& meshes) {
     for (const MeshSizes& m : meshes) {
       const std::string reason = illegal_(Variant(m));
@@ -107,7 +107,7 @@ class Cover {
   size_t index(int a, int b) const { return static_cast<size_t>(std::min(a, b) * features_.count() + std::max(a, b)); }
   State& state(int a, int b) { return states_[index(a, b)]; }
 
-  // True if two values are legal together while the other options are plain.
+  // True if two values are legal together while the other options have their plain values.
   bool legal_together(const MeshSizes& mesh, const std::vector<Features::Choice>& two) const {
     Variant v(mesh);
     for (const auto& [option, value] : two) v.choice[option] = value;
@@ -166,8 +166,8 @@ class Cover {
 
   uint32_t draw() { return random_.bits(drawn_++); }
 
-  // Drafts a variant. Sets the options in a random order. Each gets, of the legal values, the one that shows most pairs
-  // with the features already chosen (AETG; Cohen et al. 1997).
+  // Drafts a variant. Sets the options in a random order, each to the legal value that shows most pairs with the
+  // features already chosen (AETG; Cohen et al. 1997).
   Variant draft(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     Variant v(mesh.mesh);
     std::vector<int> chosen = Features::of(mesh.mesh);

@@ -15,7 +15,7 @@ using train::Recipe;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.global * r.model.context; }
 
-// Returns the tolerance for rows with float scales. If an exact scale is between two floats, rounding alone decides
+// Returns the tolerance for rows with float scales. If an exact scale is between two floats, only rounding determines
 // which float is used.
 double with_float_scales(const Recipe& r) {
   return base::step_tolerance(base::Dtype::f64, tokens_of(r), r.model.layers) + base::tolerance(base::Dtype::f32, 1);

@@ -22,13 +22,13 @@ struct Exactness {
 /// bound (rounds_other_rows()).
 Exactness exactness_of(const train::Recipe& run);
 
-/// True if the experts' rows are sent in fp8.
+/// True if `run` sends the experts' rows in fp8.
 bool sends_fp8(const train::Recipe& recipe);
-/// True if some layout of `run` uses its oracle's routing.
+/// True if some layout of `run` uses the routing of its oracle.
 bool may_differ_by_rounding(const train::Recipe& run);
 
-/// Returns the key of schedule.moe because of which `run` sends other rows than the oracle rounds. Empty if it sends
-/// the same rows.
+/// Returns the key of schedule.moe that makes `run` send other rows than the oracle rounds. Empty if both have the same
+/// rows.
 ///   - rows: token            a rank returns the weighted sum of a token's results
 ///   - esp_exchange: direct   every etp rank returns an addend of a result
 ///   - memory_reuse           gradients are sent before weighting

@@ -100,7 +100,7 @@ void IsolatedWorker::start() {
   }
   if (child_ == 0) {
     ::close(ends[0]);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // without its parent, the child has no reader
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends the child with its parent, because then no process reads its answers
     if (::getppid() != parent) ::_exit(1);
     be_child(ends[1], work_);
   }
@@ -121,7 +121,7 @@ int IsolatedWorker::finish() {
 
 void IsolatedWorker::end() {
   if (child_ == 0) return;
-  ::kill(child_, SIGKILL);  // it has answered, and freeing its memory may take long
+  ::kill(child_, SIGKILL);  // the child has answered, and freeing its memory may take long
   finish();
 }
 

@@ -1,4 +1,4 @@
-// Runs work in child processes, so that its crash or hang is a result and does not end the program.
+// Runs work in child processes, so that a crash or hang is a result and does not end the program.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +13,8 @@ struct Isolated {
   std::string failure;  // message of its exception, the signal that ended it, or a timeout
 };
 
-/// A child process that answers any number of questions. The first question makes the child, as a copy of this process
-/// at that time. After a crash or a hang, the next question makes a new child. The caller must be the process's only
+/// A child process that answers any number of requests. The first request makes the child, as a copy of this process at
+/// that time. After a crash or a hang, the next request makes a new child. The caller must be the process's only
 /// thread.
 class IsolatedWorker {
  public:
@@ -25,7 +25,7 @@ class IsolatedWorker {
 
   /// Returns the result of `work` for `request` within `seconds`. Throws Error(resource) if no process can be made.
   Isolated ask(const std::string& request, double seconds);
-  /// Ends the child. The next question makes a new one.
+  /// Ends the child. The next request makes a new one.
   void end();
   /// Returns the number of children made so far.
   int children() const { return children_; }

@@ -7,12 +7,12 @@
 
 namespace hexad::verify {
 
-/// fixed: the ranks are existing processes. may_leave: moves may remove ranks.
+/// fixed: the number of ranks is that of the existing processes. may_leave: moves may remove ranks.
 enum class Ranks : uint8_t { fixed, may_leave };
 
-/// Reduces axes to one, factor by factor, and options to their plain values, as long as `fails` reports the failure.
-/// Calls `fails` once for each variant. Tries fewer ranks first, then axes, then options. The result still fails, but
-/// no variant one move away from it fails. `fails` must be false for illegal variants.
+/// Reduces axes to one, factor by factor, and options to their plain values, as long as `fails` returns true. Calls
+/// `fails` once for each variant. Tries fewer ranks first, then shorter axes, then plain options. The result still
+/// fails, but no variant one move away from it does. `fails` must return false for illegal variants.
 Variant minimal_failure(const Variant& failing, const std::function<bool(const Variant&)>& fails,
                         Ranks ranks = Ranks::may_leave);
 

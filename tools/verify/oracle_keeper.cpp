@@ -1,7 +1,6 @@
 #include "tools/verify/oracle_keeper.h"
 
 #include "tools/verify/outcome_text.h"
-#include "tools/verify/request.h"
 
 namespace hexad::verify {
 

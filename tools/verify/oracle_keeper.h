@@ -1,4 +1,4 @@
-// A process for oracles, so that the crash or hang of an oracle is reported as such.
+// A separate process for oracles, so that a crash or hang of an oracle is reported as such.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@ class OracleKeeper {
  public:
   using Run = std::function<Outcome(const Variant&)>;
   /// Makes the keeper. `run` computes the oracle of a layout, unless it is already computed, and runs the layout in
-  /// another child. Both steps happen in a child of this process and take at most `seconds`. That must be more than one
-  /// run may take. This process must have only this thread.
+  /// another child. Both steps happen in a child of this process and take at most `seconds`, which must be more than
+  /// the time limit of one run. This process must have only this thread.
   OracleKeeper(Run run, double seconds);
 
   /// Runs a layout. Throws Error(numeric) if the oracle cannot be computed, crashes, or takes too long.

@@ -26,6 +26,13 @@ std::string short_text(const Compared& c) { return fmt::format("{} {} {}", c.ste
 
 }  // namespace
 
+std::string request_of(const Variant& v) { return base::cat(v.mesh.world(), " ", v.text()); }
+
+Variant variant_of(const std::string& request) {
+  const size_t blank = request.find(' ');
+  return parse_layouts(request.substr(blank + 1), std::stoi(request.substr(0, blank))).front();
+}
+
 std::string text_of(const Outcome& o) {
   json mismatches = json::array();
   for (const Finding& f : o.comparison.mismatches) mismatches.push_back(to_json(f));

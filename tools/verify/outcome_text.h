@@ -1,4 +1,4 @@
-// Outcomes of runs as text, for the pipe from a child process and for people.
+// Requests and outcomes of runs as text, for the pipes to and from a child process and for the user.
 #pragma once
 
 #include <string>
@@ -7,6 +7,11 @@
 
 namespace hexad::verify {
 
+/// Returns the request for one layout: ranks, a blank, and the layout.
+std::string request_of(const Variant& variant);
+/// Reads a request.
+Variant variant_of(const std::string& request);
+
 /// Returns one line of JSON, which outcome_from_json() reads.
 std::string text_of(const Outcome& outcome);
 /// Reads an outcome. Throws std::exception for any other text.
@@ -14,8 +19,7 @@ Outcome outcome_from_json(const std::string& text, const Variant& variant);
 
 /// Returns the table's head: "mesh   options   worst   where   step".
 std::string table_head();
-/// Returns one line. A run that agrees shows its largest difference. A run that does not agree shows its first
-/// mismatch.
+/// Returns one line with the largest difference of a run that agrees, or the first mismatch of a run that does not.
 std::string table_row(const Outcome& outcome);
 /// Explains a failure with values, in a few lines.
 std::string explanation(const Outcome& outcome);

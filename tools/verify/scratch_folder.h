@@ -8,7 +8,8 @@
 namespace hexad::verify {
 
 /// A folder under TMPDIR. It is removed when the object is destroyed or this process ends for any reason. A child
-/// process waits for that, and for the end of all other children. Throws Error(resource) if the folder cannot be made.
+/// process waits for that and for the end of all other children, and then removes it. Throws Error(resource) if the
+/// folder cannot be made.
 class ScratchFolder {
  public:
   ScratchFolder();

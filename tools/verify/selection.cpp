@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/philox.h"
 
@@ -23,7 +24,7 @@ std::optional<size_t> number_in(const std::string& text) {
   return n;
 }
 
-// Joins "a=1 with c=3" and "b=2 with c=3" to one line: "a=1, b=2 with c=3".
+// Joins "a=1 with c=3" and "b=2 with c=3" into one line: "a=1, b=2 with c=3".
 std::vector<std::string> by_second(const std::vector<std::string>& pairs) {
   std::vector<std::pair<std::string, std::string>> lines;  // " with c=3", "a=1, b=2"
   for (const std::string& pair : pairs) {
@@ -41,11 +42,15 @@ std::vector<std::string> by_second(const std::vector<std::string>& pairs) {
 }
 
 std::string describe(const Covering& c, size_t all_meshes, int world) {
-  std::string text = fmt::format("{} meshes of {} ranks: {} legal", all_meshes, world, c.meshes);
+  std::string text =
+      fmt::format("{} of {}: {} legal", all_meshes == 1 ? "1 mesh" : fmt::format("{} meshes", all_meshes),
+                  base::counted(world, "rank"), c.meshes);
   for (const auto& [reason, count] : c.refused) text += fmt::format("\n  {:>4} illegal: {}", count, reason);
-  text += fmt::format("\n{} runs show every mesh and all {} pairs of settings", c.runs.size(), c.pairs);
+  text += fmt::format("\n{} {} every mesh and all {} of settings", base::counted(std::ssize(c.runs), "run"),
+                      c.runs.size() == 1 ? "shows" : "show", base::counted(static_cast<int64_t>(c.pairs), "pair"));
   if (!c.impossible.empty()) {
-    text += fmt::format("; {} pairs are illegal together:", c.impossible.size());
+    text += fmt::format("; {} {} illegal together:", base::counted(std::ssize(c.impossible), "pair"),
+                        c.impossible.size() == 1 ? "is" : "are");
     for (const std::string& line : by_second(c.impossible)) text += "\n  " + line;
   }
   return text;
@@ -72,7 +77,7 @@ Selection listed(const std::string& layouts, int world, const Illegal& illegal) 
   for (const Variant& v : s.runs)
     if (const std::string reason = illegal(v); !reason.empty())
       fail(ExitCode::usage, "--layouts: '", v.text(), "' is illegal for this recipe: ", reason);
-  s.text = fmt::format("{} layout{} of {} ranks", s.runs.size(), s.runs.size() == 1 ? "" : "s", world);
+  s.text = fmt::format("{} of {}", base::counted(std::ssize(s.runs), "layout"), base::counted(world, "rank"));
   return s;
 }
 
@@ -81,7 +86,7 @@ Selection listed(const std::string& layouts, int world, const Illegal& illegal) 
 Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed) {
   const std::optional<size_t> count = number_in(layouts);
   if (layouts != "all" && !count) return listed(layouts, world, illegal);
-  if (count == 0) fail(ExitCode::usage, "--layouts: 0 layouts show nothing; expected at least 1, all, or a list");
+  if (count == 0) fail(ExitCode::usage, "--layouts is 0, expected at least 1, all, or a list");
   const std::vector<MeshSizes> meshes = meshes_of(world);
   Covering c = cover(meshes, illegal, seed);
   Selection s{{}, describe(c, meshes.size(), world)};

@@ -13,9 +13,9 @@ struct Selection {
   std::string text;  // description of the choice with counts, a few lines
 };
 
-/// Selects layouts. `layouts` is "all" (every legal mesh, options pairwise), a number (that many of these, drawn by
-/// `seed`) or a list for parse_layouts(). Throws Error(usage) if a listed layout is illegal, with the reason, or if
-/// nothing is legal.
+/// Selects layouts. `layouts` is "all" (every legal mesh, options pairwise), a number (a sample of that many of these,
+/// drawn by `seed`) or a list for parse_layouts(). Throws Error(usage) if a listed layout is illegal, with the reason,
+/// or if no layout is legal.
 Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

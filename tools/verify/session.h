@@ -18,8 +18,8 @@ struct Session {
   std::function<void(const std::string&)> print;
 };
 
-/// True if all layouts agree with the oracle. Prints a line for each layout as it ends, then a summary with counts.
-/// After a failure, it also prints the smallest layout that still fails, the mismatch there, and the command that
+/// Returns true if all layouts agree with the oracle. Prints a line for each layout as it ends, then a summary with
+/// counts. After a failure, also prints the smallest layout that still fails, the mismatch there, and the command that
 /// repeats it.
 bool run_all(const Selection& selection, const Session& session);
 

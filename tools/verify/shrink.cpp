@@ -50,7 +50,7 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   small.data.synthetic = true;
   small.parallel = {};
   small.schedule.pipeline.split.clear();
-  // Read again, so that all rules of a recipe are checked for the small one.
+  // Reads the recipe again, so that all rules are checked for the small one.
   train::Recipe legal = train::load_recipe(config::parse(config::write(small), "--shrink"), extensions, 0);
   return {legal, config::differences(recipe, legal)};
 }

@@ -1,4 +1,4 @@
-// Makes a recipe that is too big to verify small: fewer and narrower parts with the same relations.
+// Shrinks a recipe that is too big to verify: fewer and narrower parts with the same relations.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct Shrunk {
 };
 
 /// Lowers sizes, never raises them. `world` ranks can still divide the result in every way. There are as many layers as
-/// stages, heads, experts and sequences for every rank, and contexts of two pieces for each rank. The structure of the
-/// model is kept: query heads per key/value head, experts per token, groups, shared experts, dense layers, capacity,
-/// losses. Data become synthetic. Throws Error(usage) if the result is no legal recipe.
+/// stages, enough heads, experts and sequences for every rank, and contexts of two pieces for each rank. The structure
+/// of the model is kept: query heads per key/value head, experts per token, groups, shared experts, dense layers,
+/// capacity, losses. Data become synthetic. Throws Error(usage) if the result is not a legal recipe.
 Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& extensions);
 
 }  // namespace hexad::verify

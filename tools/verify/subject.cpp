@@ -31,11 +31,11 @@ constexpr std::string_view document_name = "layout";
 // Lengths of a continued text: the prompt, and the tokens generated each time.
 constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 
-// Least optim.eps. Adam divides by the root of the second moment. If a gradient is zero except for rounding, that would
-// divide rounding by rounding. No layout would then give the same weights.
+// Minimum optim.eps. Adam divides by the root of the second moment. For a gradient that is zero except for rounding,
+// this would divide rounding errors by rounding errors, and no layout would give the same weights.
 constexpr double least_eps = 1e-5;
 
-// Least optim.min_lr_ratio. With 0, the last step would change nothing.
+// Minimum optim.min_lr_ratio. With 0, the last step would change nothing.
 constexpr double least_lr_ratio = 0.1;
 
 void require_small(const Recipe& r, const Extensions& extensions) {
@@ -79,7 +79,7 @@ void replace(config::Node& map, const config::Node& with) {
   }
 }
 
-// Targets of held-out text and the bytes that they stand for, counted in the data.
+// Targets of held-out text, and the bytes of text that they represent, counted in the data.
 struct Predicted {
   int64_t tokens = 0, bytes = 0;
 };
@@ -104,7 +104,7 @@ Expected state_of(const TrainingRun& run) {
   return {{}, {}, whole_tensors(run.weights(), names), whole_tensors(run.states(), names)};
 }
 
-// Refuses an oracle with which any run would agree, because its values are not finite. `ruined` is a tensor that is
+// Rejects an oracle with which any run would agree, because its values are not finite. `ruined` is a tensor that is
 // intentionally not finite.
 void require_finite(const Expected& step, int64_t number, const std::string& ruined) {
   const auto refuse = [&](const std::string& what, double value) {
@@ -183,11 +183,11 @@ std::vector<std::string> Subject::overrides_of(std::string_view kind) const {
 
 Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides) const {
   overrides.push_back("run.dir=" + folder_ + "/" + name);
-  // A split fits only the number of stages that it was written for.
+  // A split fits only the number of stages for which it was written.
   const auto& split = recipe_.schedule.pipeline.split;
   if (!split.empty() && variant.mesh[Axis::pp] != recipe_.parallel.pp)
     overrides.push_back("schedule.pipeline.split=[]");
-  // Thousands of layouts are checked: plain overrides have been read already and are skipped.
+  // Skips plain overrides, which have been read already, because thousands of layouts are checked.
   const std::vector<std::string> plain = Variant().overrides();
   std::erase_if(overrides, [&](const std::string& o) { return std::count(plain.begin(), plain.end(), o) > 0; });
   config::Document document = plain_;

@@ -22,7 +22,6 @@ class TrainingRun;
 using train::Evaluation;
 using train::Extensions;
 using train::ModelInstance;
-using train::Precision;
 using train::Recipe;
 
 class Subject {
@@ -38,8 +37,8 @@ class Subject {
   /// Returns the recipe of subject `kind` on one rank in f64 on the CPU. Its MoE layers run their tasks one after the
   /// other.
   Recipe oracle_recipe(std::string_view kind = "own") const;
-  /// Returns the rule that forbids `variant`, without the numbers, or the reason why it would show nothing. Empty if it
-  /// is legal.
+  /// Returns the rule that forbids `variant`, without the numbers, or the reason why the variant would show nothing.
+  /// Empty if it is legal.
   std::string illegal(const Variant& variant) const;
 
   const Recipe& recipe() const { return recipe_; }
@@ -84,17 +83,18 @@ struct Oracle {
   std::string start{};   // checkpoint with the initial weights
   std::string ruined{};  // name of the tensor whose gradient is not finite in the first step
 };
-/// yes: the oracle writes a checkpoint. Of several processes that compute the same oracle, only one does.
+/// yes: the oracle writes a checkpoint. Only one of several processes that compute the same oracle writes it.
 enum class Saves : uint8_t { no, yes };
 /// Computes the oracle. `start` is a checkpoint for an eventful kind. Throws Error(numeric), naming a tensor, if the
-/// oracle itself is not finite. Otherwise throws Error or the exceptions of training, and the message says that the
-/// oracle failed.
+/// oracle itself is not finite. Otherwise throws Error or the exceptions of training, with a message that the oracle
+/// failed.
 Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own",
                       const std::string& start = {});
-/// Sets an eventful run to the weights at which the oracle started. Other runs do not change. Called before the first
+/// Sets an eventful run to the weights at which the oracle started. Other runs are unchanged. Called before the first
 /// step.
 void begin_course(const Oracle& oracle, TrainingRun& run);
-/// Ruins the gradient chosen by the oracle, in the first step of an eventful run. Called when gradients are reduced.
+/// Makes the gradient chosen by the oracle not finite, in the first step of an eventful run. Called when gradients are
+/// reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
 /// True if a run of this recipe can continue a text, because every rank has the whole model and whole sequences.

@@ -20,13 +20,14 @@ using Overrides = std::vector<std::string>;
 
 bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 
-// Returns overrides with which rounding decides nothing.
+// Returns overrides that prevent rounding from deciding anything.
 Overrides for_rounding(const OwnSubject& own) {
   // If eps is small relative to the gradient, Adam's update is the gradient's sign, and rounding would decide it for
   // elements near zero.
-  const double typical = 1 / std::sqrt(static_cast<double>(own.parameters));  // of a gradient of norm one
+  const double typical =
+      1 / std::sqrt(static_cast<double>(own.parameters));  // typical element of a gradient of norm one
   Overrides out{base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
-  if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // instead of by score
+  if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // drops by position instead of by score
   return out;
 }
 

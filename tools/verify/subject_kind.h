@@ -11,10 +11,10 @@
 
 namespace hexad::verify {
 
-/// Recipe from which another subject is made.
+/// Recipe on which another subject is based.
 struct OwnSubject {
   const train::Recipe& recipe;
-  int64_t parameters;  // of the recipe's model
+  int64_t parameters;  // number of parameters of the recipe's model
   std::string trace;   // file written by write_routing_trace()
 };
 
@@ -25,7 +25,7 @@ enum class Course : uint8_t {
 };
 
 struct SubjectKind {
-  std::string_view name;  // in lists of layouts
+  std::string_view name;  // name in lists of layouts
   /// True if the subject differs from the recipe itself.
   bool (*differs)(const train::Recipe&);
   /// Returns the changes to the recipe.
@@ -50,14 +50,14 @@ struct SubjectKind {
 std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.
 const SubjectKind& subject_kind(std::string_view name);
-/// Returns the changes of `kind` to its runs and its oracle. If the recipe has rows in fp8, this includes the changes
+/// Returns the changes of `kind` to its runs and its oracle. If the recipe has rows in fp8, they include the changes
 /// that prevent rounding from deciding anything.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
-/// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts,
-/// those of the second half another quarter. So if experts are distributed over ranks, some ranks get no rows, while
-/// replicas of the same experts, which see other tokens, do. The file appears atomically, because several processes may
-/// write it. Throws Error(resource) if it cannot be written.
+/// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts, and
+/// tokens of the second half another quarter. So if experts are distributed over ranks, some ranks get no rows.
+/// Replicas of their experts, which see other tokens, do get rows. The file appears atomically, because several
+/// processes may write it. Throws Error(resource) if it cannot be written.
 void write_routing_trace(const train::Recipe& recipe, const std::string& file);
 
 }  // namespace hexad::verify

@@ -52,8 +52,8 @@ std::string text_of(const std::vector<T>& values) {
   return text;
 }
 
-// Returns the rank of a finding within its step. The tensor or layer that explains the remaining findings is first. The
-// loss is last, because it shows only that something is wrong.
+// Returns the rank of a finding within its step. The tensor or layer that explains the other findings comes first. The
+// loss comes last, because it shows only that something is wrong.
 int order_of(const Finding& f) {
   constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm", "learning",
                                         "weight",  "state",  "saved",  "generated", "loss"};
@@ -245,7 +245,7 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
       if (f.relative > tolerance_) out.mismatches.push_back(std::move(f));
     }
   }
-  // Sorted in the order of computation, because the first mismatch causes the later ones. Routers are in the order of
+  // Sorts in the order of computation, because the first mismatch causes the later ones. Routers are in the order of
   // their layers. Gradients and values computed from them are in reverse order, from the last layer to the first.
   std::stable_sort(out.mismatches.begin(), out.mismatches.end(), [](const Finding& a, const Finding& b) {
     const auto size = [](const Finding& f) { return f.what.starts_with("router") ? 0 : -f.relative; };

@@ -19,7 +19,7 @@ struct Whole {
   Shape shape;
   std::vector<double> values;
   /// Unit of differences: the root mean square of the values, but at least a thousandth of that of all tensors of this
-  /// kind. A gradient that is zero except for rounding has no scale of its own.
+  /// kind. Without this minimum, a gradient that is zero except for rounding would have rounding errors as its unit.
   double unit = 0;
   double typical = 0;  // root mean square of all tensors of this kind
   int64_t place = 0;   // index of its parameter in the order in which forward uses them
@@ -38,7 +38,7 @@ struct Expected {
 /// Measure of a tensor's differences.
 enum class Measure : uint8_t {
   largest,          // largest of all elements
-  root_mean_square  // for runs in which rounding alone moves single elements far
+  root_mean_square  // for runs in which rounding may change single elements strongly
 };
 
 /// Difference in one quantity of one step. `relative` is in units of the tensor, or of the number itself. It is
@@ -62,7 +62,7 @@ struct Compared {
 /// Returns "2 steps, 310 tensors, 1,234 elements".
 std::string to_string(const Compared& compared);
 
-/// Result of comparing one run.
+/// Result of the comparison of one run.
 struct Comparison {
   Finding worst;
   std::vector<Finding> mismatches;  // differences beyond tolerance, each one before those that it causes
@@ -94,7 +94,7 @@ class Comparer {
   void exact(int64_t step, const std::string& what, const std::string& expected, const std::string& actual);
   void add(Finding finding);
 
-  // Sums over a tensor. This rank may hold no part of the tensor.
+  // Sums over a tensor, of which this rank may hold no part.
   struct Tally {
     int64_t step;
     std::string what;

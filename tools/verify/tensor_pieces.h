@@ -13,7 +13,7 @@ namespace hexad::verify {
 
 using base::Placement;
 using base::Shape;
-using tensor::Device;
+using device::Device;
 using tensor::Tensor;
 
 /// Elements [begin, begin + values.numel()), in row-major order, of a rectangle of the global tensor `name`.

@@ -72,7 +72,7 @@ class Observer final : public ScheduleAdviser {
   Tensor sound_;  // value of the ruined weight before
 };
 
-// Returns the recipe of the loop: verify's data, and only the steps and the checkpoint at their end.
+// Returns the recipe for the loop: verify's data, and only the requested steps, with a checkpoint at their end.
 Recipe recipe_of_loop(const Subject& subject, const Oracle& oracle, const Variant& variant) {
   Recipe r = subject.recipe_for(variant);
   r.data = {};

@@ -6,16 +6,16 @@
 
 namespace hexad::verify {
 
-/// Trains the variant with train::Trainer. The run starts from the oracle's checkpoint of the first step. If the oracle
-/// is eventful, it starts from the oracle's start, and its first step is not finite. Compares the reports of all steps
-/// and the last checkpoint. Collective over the variant's ranks; the comparison is the same on all of them.
+/// Trains the variant with train::Trainer. The run starts from the checkpoint that the oracle saved after its first
+/// step. If the oracle is eventful, the run starts from the oracle's initial weights, and its first step is not finite.
+/// Compares the reports of all steps and the last checkpoint. Collective over the variant's ranks; the comparison is
+/// the same on all of them.
 Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
                          const comm::ProcessGroup& world);
 
 /// Returns the folder in which a run of this recipe saves a step.
 std::string checkpoint_folder(const Recipe& recipe, int64_t step);
-/// Returns the tensors of a checkpoint as pieces that rank 0 owns. Another layout will load the tensors that this
-/// layout saved.
+/// Returns the tensors of a checkpoint as pieces that rank 0 owns. Other layouts can load these tensors.
 std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expected, Device device);
 
 /// Hides the loop's output from the terminal, if the loop trains the variant.

@@ -31,7 +31,7 @@ std::vector<std::string> names_of(E) {
 constexpr std::string_view own = "own";  // value of the recipe
 constexpr std::string_view limited = "_limited";
 
-// Returns the option of all pipeline kinds. Kinds with pairs occur twice, without and with pairs.
+// Returns the option with all pipeline kinds. Kinds with pairs are included twice, without and with pairs.
 Option pipeline_option() {
   Option pipeline{"pipeline", "", {}, [](const MeshSizes& m) { return m[Axis::pp] > 1; }, {}};
   const auto add = [&](std::string name, std::string_view kind, std::string_view overlap) {
@@ -44,7 +44,7 @@ Option pipeline_option() {
   return pipeline;
 }
 
-// Returns the ways to cut, overlap and order an MoE layer's work: the recipe's way, and every other way.
+// Returns the ways to cut, overlap and order an MoE layer's work: that of the recipe, and all other ones.
 Option moe_option() {
   Option moe{"moe", "", {std::string(own)}, [](const MeshSizes&) { return true; }, {}};
   moe.sets.emplace_back();
@@ -73,7 +73,7 @@ Option memory_reuse_option() {
     reuse.sets.push_back({cat("schedule.moe.memory_reuse=", name), "schedule.moe.memory_limit=none"});
   };
   for (const auto& [value, name] : enum_names(moe::ReuseStrategy{})) add(name, "");
-  // Offloads everything (s1), or nothing (s4).
+  // s1 offloads everything, s4 nothing.
   for (const std::string_view name : {"s1", "s4"}) add(name, limited);
   return reuse;
 }
@@ -109,6 +109,22 @@ Option schedule_option(const moe::VariedChoice& choice) {
   return option;
 }
 
+// Returns the option of the order of axes. Legal on every mesh: pp is first or last. Each of the other axes is once the
+// fastest of a stage, so that tp ranks are neighbours or not, and etp groups lie inside tp groups or not.
+Option order_option() {
+  Option order{"order", "parallel.order", {}, {}, {}};
+  for (const char* value :
+       {"auto", "tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp", "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp", "pp-dp-ep-cp-tp"})
+    order.values.emplace_back(value);
+  order.matters = [](const MeshSizes& m) {
+    const auto several = [&](std::initializer_list<Axis> axes) {
+      return std::count_if(axes.begin(), axes.end(), [&](Axis a) { return m[a] > 1; }) > 1;
+    };
+    return several({Axis::pp, Axis::dp, Axis::cp, Axis::tp}) || several({Axis::pp, Axis::edp, Axis::ep, Axis::etp});
+  };
+  return order;
+}
+
 std::vector<Option> make_options() {
   const auto always = [](const MeshSizes&) { return true; };
   const std::vector<std::string> no_yes{"false", "true"};
@@ -126,13 +142,14 @@ std::vector<Option> make_options() {
        {{}, {"schedule.pipeline.overlap=micro_batches"}}},
       {"cp_kind", "parallel.cp_kind", names_of(cp::ContextKind{}), [](const MeshSizes& m) { return m[Axis::cp] > 1; }},
       {"expansion", "parallel.cp_expansion", names_of(mesh::Expansion{}),
-       [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }}};
+       [](const MeshSizes& m) { return m[Axis::cp] > 1 && m[Axis::ep] * m[Axis::etp] > 1; }},
+      order_option()};
   for (const moe::VariedChoice& choice : moe::varied_choices()) all.push_back(schedule_option(choice));
   const Option others[] = {
       moe_option(),
       memory_reuse_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
-      // One tensor per bucket, or all tensors in one: reductions run during backward, or after it.
+      // Either one tensor per bucket or all tensors in one: reductions run during backward, or after it.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"activations",

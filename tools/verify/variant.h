@@ -28,14 +28,15 @@ struct MeshSizes {
 /// Returns every mesh of `world` ranks, even if a model forbids it: 10 for 2 ranks, 46 for 4, 146 for 8.
 std::vector<MeshSizes> meshes_of(int world);
 
-/// Returns the node of each of `world` ranks that are threads. Half of the ranks are on each of two nodes, if every
-/// group then has equally many ranks on both nodes or is on one node. Otherwise all ranks are on one node.
+/// Returns the node of each of `world` ranks that are threads. The ranks are divided evenly between two nodes if every
+/// group then has as many ranks on one node as on the other, or all its ranks on one node. Otherwise all ranks are on
+/// one node.
 std::vector<int> nodes_of_threads(int world);
 
 /// One setting with several values. The first value is the plain one.
 struct Option {
-  std::string name;  // in lists of layouts
-  std::string key;   // of the recipe; empty for options of verify itself, and for options that set several keys
+  std::string name;  // name in lists of layouts
+  std::string key;   // key of the recipe; empty for options of verify itself, and for options that set several keys
   std::vector<std::string> values;
   std::function<bool(const MeshSizes&)> matters;  // false: on this mesh the value changes nothing
   /// Keys of the recipe that each value sets, for an option that sets several keys.
@@ -43,7 +44,7 @@ struct Option {
 };
 
 /// Returns all options. If an option is one key of the recipe, its values are those of the key.
-/// - sp, zero, pipeline, cp_kind, expansion, recompute, bucket_bytes and worker_lanes.
+/// - sp, zero, pipeline, cp_kind, expansion, order, recompute, bucket_bytes and worker_lanes.
 /// - overlap: of two micro-batches.
 /// - The choices of schedule.moe that its list marks as varied (layers/moe/schedule/moe_schedule.h).
 /// - moe: how the MoE layer's work is cut, overlapped and ordered, in the recipe's way or another one.
@@ -68,10 +69,10 @@ struct Variant {
   const std::string& operator[](std::string_view option) const;
   /// Sets an option to one of its values.
   void choose(std::string_view option, std::string_view value);
-  /// True if its MoE layers have a memory limit. The recipe decides the number of bytes.
+  /// True if the variant gives its MoE layers a memory limit. The recipe decides the number of bytes.
   bool has_memory_limit() const;
-  /// Returns the keys with which a recipe runs this way, including plain options. Excludes the memory limit and the
-  /// subject's changes.
+  /// Returns the keys with which a recipe runs as this variant, including plain options. Excludes the memory limit and
+  /// the subject's changes.
   std::vector<std::string> overrides() const;
   /// Returns "pp=2,tp=2,ep=4,etp=1,dp=2": the axes longer than one, and etp if it differs from tp. Returns "dp=1" for
   /// one rank.
@@ -82,8 +83,8 @@ struct Variant {
   std::string text() const;
 };
 
-/// Reads layouts: "tp=2,cp=2;pp=2,ep=4,zero=1". Axes that are not named are one, options plain, and etp is tp. dp and
-/// edp follow from `world`. Throws Error(usage) naming the mistake and the legal values.
+/// Reads layouts: "tp=2,cp=2;pp=2,ep=4,zero=1". Axes that are not named are one, options have their plain values, and
+/// etp is tp. dp and edp follow from `world`. Throws Error(usage) naming the mistake and the legal values.
 std::vector<Variant> parse_layouts(std::string_view text, int world);
 
 }  // namespace hexad::verify

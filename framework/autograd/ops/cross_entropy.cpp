@@ -16,7 +16,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
   const Dtype acc = accumulator_dtype(x.data.dtype());
   const bool train = tape.recording();
   const int64_t chunk = options.chunk_rows.value_or(k.cross_entropy.chunk_rows(rows, vocab));
-  require(chunk > 0, "[cross_entropy] chunk_rows is ", chunk);
+  require(chunk > 0, "[cross_entropy] chunk_rows is ", chunk, ", expected at least 1");
   const Tensor weight = w.use(tape.stream);
 
   Tensor losses = Tensor::empty({rows}, acc, x.device());
@@ -42,7 +42,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
 
   return tape.record("linear_cross_entropy", total, {x}, save(dx),
                      [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
-                       if (dout.device().on_host()) {  // elsewhere a read would block the device
+                       if (dout.device().on_host()) {  // a device's value is not checked: a read would block the host
                          const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
                          require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
                                  "[cross_entropy] expected the gradient ", scale, " of the loss, got ", given);

@@ -25,7 +25,7 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
                      },
                      {parameters, [&k, &w, bias](Backward& b, const Tensor& dout, const Saved& s) {
                         auto [in] = s.get<1>();
-                        const auto [dw, write] = w.next_product();
+                        const auto [dw, write] = w.next_gradient_target();
                         k.matmul.weight_gradient(b.stream, matrix_of(dw), dout, in, write);
                         if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dout);
                       }});

@@ -6,7 +6,8 @@ namespace hexad::autograd {
 using namespace kernels;
 
 Value swiglu(Tape& tape, const Value& gate_up) {
-  require(gate_up.data.rank() == 2 && gate_up.data.dim(1) % 2 == 0, "[swiglu] gate and up are ", gate_up.shape());
+  require(gate_up.data.rank() == 2 && gate_up.data.dim(1) % 2 == 0, "[swiglu] gate and up are ", gate_up.shape(),
+          ", expected [T, 2 F]");
   const auto& k = kernels::kernels(gate_up.device()).swiglu;
   const auto [gate, up] = gate_and_up(gate_up.data);
   const Tensor out = Tensor::empty(gate.shape(), gate.dtype(), gate.device());

@@ -9,17 +9,19 @@ namespace hexad::device::cuda {
 namespace {
 
 constexpr int64_t alignment = 512;
-constexpr int64_t large = int64_t{1} << 20;        // bytes of a block
-constexpr int64_t least_whole = int64_t{4} << 20;  // the unused rest of its pages is at most a third
-constexpr int64_t large_page = int64_t{8} << 20;   // smaller pages would need too many driver calls
+constexpr int64_t large = int64_t{1} << 20;  // minimum bytes of a block outside the segment of small blocks
+constexpr int64_t least_whole =
+    int64_t{4} << 20;  // minimum bytes of a whole block: the unused rest of its pages is then at most a third
+constexpr int64_t large_page =
+    int64_t{8} << 20;  // bytes of a page of the large segments; smaller pages would need too many driver calls
 
 int64_t round_up(int64_t bytes, int64_t step) { return (bytes + step - 1) / step * step; }
 
-bool lasts(Category category) {
+bool is_long_lived(Category category) {
   return category == Category::parameter || category == Category::gradient || category == Category::optimizer;
 }
 
-bool travels(Category category) { return category == Category::parameter || category == Category::gradient; }
+bool may_be_registered(Category category) { return category == Category::parameter || category == Category::gradient; }
 
 }  // namespace
 
@@ -29,15 +31,15 @@ CardAllocator::CardAllocator(std::shared_ptr<Blocks> blocks, const Options& opti
       blocks_(std::move(blocks)),
       cleaner_(options.poison ? std::make_shared<Queue>(options.ordinal, 0) : nullptr),
       small_(driver_, options.addresses, driver_.page()),
-      lasting_(driver_, options.addresses, round_up(large_page, driver_.page())),
-      passing_(driver_, options.addresses, round_up(large_page, driver_.page())),
+      long_lived_(driver_, options.addresses, round_up(large_page, driver_.page())),
+      short_lived_(driver_, options.addresses, round_up(large_page, driver_.page())),
       whole_(driver_) {}
 
-int64_t CardAllocator::held() const { return small_.held() + lasting_.held() + passing_.held() + whole_.held(); }
+int64_t CardAllocator::held() const { return small_.held() + long_lived_.held() + short_lived_.held() + whole_.held(); }
 bool CardAllocator::fits(int64_t more) const { return options_.limit == 0 || held() + more <= options_.limit; }
 
 Segment& CardAllocator::segment_for(int64_t size, Category category) {
-  return size < large ? small_ : lasts(category) ? lasting_ : passing_;
+  return size < large ? small_ : is_long_lived(category) ? long_lived_ : short_lived_;
 }
 
 std::optional<Segment::Taken> CardAllocator::take(Segment& segment, int64_t size) {
@@ -53,7 +55,7 @@ std::optional<Segment::Taken> CardAllocator::take_whole(int64_t size) {
 void* CardAllocator::allocate(int64_t bytes, Category category) {
   if (bytes == 0) return nullptr;
   const int64_t size = round_up(bytes, alignment);
-  const bool whole = blocks_->makes_whole() && travels(category) && size >= least_whole;
+  const bool whole = blocks_->makes_whole() && may_be_registered(category) && size >= least_whole;
   std::optional<Segment::Taken> taken;
   {
     std::lock_guard lock(mutex_);

@@ -16,7 +16,7 @@ class CardAllocator final : public Allocator {
  public:
   struct Options {
     int ordinal = 0;
-    int64_t addresses = 0;  // bytes of addresses of a segment, in whole pages; a segment cannot grow beyond it
+    int64_t addresses = 0;  // bytes of address space for each segment, in whole pages; limits the size of a segment
     int64_t limit = 0;      // bytes of pages; 0: none
     bool poison = false;    // fills new blocks with NaN
   };
@@ -39,8 +39,8 @@ class CardAllocator final : public Allocator {
   const Driver driver_;
   const std::shared_ptr<Blocks> blocks_;
   std::shared_ptr<Queue> cleaner_;  // writes the NaNs
-  Segment small_, lasting_, passing_;
-  const std::array<Segment*, 3> segments_{&small_, &lasting_, &passing_};
+  Segment small_, long_lived_, short_lived_;
+  const std::array<Segment*, 3> segments_{&small_, &long_lived_, &short_lived_};
   WholeBlocks whole_;
 };
 

@@ -11,7 +11,7 @@ CardMemory cuda_card_memory(int place) {
   const auto card = cuda::choose_card(place);
   size_t available = 0, total = 0;
   cuda::check(cudaSetDevice(card->ordinal()), "choosing the card");
-  cuda::check(cudaMemGetInfo(&available, &total), "asking for the card's memory");
+  cuda::check(cudaMemGetInfo(&available, &total), "querying the card's memory");
   const auto& uuid = card->properties().uuid.bytes;
   return {.id = std::string(std::begin(uuid), std::end(uuid)),
           .name = card->properties().name,

@@ -12,7 +12,7 @@ namespace hexad::device::cuda {
 namespace {
 
 [[noreturn]] void refuse(const std::string& reason) {
-  base::fail(base::ExitCode::resource, "device: cuda was asked for, but ", reason, "; use device: cpu");
+  base::fail(base::ExitCode::resource, "device: cuda was requested, but ", reason, "; use device: cpu");
 }
 
 // Returns CUDA's version number as text: 13000 is "13.0".
@@ -20,22 +20,23 @@ std::string version(int number) { return base::cat(number / 1000, ".", number % 
 
 // Requests more connections to the card. Streams that share a connection wait for each other, and the default of 8 is
 // less than the number of lanes and traffic classes. CUDA reads the variable at its first call.
-void ask_for_connections() {
+void request_connections() {
   static const int done = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   static_cast<void>(done);
 }
 
 int count_devices() {
-  ask_for_connections();
+  request_connections();
   int driver = 0, runtime = 0;
-  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  check(cudaDriverGetVersion(&driver), "querying the driver's version");
   if (driver == 0) refuse("no NVIDIA driver is loaded (there is no libcuda.so.1)");
-  check(cudaRuntimeGetVersion(&runtime), "asking for CUDA's version");
+  check(cudaRuntimeGetVersion(&runtime), "querying CUDA's version");
   int devices = 0;
   const cudaError_t result = cudaGetDeviceCount(&devices);
   static_cast<void>(cudaGetLastError());  // clears the error, which is handled here
   if (result == cudaErrorInsufficientDriver)
-    refuse(base::cat("the NVIDIA driver knows CUDA ", version(driver), " and this program needs ", version(runtime)));
+    refuse(base::cat("the NVIDIA driver supports CUDA ", version(driver), ", but this program needs CUDA ",
+                     version(runtime)));
   if (result == cudaErrorNoDevice || (result == cudaSuccess && devices == 0)) {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
     refuse(visible ? base::cat("no GPU is visible (CUDA_VISIBLE_DEVICES is '", visible, "')") : "there is no GPU");
@@ -62,7 +63,7 @@ void require_generation(const cudaDeviceProp& card) {
   const bool only = built.find_first_not_of("0123456789") != std::string::npos;
   if (only ? has != needed : has < needed)
     refuse(base::cat("the ", card.name, " has compute capability ", card.major, ".", card.minor,
-                     " and this program was built for ", needed / 10, ".", needed % 10, only ? "" : " and later"));
+                     ", but this program was built for ", needed / 10, ".", needed % 10, only ? "" : " and later"));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ constexpr int64_t most_staged = int64_t{64} << 20;
 
 bool is_pageable(const void* memory) {
   cudaPointerAttributes attributes{};
-  cuda::check(cudaPointerGetAttributes(&attributes, memory), "asking for a pointer's kind");
+  cuda::check(cudaPointerGetAttributes(&attributes, memory), "querying a pointer's kind");
   return attributes.type == cudaMemoryTypeUnregistered;
 }
 
@@ -63,7 +63,8 @@ class CudaBackend final : public Backend {
   }
 
   // A copy from or to ordinary host memory is complete when the call returns. For pageable memory CUDA waits until the
-  // queue is empty. Smaller copies therefore go through a staging buffer, so that the host runs ahead.
+  // queue is empty. Copies of at most most_staged bytes from pageable memory therefore go through a staging buffer, so
+  // that the host runs ahead.
   // The card reads memory from host_buffer() when the stream reaches the copy. Write to this memory again only after
   // that, or release the buffer and take another.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {

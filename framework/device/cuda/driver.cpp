@@ -14,9 +14,9 @@ void load(F& function, const char* name) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   check(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result),
-        "asking for a function of the driver");
+        "querying a function of the driver");
   if (!found || result != cudaDriverEntryPointSuccess)
-    base::fail(base::ExitCode::resource, "[cuda] the NVIDIA driver has no ", name, ": a newer one is needed");
+    base::fail(base::ExitCode::resource, "[cuda] the NVIDIA driver has no ", name, "; install a newer driver");
   function = reinterpret_cast<F>(found);
 }
 
@@ -50,13 +50,13 @@ Driver::Driver(int ordinal) {
   access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   check(cudaSetDevice(ordinal), "choosing the card");
   CUdevice card = 0;
-  require_success(device_at(&card, ordinal), "asking for the card");
+  require_success(device_at(&card, ordinal), "querying the card");
   int to_networks = 0;
   require_success(attribute(&to_networks, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, card),
-                  "asking whether network cards reach pages");
+                  "querying the access of network cards to pages");
   memory_.allocFlags.gpuDirectRDMACapable = to_networks != 0;
   size_t page = 0;
-  require_success(granularity(&page, &memory_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "asking for the size of pages");
+  require_success(granularity(&page, &memory_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "querying the size of pages");
   page_ = static_cast<int64_t>(page);
 }
 

@@ -1,5 +1,5 @@
-// The driver's virtual memory, without linking the driver: a program built with CUDA also starts on machines without
-// one.
+// The driver's virtual memory, without linking the driver: a program built with CUDA also starts on machines without a
+// driver.
 #pragma once
 
 #include <cuda.h>

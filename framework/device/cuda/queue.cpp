@@ -52,7 +52,7 @@ class Queue::Mark final : public DeviceMark {
       static_cast<void>(cudaGetLastError());  // not an error, only "not passed yet"
       return false;
     }
-    check(state, "asking for an event");
+    check(state, "querying an event");
     return true;
   }
   void wait() const override { check(cudaEventSynchronize(event_), "waiting for an event"); }

@@ -19,7 +19,7 @@ void add_files(std::vector<std::string>& files, const std::string& folders, cons
 
 [[noreturn]] void refuse(const std::string& reason) {
   base::fail(
-      base::ExitCode::resource, "device: cuda was asked for, but ", reason,
+      base::ExitCode::resource, "device: cuda was requested, but ", reason,
       "; install CUDA 13 and cuDNN 9, or name the folder that has them in HEXAD_CUDA_LIBRARIES; or use device: cpu");
 }
 
@@ -46,7 +46,8 @@ SharedLibrary::SharedLibrary(const std::string& name) : name_(name) {
 
 void* SharedLibrary::address(const char* name) const {
   void* found = ::dlsym(handle_, name);
-  if (!found) refuse(base::cat(name_, " has no ", name, ": it is another version than this program was built for"));
+  if (!found)
+    refuse(base::cat(name_, " has no ", name, ": its version is not the one that this program was built for"));
   return found;
 }
 

@@ -1,6 +1,6 @@
 #include "framework/device/meta/meta_allocator.h"
 
-#include "framework/device/block_size.h"
+#include "framework/device/allocator.h"
 
 namespace hexad::device {
 
@@ -13,7 +13,8 @@ void* MetaAllocator::allocate(int64_t bytes, Category category) {
   if (bytes == 0) return nullptr;
   count(bytes, category);
   take(block_size(bytes));
-  return memory_->reserve(bytes);
+  return memory_->reserve(bytes,
+                          category == Category::offload ? MetaMemory::Place::offloaded : MetaMemory::Place::device);
 }
 
 void MetaAllocator::deallocate(void* block, int64_t bytes, Category category) {

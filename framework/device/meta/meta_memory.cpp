@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "framework/base/error.h"
-#include "framework/device/block_size.h"
+#include "framework/device/allocator.h"
 
 namespace hexad::device {
 namespace {
@@ -20,10 +20,10 @@ auto first_from(Ranges& ranges, int64_t at) {
 
 }  // namespace
 
-void* MetaMemory::reserve(int64_t bytes) {
+void* MetaMemory::reserve(int64_t bytes, Place place) {
   const std::uintptr_t begin = next_;
   next_ += static_cast<std::uintptr_t>(block_size(bytes));
-  blocks_.emplace_hint(blocks_.end(), begin, Block{bytes, nullptr, {}});
+  blocks_.emplace_hint(blocks_.end(), begin, Block{bytes, nullptr, {}, place});
   return reinterpret_cast<void*>(begin);
 }
 

@@ -14,10 +14,14 @@ namespace hexad::device {
 /// routing compute from them. For one thread.
 class MetaMemory {
  public:
+  enum class Place : uint8_t { device, offloaded };
+
   /// Returns the address of a new block of `bytes` > 0.
-  void* reserve(int64_t bytes);
+  void* reserve(int64_t bytes, Place place = Place::device);
   void release(void* block);
   bool contains(const void* address) const;
+  /// True if the block around `address` stands for offload memory.
+  bool is_offloaded(const void* address) { return around(address, 0)->second.place == Place::offloaded; }
 
   /// Returns the values of the `bytes` bytes at `address`; null unless all are known.
   std::byte* known(const void* address, int64_t bytes);
@@ -32,6 +36,7 @@ class MetaMemory {
     int64_t bytes;
     Bytes values;  // valid in the known ranges
     Ranges known;
+    Place place = Place::device;
   };
   using Blocks = std::map<std::uintptr_t, Block>;
   Blocks::iterator around(const void* address, int64_t bytes);

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "framework/device/device_kind.h"
+#include "framework/device/meta/issue_log.h"
 #include "framework/device/meta/meta_memory.h"
 
 namespace hexad::device {
@@ -28,10 +30,17 @@ class MetaRun {
   /// launches) get the answers of this device.
   explicit MetaRun(DeviceKind stands_for, Choose routing = {}) : choose(std::move(routing)), stands_for_(stands_for) {}
 
+  /// Starts to record the operations that the run issues. Call it before the contexts and groups of the run are made.
+  void record_issues() {
+    log_.emplace(stands_for_ == DeviceKind::cpu ? IssueLog::Host::computes : IssueLog::Host::launches);
+  }
+  /// Returns the record; null if the run keeps none.
+  IssueLog* issues() { return log_ ? &*log_ : nullptr; }
+
   DeviceKind stands_for() const { return stands_for_; }
   const std::shared_ptr<MetaMemory>& memory() const { return memory_; }
 
-  /// The routing model, which replaces the choices of routers. Empty if the run must not depend on routing.
+  /// Routing model, which replaces the choices of routers. Empty if the run must not depend on routing.
   const Choose choose;
   /// Floating-point operations of products and of attention, forward and backward.
   double product_flops = 0, attention_flops = 0;
@@ -39,6 +48,7 @@ class MetaRun {
  private:
   const DeviceKind stands_for_;
   const std::shared_ptr<MetaMemory> memory_ = std::make_shared<MetaMemory>();
+  std::optional<IssueLog> log_;
 };
 
 }  // namespace hexad::device

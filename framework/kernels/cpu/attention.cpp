@@ -83,7 +83,8 @@ void for_each_task(const AttentionProblem& p, int64_t sequences, int64_t piece, 
 }  // namespace
 
 int64_t attention_scratch(const AttentionProblem& p, bool backward) {
-  constexpr int64_t panel = 32, strip = 14, span = attention_keys + panel;  // the larger of both instruction sets
+  constexpr int64_t panel = 32, strip = 14,
+                    span = attention_keys + panel;  // sizes for the instruction set with the larger panels
   const int64_t padded = round_up(p.size, panel), keys = round_up(p.keys, panel) * padded;
   const int64_t left = round_up(p.size, attention_keys) / attention_keys * strip * span;
   const int64_t block = attention_queries * (3 * padded + 2 * span);

@@ -9,7 +9,8 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Distance between rows of a strip: a key block, plus room because the last panel may extend beyond its end.
+/// Distance between rows of a strip: a key block and one more panel, because the last panel may extend beyond the
+/// block.
 constexpr int64_t span = attention_keys + 32;
 static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
 
@@ -21,7 +22,7 @@ struct Range {
   int64_t begin, end;
 };
 
-/// Sixty-four bytes of running sums or maxima on every instruction set, so that the order of a reduction is the same.
+/// Running sums or maxima of 64 bytes on every instruction set, so that the order of a reduction is the same.
 template <class T>
 struct Lanes {
   static constexpr int parts = 64 / vector_bytes, count = parts * lanes<T>;
@@ -112,7 +113,7 @@ struct Attention {
 
   const AttentionProblem& p;
   const AttentionTask& task;
-  int64_t size = p.size, padded = round_up(size, width);  // of a head; padded: in whole panels
+  int64_t size = p.size, padded = round_up(size, width);  // `size`: of a head; `padded`: the same in whole panels
   int64_t depths = (size + attention_keys - 1) / attention_keys;
 
   In* row(const HeadRows& h, int64_t token, int64_t head) const {
@@ -161,8 +162,8 @@ struct Attention {
     }
   }
 
-  /// Computes strip[mr, keys of the block] = left times rows of a transposed pack, for keys [block, end) from `begin`
-  /// on. `origin` is the first key of the pack. Panels extend up to nr - 1 keys beyond both ends.
+  /// Computes the columns `keys` of strip[mr, keys of the block] = left times rows of a transposed pack. `origin` is
+  /// the first key of the pack, `block` that of the block. Panels extend up to nr - 1 keys beyond both ends of `keys`.
   void scores(T* strip, const T* left, int64_t rows, const T* panels, int64_t origin, int64_t block, Range keys) const {
     for (int64_t j = origin + (keys.begin - origin) / width * width; j < keys.end; j += width) {
       const T* panel = panels + (j - origin) * padded;

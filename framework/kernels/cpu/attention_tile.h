@@ -18,7 +18,7 @@ struct HeadRows {
 
 struct AttentionProblem {
   base::Dtype dtype;
-  int64_t queries, keys, heads, key_heads, size;  // per sequence; size: C
+  int64_t queries, keys, heads, key_heads, size;  // numbers per sequence; `size` is C
   double scale;
   bool causal;
   int64_t query_offset;

@@ -33,7 +33,7 @@ void drop_in(const std::vector<int64_t>& rows, const Tensor& ids, const Tensor& 
     valid += any;
   }
   const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
-  // Compared before the cast, because a huge factor fits no integer.
+  // The comparison precedes the cast, because a huge factor fits no integer.
   const auto most = static_cast<size_t>(std::min(static_cast<double>(valid), std::ceil(c.factor * mean)));
   for (auto& q : queues) {
     if (q.size() <= most) continue;

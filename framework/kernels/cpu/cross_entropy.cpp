@@ -5,7 +5,7 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// Computes a row of the gradient in the accumulator type: in place if the gradient has that type, else in separate
+// Computes a row of the gradient in the accumulator type: in place if the gradient has this type, otherwise in separate
 // memory.
 template <class A, class D>
 void rows(const Rows<A>& X, const Tensor& dlogits, const int32_t* target, A* loss, A scale) {

@@ -11,8 +11,8 @@
 namespace hexad::kernels::cpu {
 namespace {
 
-// About the time that sleeping and waking take. A thread that spins this long before it sleeps loses at most half of
-// its time.
+// Roughly the time to put a thread to sleep and wake it. A thread that spins this long before it sleeps wastes at most
+// half of its time.
 constexpr std::chrono::microseconds spin_limit{50};
 
 }  // namespace

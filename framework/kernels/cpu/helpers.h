@@ -26,7 +26,7 @@ class Semaphore {
   /// Spins for as long as `spin` allows, then sleeps.
   void take(base::BriefSpin& spin) {
     if (spin.until([this] { return try_take(); })) return;
-    while (sem_wait(&semaphore_) != 0) {  // a signal's handler has run
+    while (sem_wait(&semaphore_) != 0) {  // interrupted by a signal handler
     }
   }
 
@@ -34,7 +34,8 @@ class Semaphore {
   sem_t semaphore_;
 };
 
-/// Threads that take pieces of work from their owner thread, and sleep otherwise. They are created on first use.
+/// Threads that take pieces of work from their owner thread, and sleep while there are none. They are created at first
+/// use.
 class Helpers {
  public:
   struct Work {

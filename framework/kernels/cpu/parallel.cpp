@@ -9,7 +9,8 @@ namespace hexad::kernels::cpu {
 
 namespace {
 
-// Not all cores: a rank has several threads, including threads of lanes, and only one of them may use its cores.
+// One, not the number of cores: a rank has several threads, including threads of lanes, and only one of them may use
+// the cores.
 thread_local int threads_of_kernels = 1;
 
 // Makes loops inside a loop run on this thread only.

@@ -17,8 +17,8 @@ void check(const RouterRule& rule, int64_t experts) {
           rule.groups, " groups");
 }
 
-/// The best of the candidates offered so far, best first. Candidates are offered in rising index, so ties keep the
-/// lower index; NaN is last.
+/// The best of the candidates offered so far, in falling order. Candidates are offered in rising index. Therefore the
+/// lower index wins a tie, and NaN is last.
 template <class A>
 class Best {
  public:
@@ -42,7 +42,7 @@ class Best {
   size_t size_ = 0;
 };
 
-/// Chooses the experts of one token after another; holds the scratch memory.
+/// Chooses the experts of the tokens, one token at a time. Holds the scratch memory.
 template <class A>
 class Chooser {
  public:

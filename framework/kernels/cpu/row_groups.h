@@ -16,7 +16,7 @@ class Groups {
  public:
   Groups(std::string_view op, const GroupOffsets& o, int64_t groups, int64_t rows)
       : op_(op), groups_(groups), rows_(rows), most_(o.max_rows), host_(o.host.begin(), o.host.end()) {
-    require(!host_.empty() || o.device.defined(), "[", op, "] offsets are known neither to the host nor to the device");
+    require(!host_.empty() || o.device.defined(), "[", op, "] neither host nor device has the offsets");
     if (host_.empty())
       device_ = o.device;
     else
@@ -43,7 +43,7 @@ class Groups {
             "] offsets are not rising within 0 .. ", rows_);
   }
 
-  std::string_view op_;  // a literal
+  std::string_view op_;  // string literal with the op's name
   int64_t groups_, rows_, most_;
   std::vector<int64_t> host_;
   Tensor device_;

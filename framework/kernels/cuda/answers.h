@@ -16,7 +16,8 @@ inline int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
 
 /// Returns the number of partial sums of a norm's gain gradient.
 inline int64_t partials(int64_t rows) {
-  constexpr int64_t fewest_rows = 16, most = 264;  // of a partial sum; two blocks per multiprocessor of an H100
+  // Minimum rows of a partial sum; maximum number of sums, two blocks per multiprocessor of an H100.
+  constexpr int64_t fewest_rows = 16, most = 264;
   return std::clamp<int64_t>(rows / fewest_rows, 1, most);
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int threads = 256, at_once = 4;
 
-/// Division of rows among a block's threads. `lanes` threads are side by side in a row, with one vector each; further
-/// threads take the following rows. `across` such blocks cover a row.
+/// Division of rows among a block's threads. `lanes` threads are side by side in a row, with one vector each. The next
+/// threads take the next rows. `across` such blocks cover a row.
 struct Sharing {
   int lanes;
   int64_t across;
@@ -29,7 +29,7 @@ struct Sharing {
   __device__ int64_t block() const { return blockIdx.x / across; }
 };
 
-/// Rows of groups: given by offsets on the device, or all of one size (offsets nullptr).
+/// Rows of groups: given by offsets on the device, or, if `offsets` is null, all groups of one size.
 struct Ranges {
   const int64_t* offsets;
   int64_t groups, size;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(threads)
   for (int i = 0; i < N; ++i) result[i] = add ? result[i] + scratch[i][threadIdx.x] : scratch[i][threadIdx.x];
 }
 
-/// Calls go.operator()<D, N>() with the widest vectors that the rows and `bias` (may be nullptr) allow.
+/// Calls go.operator()<D, N>() with the widest vectors that the rows and `bias` (may be null) allow.
 template <class D, class Go>
 void with_vectors(const Rows<D>& x, const void* bias, const Go& go) {
   if (x.aligned(wide<D>) && reinterpret_cast<uintptr_t>(bias) % 16 == 0) {
@@ -171,7 +171,7 @@ void sum_columns(std::string_view op, Stream& stream, sum_t<D>* out, const Rows<
 /// Adds the column sums of each group's rows to dbias[groups, N], in two steps if a group has many rows.
 void add_column_sums(std::string_view op, Stream& stream, const Tensor& dbias, const Tensor& dy, const Ranges& ranges) {
   constexpr int64_t rows_per_split = 256, wanted_blocks = 1024;
-  constexpr int warp = 32, few = 8;  // lanes; few if there are few rows, which makes more blocks
+  constexpr int warp = 32, few = 8;  // possible numbers of lanes; `few` is for few rows and makes more blocks
   require_flat(op, "dbias", dbias, ranges.groups * dy.dim(-1));
   with_dtype<float, bf16, double>(op, dy.dtype(), [&]<class T>() {
     using A = accumulator_t<T>;

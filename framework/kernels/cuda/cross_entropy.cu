@@ -28,7 +28,7 @@ __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int3
   return target < o.vocabulary ? o.logits[row * o.vocabulary + target] : std::numeric_limits<A>::quiet_NaN();
 }
 
-// Number of vectors of a row per thread, and maximum number of threads: 32768 words.
+// Vectors of a row per thread, and maximum number of threads: together 32768 words.
 constexpr int held = 8, most_threads = 1024;
 constexpr int row_elements = 4;  // f32 in 16 bytes
 

@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(threads) forward_kernel(Rows<D> out, Rows<D> t
   }
 }
 
-/// Adds the rows of the tokens whose id is first at position p of the sorted ids, in block p. Other blocks have no
-/// rows. Tokens without an id (-1) are at the end and are not added.
+/// Adds the rows of each id in one block: block p, where p is the first position of the id in the sorted ids. Blocks at
+/// other positions do nothing. Tokens without an id (-1) are at the end and are not added.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(most_threads, 2)
     backward_kernel(Rows<A> dtable, Rows<D> dout, const int32_t* ids, const int32_t* tokens, int count) {
@@ -100,7 +100,7 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
     require(rows.count == ids.numel() && rows.width == target.width, "[embedding] dout has shape ", dout.shape(),
             " for ", ids.numel(), " ids of a table ", dtable.shape());
     require_flat("embedding", "ids", ids, ids.numel());
-    require(rows.count < (1 << 30), "[embedding] ", rows.count, " tokens at once");
+    require(rows.count < (1 << 30), "[embedding] ", rows.count, " tokens; expected fewer than 2^30");
     if (rows.count == 0 || rows.width == 0) return;
     const SortedIds sorted = sort_ids("embedding", stream, ids, target.count);
     const auto start = [&]<int N>(std::integral_constant<int, N>) {

@@ -22,7 +22,7 @@ struct Within {
 };
 
 struct ShiftParts {
-  const int64_t* parts;  // ends, then numbers to add
+  const int64_t* parts;  // ends of the parts, then the numbers to add
   int64_t count;
   __device__ int64_t operator()(int64_t x) const {
     if (x < 0) return x;

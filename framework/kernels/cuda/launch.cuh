@@ -28,7 +28,7 @@ using tensor::device_data;
 using device::cuda::check;
 using device::cuda::cuda_stream;
 
-/// Device type of a host element type: bf16 is CUDA's own type there.
+/// Device type of a host element type: CUDA's own type for bf16, otherwise the same type.
 template <class T>
 struct DeviceType {
   using type = T;
@@ -209,8 +209,8 @@ __device__ __forceinline__ A block_sum(A x, A* scratch) {
   return x;
 }
 
-/// Returns the maximum over all threads of the block. Like block_sum, it synchronises the block. NaN is no maximum, so
-/// callers must detect it by a sum.
+/// Returns the maximum over all threads of the block. Like block_sum, it synchronises the block. Ignores NaN, so
+/// callers must detect NaN by a sum.
 template <class A>
 __device__ __forceinline__ A block_max(A x, A* scratch) {
   x = warp_max(x);

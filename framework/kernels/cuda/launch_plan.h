@@ -41,12 +41,12 @@ inline bool multiples_of(int elements, size_t size, const void* address, std::in
          std::ranges::all_of(distances, [elements](int64_t d) { return d % elements == 0; });
 }
 
-/// Groups of threads for rows. Each row has a group of `lanes` threads, which take its vectors in turn: a part of a
-/// warp, one warp, or the block.
+/// Groups of threads for rows. Each row has a group of `lanes` threads, which take its vectors in turn. A group is a
+/// part of a warp, one warp, or the block.
 struct RowGroups {
   int lanes;
-  int threads;  // of a block
-  int rows;     // of a block: equal to its groups
+  int threads;  // threads of a block
+  int rows;     // rows of a block, one per group
 
   /// Returns the groups for rows of `vectors` vectors, of which a thread keeps `held`. A block has `threads` threads if
   /// a group is no wider than a warp.

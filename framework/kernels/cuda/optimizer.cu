@@ -16,7 +16,7 @@ struct Slice {
   W* weights;  // null: main is the only copy
   const G* gradient;
   int64_t count;
-  int64_t first_chunk;  // chunks of the previous slices
+  int64_t first_chunk;  // number of chunks of the previous slices
   A keep;               // 1 - lr * decay
   bool aligned;         // all pointers are multiples of a vector
 };
@@ -41,7 +41,7 @@ struct Batch {
   int64_t chunks = 0;
 };
 
-/// Returns the factor. If it is negative, the step is skipped.
+/// Returns the factor that multiplies gradients. If the factor is negative, the step is skipped.
 __device__ __forceinline__ double factor_of(const double* factor) { return factor ? *factor : 1.0; }
 
 template <class A, class G, class W, int N>
@@ -133,8 +133,8 @@ bool on_vectors(int elements, const P*... pointers) {
   return (multiples_of(elements, sizeof(P), pointers, {}) && ...);
 }
 
-/// Calls f<A, G, W>(weights), for main, gradient and the copy of main. The copy's address is null if the copy is main
-/// itself.
+/// Calls f<A, G, W>(weights), where A, G and W are the types of main, gradient and copy. `weights` is null if the copy
+/// is main itself.
 template <class F>
 void with_types(std::string_view op, const Tensor& main, const Tensor& gradient, const Tensor& weights, const F& f) {
   require_flat(op, "main", main, main.numel());

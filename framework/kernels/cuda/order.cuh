@@ -1,4 +1,4 @@
-// Converts floating numbers to integers with the same order.
+// Converts floating-point numbers to integers with the same order.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int warps = 8, threads = warps * warp_size;
 constexpr int batch = 4;         // accesses in flight
-constexpr int most_addends = 4;  // of a combine
+constexpr int most_addends = 4;  // maximum addends of a combine
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
 __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x / warp_size; }

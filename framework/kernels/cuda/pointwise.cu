@@ -36,7 +36,7 @@ struct Scale {
   __device__ sum_t<D> operator()(D x) const { return to<sum_t<D>>(x) * alpha; }
 };
 
-// Comparisons let NaN pass, so that it is noticed later.
+// Comparisons pass NaN through, so that it is detected later.
 template <class D>
 struct Clamp {
   sum_t<D> limit;
@@ -55,7 +55,7 @@ struct ClampBackward {
   }
 };
 
-/// Maximum number of addends in a kernel's parameter: 512 of the 4096 bytes that every card takes.
+/// Maximum number of addends in a kernel's parameter. They take 512 of the 4096 bytes that every card accepts.
 constexpr int most_addends = 64;
 template <class D>
 struct Addends {

@@ -11,7 +11,7 @@ namespace hexad::kernels::cuda {
 using device::Stream;
 using tensor::Tensor;
 
-/// Sorted ids, and the previous place of each id.
+/// Sorted ids, and the original place of each.
 struct SortedIds {
   Tensor ids, places;  // [n] i32
 };

@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(backward_threads) backward_any(Backward<D> o) 
   }
 }
 
-/// True if rows and gain can be read by vectors. Operands without data impose nothing; the width always counts.
+/// True if rows and gain can be read by vectors. Operands without data set no condition; the width always does.
 template <class D>
 bool vectors_lie_right(int64_t width, const D* gain, std::initializer_list<Rows<D>> rows) {
   return width % wide<D> == 0 && reinterpret_cast<uintptr_t>(gain) % 16 == 0 &&
@@ -262,7 +262,7 @@ bool vectors_lie_right(int64_t width, const D* gain, std::initializer_list<Rows<
 
 void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor& inverse_rms, const Tensor& x,
              const Tensor& addend, const Tensor& gain, double eps) {
-  require(sum.defined() == addend.defined(), "[rms_norm] addend and sum come together");
+  require(sum.defined() == addend.defined(), "[rms_norm] expected both sum and addend, or neither");
   with_dtype<float, bf16, double>("rms_norm", x.dtype(), [&]<class T>() {
     using D = device_t<T>;
     using A = accumulator_t<T>;

@@ -78,7 +78,7 @@ struct Candidate {
   }
 };
 
-/// Elements lane, lane + 32, ... of a row: N of them in registers, or any number of them in memory for N = 0.
+/// A lane's elements of a row (lane, lane + 32, ...): N elements in registers or, if N is 0, any number in memory.
 template <class X, int N>
 struct LaneRow {
   X at[N];
@@ -134,7 +134,8 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
     if (group_orders[e / size] != taken) orders[e] = taken;
 }
 
-/// Computes up to 32 N experts; any number for N = 0, if `scratch` has room for experts and groups of every warp.
+/// Chooses among up to 32 N experts. N = 0 allows any number, if `scratch` has room for experts and groups of every
+/// warp.
 template <class A, int N>
 __global__ void __launch_bounds__(threads)
     forward_kernel(A* scores, int32_t* ids, A* weights, const A* logits, const A* bias, int64_t tokens, Rule<A> rule,
@@ -251,7 +252,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Calls f with the number of a row's elements that a lane holds in registers; 0: none.
+/// Calls f with the number of elements of a row that a lane holds in registers. 0 means that they are in memory.
 template <class A, class F>
 void with_held(int64_t experts, const F& f) {
   if constexpr (std::is_same_v<A, float>) {

@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(threads)
   const auto of = [&](int64_t r, Split::Statistic what) {
     return statistics[(r * Split::statistics_count + what) * c.rows + blockIdx.x];
   };
-  // Every thread computes it in rank order: three numbers per rank, which all threads read at the same time.
+  // Every thread combines the ranks' statistics in rank order: three numbers per rank, which all threads read at the
+  // same time.
   A m = of(0, Split::largest), total = 0, logit = 0;
   for (int64_t r = 1; r < ranks; ++r) m = m < of(r, Split::largest) ? of(r, Split::largest) : m;
   for (int64_t r = 0; r < ranks; ++r) {

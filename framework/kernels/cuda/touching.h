@@ -34,7 +34,7 @@ class Touches {
   }
   template <class T>
   void touch(const T&) {
-    static_assert(std::is_trivially_copyable_v<T>, "numbers, and what the host gives: no tensors");
+    static_assert(std::is_trivially_copyable_v<T>, "operands are numbers and host data, not tensors");
   }
 
  private:
@@ -54,7 +54,7 @@ struct TouchingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// Entry that answers the host's question about a kernel.
+/// An entry that answers a question of the host about a kernel.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct TouchingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (launches().*Family.*Entry)(args...); }

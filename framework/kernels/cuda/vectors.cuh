@@ -57,7 +57,7 @@ template <class D, int N>
 __device__ __forceinline__ Words<D, N> words_of(const Vector<D, N>& v) {
   return std::bit_cast<Words<D, N>>(v);
 }
-/// Makes the compiler forget that it has unpacked the words. Otherwise it keeps the elements, in many more registers.
+/// Prevents the compiler from keeping the unpacked elements, which need many more registers than the words.
 template <class D, int N>
 __device__ __forceinline__ void keep_packed(Words<D, N>& words) {
   static_assert(sizeof(typename Words<D, N>::Word) == 16);
@@ -159,7 +159,7 @@ struct Items {
 /// Number of threads of an elementwise kernel's block, and of items that each thread reads before it writes the first.
 inline constexpr int item_threads = 256, items_at_once = 4;
 
-/// Returns item u of this thread, if a thread has `at_once` items.
+/// Returns item u of this thread if each thread has `at_once` items.
 template <int at_once>
 __device__ __forceinline__ int64_t item_of_thread(int u) {
   return (int64_t{blockIdx.x} * at_once + u) * item_threads + threadIdx.x;

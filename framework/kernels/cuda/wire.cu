@@ -25,12 +25,12 @@ __device__ int64_t warp_id() { return int64_t{blockIdx.x} * warps + threadIdx.x 
 /// Rows of bytes and the rows of row_weights that are stored in them.
 struct Wire {
   uint8_t* bytes;
-  int64_t stride;        // of the rows, in bytes
+  int64_t stride;        // bytes from row to row
   uint8_t* row_weights;  // null: not needed
   int64_t weight_bytes;
   WireLayout layout;
   int64_t rows;
-  const int64_t* index;  // of the tensor's rows; null: row by row
+  const int64_t* index;  // the tensor's row for each row of bytes; null: row r itself
 };
 
 template <class V>
@@ -106,9 +106,9 @@ __device__ float scale_of(float largest) {
   return largest > 0 ? fmaxf(largest / base::e4m3::largest, FLT_MIN) : 0;
 }
 
-/// Computes x / divisor for many x from the rounded reciprocal. The quotient is rounded like a division unless it is so
-/// small that the codes lose it. Markstein 1990: a quotient off by a few units is corrected twice by its exact
-/// remainder.
+/// Computes x / divisor for many x from the rounded reciprocal. The quotient is rounded like a division, except where
+/// it is so small that its code is zero anyway. A quotient off by a few units is corrected twice by its exact remainder
+/// (Markstein 1990).
 struct Divider {
   float divisor, reciprocal;
   bool exact;  // no relevant remainder is a subnormal float
@@ -224,7 +224,7 @@ void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
     require(false, "[wire] rows of bytes do not begin at multiples of ", sizeof(D));
 }
 
-/// Calls f with the number of elements that fp8 rows can be converted by at a time.
+/// Calls f with the number of elements that a conversion of fp8 rows can take at a time.
 template <class D, class F>
 void with_codes(const Wire& wire, const Rows<D>& rows, const F& f) {
   if (aligned(wire, codes_a_lane) && rows.width % codes_a_lane == 0 && rows.aligned(wide<D>))

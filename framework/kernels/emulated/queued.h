@@ -45,7 +45,7 @@ class Launch {
 
  private:
   device::emulated::EmulatedStream& stream_;
-  std::vector<void*> blocks_;  // of the operands
+  std::vector<void*> blocks_;  // memory blocks of the operands
 };
 
 template <auto Family, auto Entry, class>
@@ -63,13 +63,13 @@ struct QueuedEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// Entry that answers the host's question about a kernel.
+/// An entry that answers a question of the host about a kernel.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct QueuedEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// Entry of the CPU's table that a device without a card queues.
+/// Returns the entry of the CPU's table that a device without a card queues.
 template <auto Family, auto Entry>
 struct Queued : QueuedEntry<Family, Entry, decltype(Entry)> {};
 

@@ -4,17 +4,39 @@
 #include "framework/kernels/meta/meta_kernels.h"
 
 namespace hexad::kernels::meta {
+
+using base::GemmPass;
+
 namespace {
 
-// Counts a product of rows [T, A] and [T, B], or one with such rows as operand and result.
-void product(const Tensor& result, int64_t rows, int64_t a, int64_t b) {
+// Counts a product that maps `rows` rows of `inputs` elements to rows of `outputs` elements.
+template <auto Family, auto Entry>
+void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass pass, int64_t rows, int64_t inputs,
+             int64_t outputs, Write write, int64_t groups = 1) {
   forget(result);
-  run_of(result).product_flops += 2.0 * static_cast<double>(rows) * static_cast<double>(a) * static_cast<double>(b);
+  const int64_t wider = bytes_of(result) - result.numel() * base::size_of(dtype);
+  const device::ProductWork work{dtype,
+                                 pass,
+                                 rows,
+                                 inputs,
+                                 outputs,
+                                 groups,
+                                 std::max<int64_t>(0, wider) + (write == Write::add ? bytes_of(result) : 0)};
+  run_of(result).product_flops += work.flops();
+  log_issue<Family, Entry>(result, stream, work);
 }
 
 // Returns the number of rows. The host does not know a device's offsets, so all slots count, the upper bound.
 int64_t rows_of(const GroupOffsets& offsets, const Tensor& x) {
   return offsets.host.empty() ? x.dim(0) : offsets.host.back() - offsets.host.front();
+}
+
+// Returns the number of groups that have rows.
+int64_t groups_of(const GroupOffsets& offsets) {
+  if (offsets.host.empty()) return offsets.groups;
+  int64_t groups = 0;
+  for (size_t e = 0; e + 1 < offsets.host.size(); ++e) groups += offsets.host[e + 1] > offsets.host[e];
+  return groups;
 }
 
 // Returns the FLOPs of scores and of their product with the values. Queries and keys are treated as continuous: a
@@ -31,37 +53,93 @@ double attention_flops(const Tensor& q, const AttentionShape& shape) {
   return 4.0 * static_cast<double>(shape.sequences * q.dim(1) * q.dim(2)) * seen;
 }
 
+constexpr auto Dense = &KernelTable::matmul;
+constexpr auto Grouped = &KernelTable::grouped_matmul;
+
 }  // namespace
 
 const MatmulKernels matmul{
-    .forward = [](Stream&, const Tensor& out, const Tensor& x, const Tensor& w,
-                  Write) { product(out, x.dim(0), w.dim(0), w.dim(1)); },
-    .input_gradient = [](Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w,
-                         Write) { product(dx, dy.dim(0), w.dim(0), w.dim(1)); },
-    .weight_gradient = [](Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x,
-                          Write) { product(dw, x.dim(0), dy.dim(1), x.dim(1)); },
+    .forward =
+        [](Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, Write write) {
+          product<Dense, &MatmulKernels::forward>(stream, out, x.dtype(), GemmPass::forward, x.dim(0), w.dim(1),
+                                                  w.dim(0), write);
+        },
+    .input_gradient =
+        [](Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, Write write) {
+          product<Dense, &MatmulKernels::input_gradient>(stream, dx, w.dtype(), GemmPass::input_gradient, dy.dim(0),
+                                                         w.dim(1), w.dim(0), write);
+        },
+    .weight_gradient =
+        [](Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
+          product<Dense, &MatmulKernels::weight_gradient>(stream, dw, x.dtype(), GemmPass::weight_gradient, x.dim(0),
+                                                          x.dim(1), dy.dim(1), write);
+        },
 };
 
 const GroupedMatmulKernels grouped_matmul{
-    .forward = [](Stream&, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& offsets,
-                  Write) { product(out, rows_of(offsets, x), w.dim(1), w.dim(2)); },
-    .input_gradient = [](Stream&, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets& offsets,
-                         Write) { product(dx, rows_of(offsets, dy), w.dim(1), w.dim(2)); },
-    .weight_gradient = [](Stream&, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets& offsets,
-                          Write) { product(dw, rows_of(offsets, x), dy.dim(1), x.dim(1)); },
+    .forward =
+        [](Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& offsets,
+           Write write) {
+          product<Grouped, &GroupedMatmulKernels::forward>(stream, out, x.dtype(), GemmPass::forward,
+                                                           rows_of(offsets, x), w.dim(2), w.dim(1), write,
+                                                           groups_of(offsets));
+        },
+    .input_gradient =
+        [](Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets& offsets,
+           Write write) {
+          product<Grouped, &GroupedMatmulKernels::input_gradient>(stream, dx, w.dtype(), GemmPass::input_gradient,
+                                                                  rows_of(offsets, dy), w.dim(2), w.dim(1), write,
+                                                                  groups_of(offsets));
+        },
+    .weight_gradient =
+        [](Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, const GroupOffsets& offsets,
+           Write write) {
+          product<Grouped, &GroupedMatmulKernels::weight_gradient>(stream, dw, x.dtype(), GemmPass::weight_gradient,
+                                                                   rows_of(offsets, x), x.dim(1), dy.dim(1), write,
+                                                                   groups_of(offsets));
+        },
 };
 
-void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor&,
+// Counts only the table rows that the tokens name.
+const EmbeddingKernels embedding{
+    .forward =
+        [](Stream& stream, const Tensor& out, const Tensor&, const Tensor& ids) {
+          forget(out);
+          log_issue<&KernelTable::embedding, &EmbeddingKernels::forward>(
+              out, stream, device::MemoryWork{2 * bytes_of(out) + bytes_of(ids)});
+        },
+    .backward =
+        [](Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids) {
+          forget(dtable);
+          const int64_t sums = 2 * dout.numel() * base::size_of(dtable.dtype());
+          log_issue<&KernelTable::embedding, &EmbeddingKernels::backward>(
+              dtable, stream, device::MemoryWork{sums + bytes_of(dout) + bytes_of(ids)});
+        },
+};
+
+void scatter(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
+  forget(out);
+  log_issue<&KernelTable::permute, &PermuteKernels::scatter>(out, stream,
+                                                             device::MemoryWork{2 * bytes_of(x) + bytes_of(index)});
+}
+
+void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor&,
                        const Tensor&, const Tensor&, const Tensor&, const AttentionShape& shape) {
   for (const Tensor* result : {&out, &log_sum_exp}) forget(*result);
-  run_of(out).attention_flops += attention_flops(q, shape);
+  const double flops = attention_flops(q, shape);
+  run_of(out).attention_flops += flops;
+  log_issue<&KernelTable::attention, &AttentionKernels::forward>(
+      out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2)});
 }
 
 // Counts the gradients of both operands for each of the two products.
-void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor&, const AttentionSaved& saved,
+void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor&, const AttentionSaved& saved,
                         const AttentionShape& shape) {
   forget(gradients);
-  run_of(gradients.dq).attention_flops += 2 * attention_flops(saved.q, shape);
+  const double flops = 2 * attention_flops(saved.q, shape);
+  run_of(gradients.dq).attention_flops += flops;
+  log_issue<&KernelTable::attention, &AttentionKernels::backward>(
+      gradients.dq, stream, device::AttentionWork{saved.q.dtype(), true, flops, shape.keys, saved.q.dim(2)});
 }
 
 }  // namespace hexad::kernels::meta

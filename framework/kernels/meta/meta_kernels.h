@@ -2,7 +2,8 @@
 #pragma once
 
 #include "framework/device/meta/meta_run.h"
-#include "framework/kernels/kernel_table.h"
+#include "framework/device/meta/meta_stream.h"
+#include "framework/kernels/entries.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::meta {
@@ -40,30 +41,87 @@ void forget_output(const std::remove_cvref_t<Operand<Argument>>& operand) {
   if constexpr (is_out<Argument>) forget(operand);
 }
 
+/// Returns the bytes of an operand; 0 for arguments that are no tensors.
+inline int64_t bytes_of(const Tensor& t) { return t.defined() ? t.bytes() : 0; }
+inline int64_t bytes_of(std::span<const Tensor> tensors) {
+  int64_t bytes = 0;
+  for (const Tensor& t : tensors) bytes += bytes_of(t);
+  return bytes;
+}
+inline int64_t bytes_of(std::span<const AdamwSlice> slices) {
+  int64_t bytes = 0;
+  for (const AdamwSlice& s : slices)  // an update reads and writes its states
+    bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.weights) + bytes_of(s.gradient);
+  return bytes;
+}
+template <OperandStruct S>
+int64_t bytes_of(const S& operands) {
+  int64_t bytes = 0;
+  for_each_tensor<S>([&](auto member) { bytes += bytes_of(operands.*member); });
+  return bytes;
+}
+template <class T>
+int64_t bytes_of(const T&) {
+  return 0;
+}
+
+/// Appends an entry's work to the log of `t`'s run, if the run keeps one.
+template <auto Family, auto Entry>
+void log_issue(const Tensor& t, const Stream& stream, const device::Work& work) {
+  if (!t.defined() || t.device().has_memory()) return;
+  constexpr EntryName name = name_of_entry<Family, Entry>;
+  if (device::IssueLog* log = run_of(t).issues()) log->add(name.family, name.entry, lane_of(stream), work);
+}
+
+inline Tensor a_tensor(const Tensor& t) { return t; }
+inline Tensor a_tensor(std::span<const AdamwSlice> slices) { return slices.empty() ? Tensor{} : slices.front().main; }
+template <OperandStruct S>
+Tensor a_tensor(const S& operands) {
+  Tensor any;
+  for_each_tensor<S>([&](auto member) {
+    if (!any.defined()) any = operands.*member;
+  });
+  return any;
+}
+/// Returns the first defined tensor among the operands that a kernel writes.
+template <class Argument>
+void find_output(Tensor& found, const std::remove_cvref_t<Operand<Argument>>& operand) {
+  if constexpr (is_out<Argument>)
+    if (!found.defined()) found = a_tensor(operand);
+}
+
 template <auto Family, auto Entry, class>
 struct NothingEntry;
 
 template <auto Family, auto Entry, class F, class... Args>
 struct NothingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
-  static void launch(Stream&, Operand<Args>... operands) { (forget_output<Args>(operands), ...); }
+  static void launch(Stream& stream, Operand<Args>... operands) {
+    (forget_output<Args>(operands), ...);
+    Tensor written;
+    (find_output<Args>(written, operands), ...);
+    log_issue<Family, Entry>(written, stream, device::MemoryWork{(bytes_of(operands) + ... + 0)});
+  }
 };
 
-/// Entry that answers the host's question about a kernel, as on the CPU.
+/// An entry that answers a question of the host about a kernel, as on the CPU.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// An entry that does nothing.
+/// Entry that computes nothing.
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 
+/// Entries that count more than the bytes of their operands.
 extern const MatmulKernels matmul;
 extern const GroupedMatmulKernels grouped_matmul;
+extern const EmbeddingKernels embedding;
 void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
                        const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape);
 void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
                         const AttentionShape& shape);
+void scatter(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor& bias, const RouterRule& rule);
 extern const CapacityKernels capacity;

@@ -5,9 +5,9 @@
 
 namespace hexad::kernels {
 
-/// Replaces `ids` [T, K], chosen from `experts` by a router of any kind, by the choice of the routing model of the
-/// device's run. `given`: the recipe has chosen them, not a router. Does nothing without a routing model, that is on
-/// every device but meta.
-void apply_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given);
+/// Replaces `ids` [T, K], chosen from `experts` by a router of any kind, with the choice of the meta device's routing
+/// model. Does nothing on any other device or without such a model. `given` is true if the recipe has fixed the ids,
+/// false if a router has chosen them.
+void choose_on_meta_device(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given);
 
 }  // namespace hexad::kernels

@@ -13,6 +13,8 @@ KernelTable table_of_cpu() {
   KernelTable table = wrapped_table<Nothing>();
   table.matmul = meta::matmul;
   table.grouped_matmul = meta::grouped_matmul;
+  table.embedding = meta::embedding;
+  table.permute.scatter = meta::scatter;
   table.attention.forward = meta::attention_forward;
   table.attention.backward = meta::attention_backward;
   table.router.forward = meta::router_forward;
@@ -32,7 +34,7 @@ KernelTable table_of_cuda() {
 
 const KernelTable& meta_kernels(device::DeviceKind stands_for) {
   static const KernelTable of_cpu = table_of_cpu(), of_cuda = table_of_cuda();
-  // The emulated device's kernels are the CPU's.
+  // The emulated device uses the CPU's kernels.
   return stands_for == device::DeviceKind::cuda ? of_cuda : of_cpu;
 }
 

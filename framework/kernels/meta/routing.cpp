@@ -9,7 +9,7 @@ namespace hexad::kernels::meta {
 using namespace tensor;
 namespace {
 
-// Returns `t` with its elements at `first_element`, for the CPU's kernels. If that is null, `t` has no elements.
+// Returns a view of `t` for the CPU's kernels, with its elements at `first_element`; null if `t` has no elements.
 Tensor at(const Tensor& t, std::byte* first_element) {
   if (!first_element) return t.borrowed_at(nullptr, t.device().host());
   const int64_t offset = static_cast<std::byte*>(device_raw(t)) - DeviceAccess::begin(*t.storage());
@@ -30,15 +30,19 @@ Tensor result(const Tensor& t) {
 
 }  // namespace
 
-void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
-                    const Tensor&, const RouterRule& rule) {
+void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tensor& weights,
+                    const Tensor& logits, const Tensor&, const RouterRule& rule) {
   for (const Tensor* out : {&scores, &ids, &weights}) forget(*out);
-  apply_routing_model(ids, rule, logits.dim(1), false);
+  log_issue<&KernelTable::router, &RouterKernels::forward>(
+      ids, stream, device::MemoryWork{bytes_of(scores) + bytes_of(ids) + bytes_of(weights) + bytes_of(logits)});
+  choose_on_meta_device(ids, rule, logits.dim(1), false);
 }
 
 // Scores are not known, so all count as equal: the earliest tokens are kept.
 const CapacityKernels capacity{.drop = [](Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows,
                                           const Capacity& limits) {
+  log_issue<&KernelTable::capacity, &CapacityKernels::drop>(ids, stream,
+                                                            device::MemoryWork{bytes_of(ids) + bytes_of(scores)});
   std::vector<std::byte> alike(scores.bytes());
   const Tensor of_tokens = scores.numel() == 0 ? at(scores, nullptr) : at(scores, alike.data());
   cpu_table.capacity.drop(stream, known("capacity", "ids", ids), of_tokens, known("capacity", "rows", rows), limits);
@@ -47,27 +51,36 @@ const CapacityKernels capacity{.drop = [](Stream& stream, const Tensor& ids, con
 const SlotKernels slots{
     .mask =
         [](Stream& stream, const Tensor& ids, const Tensor& valid) {
+          log_issue<&KernelTable::slots, &SlotKernels::mask>(ids, stream, device::MemoryWork{2 * bytes_of(ids)});
           cpu_table.slots.mask(stream, known("mask", "ids", ids), known("mask", "valid", valid));
         },
     .sort =
         [](Stream& stream, const Tensor& tokens, const Tensor& rows, const Tensor& offsets, const Tensor& ids) {
+          log_issue<&KernelTable::slots, &SlotKernels::sort>(
+              tokens, stream, device::MemoryWork{bytes_of(ids) + bytes_of(tokens) + bytes_of(rows)});
           const Tensor keys = known("sort", "ids", ids);
           cpu_table.slots.sort(stream, result(tokens), result(rows), result(offsets), keys);
         },
     .keys =
         [](Stream& stream, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts,
            int64_t chunks) {
+          log_issue<&KernelTable::slots, &SlotKernels::keys>(keys, stream,
+                                                             device::MemoryWork{bytes_of(keys) + bytes_of(ids)});
           const Tensor given = known("keys", "ids", ids), of = known("keys", "chunks", chunk_of);
           cpu_table.slots.keys(stream, result(keys), given, of, experts, chunks);
         },
-    .iota = [](Stream& stream, const Tensor& out, int64_t first) { cpu_table.slots.iota(stream, result(out), first); },
+    .iota =
+        [](Stream& stream, const Tensor& out, int64_t first) {
+          log_issue<&KernelTable::slots, &SlotKernels::iota>(out, stream, device::MemoryWork{bytes_of(out)});
+          cpu_table.slots.iota(stream, result(out), first);
+        },
 };
 
 }  // namespace hexad::kernels::meta
 
 namespace hexad::kernels {
 
-void apply_routing_model(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
+void choose_on_meta_device(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given) {
   const device::MetaRun* run = ids.device().context().meta();
   if (!run || !run->choose || ids.numel() == 0) return;
   const bool was_known =

@@ -1,5 +1,5 @@
 // Arrays of the reference kernels: every tensor, of any dtype and strides, as doubles in row-major order. Tensors may
-// be on a device other than the host: elements are then copied, after the work of its compute stream.
+// be on a device other than the host: elements are then copied, after the work of the device's compute stream.
 #pragma once
 
 #include <vector>
@@ -35,8 +35,8 @@ inline int64_t index_at(const Array& a, int64_t i) { return static_cast<int64_t>
 /// Returns the elements of `t`, or zeros in the shape of `like` if `t` is undefined.
 Array load_or_zeros(const Tensor& t, const Tensor& like);
 
-/// Host access to the memory from a tensor's first element to its last: the memory itself, or a copy that can be copied
-/// back.
+/// Host access to the memory from a tensor's first element to its last. It is the memory itself, or a copy that can be
+/// copied back.
 class HostMemory {
  public:
   explicit HostMemory(const Tensor& t);

@@ -7,7 +7,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-// A slot is over capacity if at least the capacity's number of slots of its expert and scope come before it.
+// A slot is over capacity if `capacity` or more slots of its expert and scope come before it.
 void drop(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, const Capacity& capacity) {
   stream.run([=] {
     const Array Scores = load(scores), Rows = rows.defined() ? load(rows) : Array{};

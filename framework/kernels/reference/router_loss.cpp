@@ -42,7 +42,7 @@ void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
   });
 }
 
-/// A token's scores over their sum, and their mean fraction. If `total` is zero, the token counts nothing.
+/// A token's scores divided by their sum, and their mean fraction. If `total` is zero, the token contributes nothing.
 struct Token {
   double total = 0, mean = 0;
   Token(const Array& S, int64_t t, const Array& F, int64_t scope) {

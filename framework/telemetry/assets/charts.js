@@ -5,6 +5,11 @@ function chartKit(tables) {
   const element = (id) => document.getElementById(id);
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const series = (i) => colour(`series-${(i % 7) + 1}`);
+  // The order is fixed, so that a class has the same colour and position in every page (see traffic_legend.cpp).
+  const trafficClasses = ['ep', 'tp', 'cp', 'pp', 'dp', 'control'];
+  const place = (order, name) => (order.indexOf(name) < 0 ? order.length : order.indexOf(name));
+  const ordered = (names, order) => names.sort((a, b) => place(order, a) - place(order, b) || a.localeCompare(b));
+  const trafficColour = (name) => series(place(trafficClasses, name));
   const faint = (hex) => `${hex}4d`;  // a third of the opacity
   const hide = (card) => { element(`card-${card}`).hidden = true; };
   const finite = (values) => values.filter((v) => v !== null);
@@ -97,6 +102,14 @@ function chartKit(tables) {
     return {label, data: points(values, more.table ?? tables[0]), borderColor: hex, backgroundColor: hex, borderWidth: 2, pointRadius: 0,
             pointHitRadius: 0, pointHoverRadius: 4, tension: 0, ...alone, ...more};
   }
+  /// Draws evaluations of one text. The first curve of a run has dots; later curves have hollow diamonds around them, in
+  /// front, so that points of several curves at the same step stay visible.
+  function heldoutLine(label, curve, hex, i, more = {}) {
+    const dots = curve.step.length > 60 ? 0 : curve.step.length === 1 ? 4 : 3;
+    const marks = i === 0 ? {pointRadius: dots}
+      : {pointRadius: 6 + 2 * (i - 1), pointStyle: 'rectRot', pointBackgroundColor: 'transparent', pointBorderWidth: 2, order: -i};
+    return line(label, curve.loss, hex, {table: curve, hex, clip: 12, ...marks, ...more});
+  }
   /// Draws each step faintly, with the smoothed values in front.
   function smoothed(label, values, hex) {
     if (smoothingOf(values) === 0) return [line(label, values, hex)];
@@ -184,6 +197,6 @@ function chartKit(tables) {
     drawAll();
   }
 
-  return {element, colour, series, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
+  return {element, colour, series, trafficClasses, trafficColour, place, ordered, heldoutLine, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
           legendGap, charts, line, smoothed, area, options, draw, drawIfAny, reset, follow};
 }

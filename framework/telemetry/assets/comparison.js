@@ -1,6 +1,6 @@
 (function () {
   const runs = JSON.parse(document.getElementById('data').textContent);  // [{name, columns, settings, exposed}]
-  const {element, colour, series, human, bytes, byteTicks, percent, settings, legendGap, charts, line, smooth, options, draw, reset, follow} =
+  const {element, colour, series, trafficClasses, trafficColour, ordered, heldoutLine, human, bytes, byteTicks, percent, settings, legendGap, charts, line, smooth, options, draw, reset, follow} =
     chartKit(runs.map((r) => r.columns));
   const hidden = new Set();  // indices of runs that the reader has hidden
 
@@ -29,9 +29,8 @@
     document.querySelectorAll('[data-run]').forEach((mark) => { mark.innerHTML = stroke(Number(mark.dataset.run)); });
   }
 
-  const classes = ['ep', 'tp', 'cp', 'pp', 'dp', 'control'];
   function drawShares() {
-    const shown = runs.filter((_, i) => !hidden.has(i)), names = classes.filter((n) => shown.some((r) => r.exposed[n] > 0));
+    const shown = runs.filter((_, i) => !hidden.has(i)), names = ordered([...new Set(shown.flatMap((r) => Object.keys(r.exposed).filter((n) => r.exposed[n] > 0)))], trafficClasses);
     element('card-shares').hidden = !names.length;
     if (!names.length) return;
     element('shares-plot').style.height = `${70 + 26 * shown.length}px`;
@@ -43,8 +42,8 @@
     charts.push(new Chart(element('shares'), {
       type: 'bar', plugins: [legendGap],
       data: {labels: shown.map((r) => (r.name.length > 28 ? `${r.name.slice(0, 27)}…` : r.name)),
-             datasets: [bar('computation', shown.map(rest), colour('line')),
-                        ...names.map((n) => bar(n, shown.map((r) => r.exposed[n] ?? 0), colour(`class-${classes.indexOf(n) + 1}`)))]},
+             datasets: [bar('computation', shown.map(rest), series(6)),
+                        ...names.map((n) => bar(n, shown.map((r) => r.exposed[n] ?? 0), trafficColour(n)))]},
       options: {...base, indexAxis: 'y', interaction: {mode: 'index', axis: 'y', intersect: false},
         scales: {x: {...base.scales.y, stacked: true, min: 0, max: 1},
                  y: {stacked: true, grid: {display: false}, ticks: {color: colour('ink'), autoSkip: false}}},
@@ -56,8 +55,8 @@
     reset();
     drawLegend();
     drawLines('loss', lines((c) => smooth(c.loss)), {y: {type: settings.logarithmic ? 'logarithmic' : 'linear'}});
-    drawLines('heldout', runs.flatMap((run, i) => hidden.has(i) ? [] : run.columns.heldout.map((curve) =>
-      line(`${run.name}: ${curve.name}`, curve.loss, look(i).hex, {table: curve, borderDash: look(i).dash, pointRadius: 3}))), {});
+    drawLines('heldout', runs.flatMap((run, i) => hidden.has(i) ? [] : run.columns.heldout.map((curve, n) =>
+      heldoutLine(`${run.name}: ${curve.name}`, curve, look(i).hex, n, {borderDash: look(i).dash}))), {});
     drawLines('throughput', lines((c) => smooth(c.tokens_per_second)), {format: human, y: {beginAtZero: true}});
     drawLines('memory', lines((c) => c.memory.total ?? null), {format: bytes,
       y: {beginAtZero: true, ticks: byteTicks(Math.max(...runs.flatMap((r) => r.columns.memory.total ?? [0])))}});

@@ -24,6 +24,12 @@ class Heatmap {
     return `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * share)).join(',')})`;
   }
 
+  /// Returns black or white, whichever is easier to read on `rgb(...)`: a contrast of at least 4.5 on any colour.
+  static readable(background) {
+    const [r, g, b] = background.match(/\d+/g).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? '#000000' : '#ffffff';
+  }
+
   /// Returns the colour of a load. `relative` 1 is an equal share; 1/4 and 4 are the ends of the scale.
   shade(relative) {
     const doublings = Math.max(-2, Math.min(2, Math.log2(Math.max(relative, 1e-9))));
@@ -48,11 +54,12 @@ class Heatmap {
     pen.textBaseline = 'middle';
     snapshot.load.forEach((row, y) => row.forEach((share, x) => {
       const relative = share * row.length;
-      pen.fillStyle = this.shade(relative);
+      const shade = this.shade(relative);
+      pen.fillStyle = shade;
       pen.fillRect(left + x * wide, y * high, wide - gap, high - gap);
       if (!written) return;
       pen.textAlign = 'center';
-      pen.fillStyle = this.colour('ink');
+      pen.fillStyle = Heatmap.readable(shade);
       pen.fillText(relative.toFixed(2), left + (x + 0.5) * wide, (y + 0.5) * high);
     }));
     this.labels(pen);

@@ -1,6 +1,6 @@
 (function () {
   const data = JSON.parse(document.getElementById('data').textContent);
-  const {element, colour, series, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
+  const {element, colour, series, trafficClasses, trafficColour, place, ordered, heldoutLine, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
          legendGap, charts, line, smoothed, area, options, draw, drawIfAny, reset, follow} =
     chartKit([data]);
 
@@ -9,9 +9,7 @@
       (settings.smoothing > 0 ? '; the faint line is each step, the strong one smoothed.' : ', each step.') +
       (data.heldout.length > 1 ? ' Each held-out curve is of its own text: compare only points of one curve.' : '');
     const datasets = smoothed('training', data.loss, series(0));
-    datasets.unshift(...data.heldout.map((curve, i) => line(curve.name, curve.loss, series(2 * i + 1), {
-      table: curve, pointRadius: curve.step.length > 60 ? 0 : curve.step.length === 1 ? 5 : 3,
-      pointStyle: i % 2 ? 'rectRot' : 'circle', clip: 6})));
+    datasets.unshift(...data.heldout.map((curve, i) => heldoutLine(curve.name, curve, series(2 * i + 1), i)));
     draw('loss', datasets, {legend: true, y: {type: settings.logarithmic ? 'logarithmic' : 'linear'}});
   }
 
@@ -20,7 +18,7 @@
     const depth = (i) => layers.length === 1 ? colour('depth-last')
       : few ? series(i) : Heatmap.mix(colour('depth-first'), colour('depth-last'), i / (layers.length - 1));
     element('card-balance').querySelector('p').textContent =
-      `Largest load over the mean; 1 is perfect balance.${few ? '' : ' Colour follows depth.'}`;
+      `Largest load as a multiple of the mean load; 1 is perfect balance.${few ? '' : ' Colour follows depth.'}`;
     draw('balance', layers.map((layer, i) => line(`layer ${layer}`, smooth(values[i]), depth(i),
                                                   {borderWidth: few ? 2 : 1.25, spanGaps: true})),
          {legend: few, format: (v) => `${plain(Number(v.toPrecision(3)))}×`, y: {suggestedMin: 1}});
@@ -28,9 +26,6 @@
 
   // The order is fixed, so that a category has the same colour and position in every run.
   const categories = ['parameter', 'gradient', 'optimizer', 'activation', 'temporary', 'communication'];
-  const trafficClasses = ['ep', 'tp', 'cp', 'pp', 'dp', 'control'];
-  const place = (order, name) => (order.indexOf(name) < 0 ? order.length : order.indexOf(name));
-  const ordered = (names, order) => names.sort((a, b) => place(order, a) - place(order, b) || a.localeCompare(b));
 
   function drawMemory() {
     const names = ordered(Object.keys(data.memory).filter((n) => n !== 'total' && data.memory[n].some((v) => v)), categories);
@@ -54,7 +49,7 @@
       const exposed = of(data.comm[n].exposed_seconds) * 1e3;
       return {exposed, hidden: Math.max(of(data.comm[n].seconds) * 1e3 - exposed, 0), bytes: of(data.comm[n].bytes)};
     });
-    const hues = names.map((n) => series(place(trafficClasses, n)));
+    const hues = names.map(trafficColour);
     const base = options({format: milliseconds});
     element('comm').setAttribute('role', 'img');
     element('comm').setAttribute('aria-label', names.map((n, i) =>
@@ -88,7 +83,7 @@
   function timeLimit() {
     const sorted = finite(data.step_seconds).sort((a, b) => a - b);
     const usual = sorted[Math.floor(sorted.length * 0.98)] * 1.25, cut = sorted.at(-1) > 1.5 * usual;
-    element('card-time').querySelector('p').textContent = 'Communication that computation waited for, by class; all else counts as computation.' +
+    element('card-time').querySelector('p').textContent = 'Time for which computation waited for communication, by class; all other time counts as computation.' +
       (cut ? ` Single steps took up to ${milliseconds(sorted.at(-1) * 1e3)}.` : '');
     const round = 10 ** Math.floor(Math.log10(usual * 1e3));
     return cut ? Math.ceil(usual * 1e3 / round) * round : undefined;

@@ -21,9 +21,9 @@ Tensor joined(const Tensor& t, int rank) {
   return rank == 2 ? t.reshape({t.dim(0), outputs}) : t.reshape({t.dim(0), outputs, t.dim(3)});
 }
 
-Tensor ExpertWeights::Product::matrices(Stream& s) const { return joined(weight.on(s), 3); }
+Tensor ExpertWeights::HeldProjection::matrices(Stream& s) const { return joined(weight.on(s), 3); }
 
-Tensor ExpertWeights::Product::forward(Stream& s, const Tensor& x, const RowGroups& groups) const {
+Tensor ExpertWeights::HeldProjection::forward(Stream& s, const Tensor& x, const RowGroups& groups) const {
   const Tensor w = matrices(s);
   const Tensor out = rows_of(x, w.dim(1));
   if (groups.dense)
@@ -36,11 +36,11 @@ Tensor ExpertWeights::Product::forward(Stream& s, const Tensor& x, const RowGrou
   return out;
 }
 
-void ExpertWeights::Product::add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const {
+void ExpertWeights::HeldProjection::add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const {
   if (adds_bias) table(out).bias.grouped_forward(s, out, joined(bias.on(s), 2), groups.rows);
 }
 
-Tensor ExpertWeights::Product::input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const {
+Tensor ExpertWeights::HeldProjection::input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const {
   const Tensor w = matrices(s);
   const Tensor dx = rows_of(dy, w.dim(2));
   if (groups.dense)
@@ -54,17 +54,17 @@ Tensor ExpertWeights::Product::input_gradient(Stream& s, const Tensor& dy, const
 }
 
 ExpertActivations ExpertWeights::before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const {
-  return {.gate_up = gate_up_.forward(s, rows, groups), .product = {}};
+  return {.gate_up = gate_up_.forward(s, rows, groups), .activated = {}};
 }
 
 ExpertActivations ExpertWeights::activations(Stream& s, const Tensor& rows, const RowGroups& groups) const {
   ExpertActivations m = before_activation(s, rows, groups);
-  m.product = product_like(m);
-  activate(s, m.product, m);
+  m.activated = activated_like(m);
+  activate(s, m.activated, m);
   return m;
 }
 
-Tensor ExpertWeights::product_like(const ExpertActivations& m) const {
+Tensor ExpertWeights::activated_like(const ExpertActivations& m) const {
   return rows_of(m.gate_up, m.gate_up.dim(1) / (kind_ == ExpertKind::swiglu ? 2 : 1));
 }
 
@@ -75,30 +75,30 @@ void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertActivatio
 }
 
 Tensor ExpertWeights::output(Stream& s, const ExpertActivations& m, const RowGroups& groups) const {
-  return down_.forward(s, m.product, groups);
+  return down_.forward(s, m.activated, groups);
 }
 
 ExpertGradients ExpertWeights::input_gradients(Stream& s, const ExpertActivations& m, const Tensor& doutput,
                                                const RowGroups& groups) const {
   ExpertGradients g;
-  Tensor dproduct = product_gradient(s, doutput, groups);
+  Tensor dactivated = activated_gradient(s, doutput, groups);
   g.gate_up = Tensor::like(m.gate_up);
-  activation_gradient(s, g.gate_up, dproduct, m);
-  dproduct = {};
+  gate_up_gradient(s, g.gate_up, dactivated, m);
+  dactivated = {};
   g.rows = row_gradient(s, g.gate_up, groups);
   return g;
 }
 
-Tensor ExpertWeights::product_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const {
+Tensor ExpertWeights::activated_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const {
   return down_.input_gradient(s, doutput, groups);
 }
 
-void ExpertWeights::activation_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dproduct,
-                                        const ExpertActivations& m) const {
-  if (kind_ == ExpertKind::gelu) return table(dproduct).gelu.backward(s, dgate_up, dproduct, m.gate_up, gelu_);
+void ExpertWeights::gate_up_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dactivated,
+                                     const ExpertActivations& m) const {
+  if (kind_ == ExpertKind::gelu) return table(dactivated).gelu.backward(s, dgate_up, dactivated, m.gate_up, gelu_);
   const auto [dgate, dup] = kernels::gate_and_up(dgate_up);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);
-  table(dproduct).swiglu.backward(s, {dgate, dup}, dproduct, {gate, up});
+  table(dactivated).swiglu.backward(s, {dgate, dup}, dactivated, {gate, up});
 }
 
 Tensor ExpertWeights::row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const {

@@ -11,13 +11,14 @@ using device::Stream;
 using kernels::GeluKind;
 using tensor::Tensor;
 
-/// Rows of each local expert, and the number of kernel calls for their products. Results are bitwise identical.
+/// Rows of each local expert, and the number of kernel calls for their products. Results are bitwise independent of
+/// this number.
 struct RowGroups {
   kernels::GroupOffsets rows{};  // by local expert
-  bool dense = false;            // a call for each expert that has rows; else one for all. The host must know the rows
-  int64_t computations = 1;      // per pass, over all its rows: the number of contributions to each weight gradient
+  bool dense = false;        // true: one call per expert that has rows (the host must know `rows`); false: one for all
+  int64_t computations = 1;  // number per pass (Routes::computations): the contributions to each weight gradient
 
-  /// f(expert, begin, end) for each that has rows.
+  /// Calls f(expert, begin, end) for each expert that has rows.
   template <class F>
   void for_each_busy(const F& f) const {
     for (size_t e = 0; e + 1 < rows.host.size(); ++e)
@@ -25,57 +26,59 @@ struct RowGroups {
   }
 };
 
-/// Activations of an expert's first product, for backward (MPMoE's T_M).
+/// Activations of the experts, for backward (MPMoE's T_M).
 struct ExpertActivations {
-  Tensor gate_up;  // before the activation: gate and up side by side [R, 2 F]; of GELU experts up alone [R, F]
-  Tensor product;  // after it [R, F]; undefined: to be computed again
+  Tensor gate_up;    // before the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU experts
+  Tensor activated;  // after the activation [R, F]; undefined: must be computed again
 
   bool defined() const { return gate_up.defined(); }
 };
 
-/// Gradients on the way back.
+/// Gradients of an expert's activations and rows.
 struct ExpertGradients {
-  Tensor gate_up;  // as in ExpertActivations
-  Tensor rows;     // [R, D]: what goes on to the inputs
+  Tensor gate_up;  // shape of ExpertActivations::gate_up
+  Tensor rows;     // [R, D]: gradient of the inputs
 };
 
-/// Gates and ups [E, 2, F, ...] as the kernels see them, [E, 2 F, ...]; others as they are. `rank`: of the result.
+/// Returns gates and ups [E, 2, F, ...] in the shape of the kernels, [E, 2 F, ...]. `rank` is the number of
+/// dimensions of the result. A tensor that has `rank` dimensions already is returned unchanged.
 Tensor joined(const Tensor& gates_and_ups, int rank);
 
-/// The weights of all experts of a layer on this rank, in memory as long as this exists. All ranks take them once a
-/// pass (Experts::hold), so what ranks gather does not depend on which experts have rows or how rows are cut into
-/// chunks. Rows [R, D] are grouped by local expert; an expert may have none.
+/// Weights of all experts of a layer on this rank, in memory for the lifetime of this object. All ranks take them once
+/// per pass (Experts::hold). So the gathering of weights does not depend on which experts have rows, or on the division
+/// of rows into chunks. Rows [R, D] are grouped by local expert. An expert may have no rows.
 class ExpertWeights {
  public:
-  /// Holds nothing: for passes that are only looked at.
-  ExpertWeights() = default;
-
-  /// Without the product.
+  /// Returns the activations of `rows` [R, D] without `activated`.
   ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
+  /// Returns the activations of `rows` [R, D], including `activated`.
   ExpertActivations activations(Stream& s, const Tensor& rows, const RowGroups& groups) const;
-  /// Memory for the activations' product, [R, F].
-  Tensor product_like(const ExpertActivations& activations) const;
-  /// The activations' product, into `out`.
+  /// Returns a buffer for ExpertActivations::activated, [R, F].
+  Tensor activated_like(const ExpertActivations& activations) const;
+  /// Computes ExpertActivations::activated into `out`.
   void activate(Stream& s, const Tensor& out, const ExpertActivations& activations) const;
-  /// Results [R, D] from activations whose product is defined.
+  /// Returns the results [R, D] of activations whose `activated` is defined.
   Tensor output(Stream& s, const ExpertActivations& activations, const RowGroups& groups) const;
 
+  /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. The weight
+  /// gradients follow in Experts::weight_gradients.
   ExpertGradients input_gradients(Stream& s, const ExpertActivations& activations, const Tensor& doutput,
                                   const RowGroups& groups) const;
-  /// Its steps: the gradient of the product [R, F]; that of gate and up, which may take their place; the rows'.
-  Tensor product_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
-  void activation_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dproduct,
-                           const ExpertActivations& activations) const;
+  /// Steps of input_gradients(): the gradient of ExpertActivations::activated [R, F], the gradients of gate and up,
+  /// which may overwrite gate and up, and the gradient of the rows.
+  Tensor activated_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
+  void gate_up_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dactivated,
+                        const ExpertActivations& activations) const;
   Tensor row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const;
 
-  /// Adds the bias of the results, if this rank is the one to add it.
+  /// Adds the bias of the results if this rank is responsible for it.
   void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
 
  private:
   friend class Experts;
-  struct Product {
+  struct HeldProjection {
     HeldWeight weight, bias;
-    bool adds_bias = false;  // there is a bias, and it is not for another rank to add
+    bool adds_bias = false;  // true if there is a bias and this rank adds it
     Tensor forward(Stream& s, const Tensor& x, const RowGroups& groups) const;
     void add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const;
     Tensor input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const;
@@ -84,7 +87,9 @@ class ExpertWeights {
     Tensor matrices(Stream& s) const;
   };
 
-  Product gate_up_, down_;
+  ExpertWeights() = default;  // Experts::hold sets the members
+
+  HeldProjection gate_up_, down_;
   ExpertKind kind_{};
   GeluKind gelu_{};
 };

@@ -23,12 +23,12 @@ Builder::Options bias_options(const Placement& placement, const Stack& stack) {
 }  // namespace
 
 Experts::Experts(const Config& c, const Builder& b) : config_(c), gate_up_(make_first(c, b)), down_(make_down(c, b)) {
-  for (const Product& p : {gate_up_, down_})
+  for (const Projection& p : {gate_up_, down_})
     for (Parameter* parameter : {p.weight, p.bias})
       if (parameter) parameters_.push_back(parameter);
 }
 
-Experts::Product Experts::make_first(const Config& c, const Builder& b) const {
+Experts::Projection Experts::make_first(const Config& c, const Builder& b) const {
   const Builder at = b / (gated() ? "gate_up" : "up");
   const auto stack = [&](const std::string& of) {
     if (!gated()) return Stack{};
@@ -39,7 +39,7 @@ Experts::Product Experts::make_first(const Config& c, const Builder& b) const {
       gated() ? Shape{c.experts, 2, c.expert_hidden, c.hidden} : Shape{c.experts, c.expert_hidden, c.hidden};
   const Placement placement{.view = MeshView::expert,
                             .shards = {along(Axis::ep, 0, b), along(Axis::etp, bias.rank() - 1, b)}};
-  Product p;
+  Projection p;
   p.weight = &at.parameter(
       "weight", weight, {.init = {Init::Kind::normal, c.init_std}, .placement = placement, .stack = stack("weight")});
   p.adds_bias = c.bias;
@@ -47,10 +47,10 @@ Experts::Product Experts::make_first(const Config& c, const Builder& b) const {
   return p;
 }
 
-Experts::Product Experts::make_down(const Config& c, const Builder& b) const {
+Experts::Projection Experts::make_down(const Config& c, const Builder& b) const {
   const Builder at = b / "down";
   const Shard experts = along(Axis::ep, 0, b);
-  Product p;
+  Projection p;
   p.weight =
       &at.parameter("weight", {c.experts, c.hidden, c.expert_hidden},
                     {.init = {Init::Kind::normal, c.output_init_std},
@@ -72,7 +72,7 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
   ExpertWeights all;
   all.kind_ = config_.kind, all.gelu_ = config_.gelu;
   std::vector<std::pair<Parameter*, HeldWeight*>> order;
-  const auto add = [&](const Product& from, ExpertWeights::Product& to) {
+  const auto add = [&](const Projection& from, ExpertWeights::HeldProjection& to) {
     to.adds_bias = from.adds_bias;
     order.emplace_back(from.weight, &to.weight);
     if (from.bias) order.emplace_back(from.bias, &to.bias);
@@ -83,12 +83,13 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
   return all;
 }
 
-void Experts::Product::weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x,
-                                                  const RowGroups& groups) const {
-  const auto [memory, write] = weight->next_product(groups.computations);
+void Experts::Projection::weight_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x,
+                                                       const RowGroups& groups) const {
+  // One contribution of `computations`: the first to a cleared gradient replaces it, later ones add.
+  const auto [memory, write] = weight->next_gradient_target(groups.computations);
   const Tensor dw = joined(memory, 3);
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
-  for (int64_t e = 0; e < dw.dim(0); ++e) {  // also of those without rows, which may have to become zero
+  for (int64_t e = 0; e < dw.dim(0); ++e) {  // includes experts without rows, whose gradient may have to become zero
     const auto begin = groups.rows.host[e], end = groups.rows.host[e + 1];
     table(x).matmul.weight_gradient(s, kernels::expert_matrix(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end),
                                     write);
@@ -110,18 +111,18 @@ void Experts::result_bias_gradients(Stream& s, const ExpertWeights& held, const 
   k.bias.grouped_backward(s, db, rows, groups.rows);
 }
 
-void Experts::Product::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const {
-  weight_gradient_of_product(s, dy, x, groups);
+void Experts::Projection::weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const {
+  weight_gradient_without_bias(s, dy, x, groups);
   if (!bias) return;
-  // The bias gets a zero gradient on ranks that do not add it, at the same time: ranks that share a parameter gather
-  // and reduce it in one order.
+  // Ranks that do not add the bias give it a zero gradient at the same point, because ranks that share a parameter must
+  // gather and reduce it in the same order.
   const Tensor db = joined(bias->gradient_to_add(s), 2);
   if (adds_bias) table(x).bias.grouped_backward(s, db, dy, groups.rows);
 }
 
 void Experts::weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& m, const ExpertGradients& g,
                                const Tensor& doutput, const RowGroups& groups) const {
-  down_.weight_gradient(s, doutput, m.product, groups);
+  down_.weight_gradient(s, doutput, m.activated, groups);
   gate_up_.weight_gradient(s, g.gate_up, rows, groups);
 }
 
@@ -134,41 +135,43 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
   k.slots.iota(s, own, 0);
   const auto weigh = [&](const Tensor& x) { k.permute.gather_weighted(s, x, x, own, weights); };
 
-  if (!m.product.defined()) m.product = held.product_like(m);
-  held.activate(s, m.product, m);
-  weigh(m.product);
-  down_.weight_gradient_of_product(s, doutput, m.product, groups);
-  held.activate(s, m.product, m);
-  // The gradient of a row's weight is the row's result times doutput, which is the product times its own gradient.
-  // Block by block the weighted gradient takes the product's place.
+  if (!m.activated.defined()) m.activated = held.activated_like(m);
+  held.activate(s, m.activated, m);
+  weigh(m.activated);
+  down_.weight_gradient_without_bias(s, doutput, m.activated, groups);
+  held.activate(s, m.activated, m);
+  // The gradient of a row's weight is the dot product of the row's result and doutput. Without the bias, it equals the
+  // dot product of `activated` and the gradient of `activated`.
+  // Block by block, the weighted gradient replaces `activated`.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
   const std::span<const int64_t> offsets = groups.rows.host;
   const int64_t block_rows = base::block_sizes().expert_rows;
-  std::vector<int64_t> block(offsets.size(), 0);  // changed after each call, which has read it (GroupOffsets::host)
+  std::vector<int64_t> block(offsets.size(), 0);  // may change after each call has read it (GroupOffsets::host)
   for (size_t e = 0; e + 1 < offsets.size(); ++e) {
     for (int64_t begin = offsets[e], end; begin < offsets[e + 1]; begin = end) {
       end = std::min(begin + block_rows, offsets[e + 1]);
       std::fill(block.begin() + static_cast<std::ptrdiff_t>(e) + 1, block.end(), end - begin);
-      const Tensor dproduct = held.product_gradient(s, doutput.slice(0, begin, end),
-                                                    {kernels::GroupOffsets::on_host(block), groups.dense}),
-                   part = m.product.slice(0, begin, end);
-      k.permute.row_dots(s, out.weights.slice(0, begin, end), dproduct, part);
-      k.permute.gather_weighted(s, part, dproduct, own.slice(0, 0, end - begin), weights.slice(0, begin, end));
+      const Tensor dactivated = held.activated_gradient(s, doutput.slice(0, begin, end),
+                                                        {kernels::GroupOffsets::on_host(block), groups.dense}),
+                   part = m.activated.slice(0, begin, end);
+      k.permute.row_dots(s, out.weights.slice(0, begin, end), dactivated, part);
+      k.permute.gather_weighted(s, part, dactivated, own.slice(0, 0, end - begin), weights.slice(0, begin, end));
     }
     std::fill(block.begin(), block.end(), 0);
   }
   result_bias_gradients(s, held, doutput, weights, own, groups, out.weights);
-  held.activation_gradient(s, m.gate_up, m.product, m);
-  m.product = {};
+  held.gate_up_gradient(s, m.gate_up, m.activated, m);
+  m.activated = {};
   gate_up_.weight_gradient(s, m.gate_up, rows, groups);
   out.rows = held.row_gradient(s, m.gate_up, groups);
   return out;
 }
 
 int64_t ExpertShape::backward_bytes(int64_t rows, Dtype dtype) const {
-  // Rows, their gradient, that of the results; the activations, their product, a block of that's.
+  // Rows, the gradients of rows and results, the activations before and after the activation function, and a block of
+  // the gradient of `activated`.
   const int64_t elements = rows * (3 * hidden + (gated ? 3 : 2) * width);
-  constexpr int64_t of_a_row = 3 * 8;  // its number, its weight and that one's gradient
+  constexpr int64_t of_a_row = 3 * 8;  // number, weight and weight gradient of a row
   return (elements + std::min(rows, base::block_sizes().expert_rows) * width) * size_of(dtype) + rows * of_a_row;
 }
 

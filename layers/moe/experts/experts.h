@@ -1,4 +1,4 @@
-// The experts of one layer that live on this rank.
+// Experts of one layer on one rank.
 #pragma once
 
 #include <vector>
@@ -18,15 +18,15 @@ struct ExpertShape {
   int64_t hidden, width;  // D, F
   bool gated;
 
-  /// The most bytes that Experts::backward_weighted has in use at one time, arguments and results included.
+  /// Returns the peak memory in bytes of Experts::backward_weighted, including its arguments and results.
   int64_t backward_bytes(int64_t rows, Dtype dtype) const;
 };
 
-/// E/P SwiGLU or GELU MLPs as grouped products. Parameters "gate_up" [E, 2, F, D], which one product reads (of GELU
-/// experts "up" [E, F, D]), and "down" [E, D, F] (each ".weight", and ".bias" on request), sharded along ep in
-/// dimension 0 and along etp in F: with etp > 1 the results of the etp ranks are addends. Forward and backward are
-/// plain functions of tensors: the schedules decide what is kept, moved and recomputed. Functions that read weights are
-/// members of ExpertWeights; those here only add to gradients.
+/// E/P SwiGLU or GELU MLPs as grouped products. The parameters are "gate_up" [E, 2, F, D], read by one product ("up"
+/// [E, F, D] for GELU experts), and "down" [E, D, F]. Each has ".weight", and ".bias" if configured. Parameters are
+/// sharded along ep in dimension 0 and along etp in F, so with etp > 1 the results of the etp ranks are addends.
+/// Forward and backward are plain functions of tensors, and schedules decide which tensors are kept, moved and
+/// recomputed. Functions that read weights are members of ExpertWeights. Functions of this class only add to gradients.
 class Experts {
  public:
   struct Config {
@@ -38,53 +38,54 @@ class Experts {
   };
   Experts(const Config& c, const Builder& b);
 
-  /// All weights for one pass, taken in the order of parameters(), in backward in reverse. The order tells ZeRO-3 which
-  /// weights are needed next, so that it gathers them ahead of need. Collective where weights are gathered: a pass
-  /// calls it once, before anything that depends on its rows.
+  /// Returns all weights for one pass. Takes them in the order of parameters(), or in reverse order in backward. From
+  /// this order, ZeRO-3 learns which weights are needed next, and gathers them ahead of need. Collective if weights are
+  /// gathered: a pass calls it once, before anything that depends on its rows.
   ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
-  /// Adds to the parameters' gradients; any time after ExpertWeights::input_gradients.
+  /// Adds to the parameters' gradients. Call it at any time after ExpertWeights::input_gradients, which returns `g`.
   void weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups) const;
-  /// Backward of rows whose results are weighted afterwards, out[t] += weights[r] result[r], with as little memory as
-  /// possible: beside its arguments one tensor [R, F], a block of another, and the result. `doutput` is the gradient of
-  /// the weighted sum; weights [R] acc; `activations` is overwritten, its product is not read. Adds the weight
-  /// gradients.
+  /// Gradients of rows whose results are weighted afterwards: out[t] += weights[r] result[r].
   struct Weighted {
     Tensor rows;     // gradient of the rows, [R, D]
-    Tensor weights;  // and of the weights, [R]; where etp ranks share the width, an addend
+    Tensor weights;  // gradient of the weights, [R]; an addend if etp ranks share the width
   };
+  /// Computes these gradients and adds the weight gradients. Uses little memory: beside the arguments and the result
+  /// one tensor [R, F] and a block of another tensor. `doutput` is the gradient of the weighted sum. weights [R] are
+  /// acc. `activations` is overwritten; its `activated` is not read.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
 
   ExpertShape shape() const { return {config_.hidden, activation_width() / (gated() ? 2 : 1), gated()}; }
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }
-  /// Elements that before_activation() leaves of a row.
+  /// Returns the number of elements per row of the result of before_activation().
   int64_t activation_width() const;
-  /// Matrix products of forward for each expert: with gates 3, else 2. Prices are for weights of D F elements, so gate
-  /// and up count as two although one call computes both.
+  /// Returns the number of matrix products of forward for each expert: 3 with gates, otherwise 2. Prices are for
+  /// weights of D F elements, so gate and up count as two products although one call computes both.
   int64_t products() const;
-  /// Floating-point operations of one product per row: 2 D F.
+  /// Returns the floating-point operations of one product per row: 2 D F.
   double flops_per_row() const;
 
  private:
-  struct Product {
+  struct Projection {
     Parameter *weight = nullptr, *bias = nullptr;
-    bool adds_bias = false;  // a bias of the outputs belongs to the sum over etp ranks: the first one adds it
+    bool adds_bias = false;  // true if this rank adds the bias; the bias of `down` is added by the first etp rank only
     void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
-    void weight_gradient_of_product(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
+    void weight_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
   };
-  Product make_first(const Config& c, const Builder& b) const;
-  Product make_down(const Config& c, const Builder& b) const;
+  Projection make_first(const Config& c, const Builder& b) const;
+  Projection make_down(const Config& c, const Builder& b) const;
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
-  /// Adds to the gradient of the results' bias, and the bias's part to `dweights`; `weights` [R] weigh the results.
+  /// Adds to the gradient of the results' bias, and adds the part of the bias to `dweights`. `weights` [R] are the
+  /// factors of the results.
   void result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
                              const Tensor& own, const RowGroups& groups, const Tensor& dweights) const;
 
   Config config_;
   std::vector<Parameter*> parameters_;
-  Product gate_up_, down_;
+  Projection gate_up_, down_;
 };
 
 }  // namespace hexad::moe

@@ -29,9 +29,9 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
   Chunk& here = chunks_[chunk];
   here.last = computed.by;
   if (!g_.counts.merged) here.rows = computed.results;
-  // Results lie as their rows were computed. They must lie as the rows arrived, so those of rows that were moved to
-  // their place are moved back. Rows in another format than the plain one are packed, too, unless the task that adds up
-  // results packs the sums.
+  // Results are in the order in which their rows were computed. They must be returned in the order in which the rows
+  // arrived, so the results of rows that were copied to their places are copied back. Rows that are not in plain format
+  // are also packed here, unless the task that sums results packs the sums.
   if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !adds_up()))
     add_reordering(chunk, computed.results, row_weights);
   if (g_.shares_width(ep::EspExchange::gather)) add_reduce_scatter(chunk);
@@ -42,8 +42,8 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
   if (options_.collection) add_all_gather(chunk);
 }
 
-// Undoes the grouping by expert, and packs the rows unless etp ranks add them up first, which they do to unpacked rows.
-// It runs on the compute lane: on the copy lane it would wait, behind combine.unpack, until the chunk before has
+// Undoes the grouping by expert. Packs the rows unless etp ranks sum them first, because they sum unpacked rows. The
+// task runs on the compute lane. On the copy lane, it would wait behind combine.unpack until the previous chunk has
 // returned.
 void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const Handoff<Tensor>& row_weights) {
   append(chunk, Lane::compute, TaskKind::copy, "reorder",
@@ -51,7 +51,7 @@ void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const 
          on_lane([&indices = g_.routes.plan.indices.chunks[chunk], merged = g_.counts.merged, format = format_,
                   summed = adds_up(), computed, row_weights, rows = chunks_[chunk].rows](Stream& s) {
            const Rows results = merged ? computed.read() : computed.take();
-           // Reads the inverse of dispatch.place: row r, which that task copied to row place[r], is found there.
+           // Inverse of dispatch.place, which copied row r to row place[r].
            RowSource ready{results.values, indices.place};
            if (indices.of_tokens()) {
              const Rows sums = reduce_groups(s, results, indices, row_weights.take());
@@ -62,11 +62,11 @@ void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const 
            if (summed)
              rows.put({gather_rows_by(s, {ready.values}, ready.index).values, ready.row_weights});
            else
-             rows.put({format.pack(s, ready)});
+             rows.put({format.gather_packed(s, ready)});
          }));
 }
 
-// Every etp rank holds addends for the rows of all etp ranks, and receives the sums of its own rows.
+// Sums the addends that every etp rank has for the rows of all etp ranks. Each rank receives the sums of its own rows.
 void Combine::add_reduce_scatter(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   const int64_t mine = counts.rows_received() * g_.row_bytes();
@@ -78,11 +78,11 @@ void Combine::add_reduce_scatter(size_t chunk) {
         const auto sum = [&](const Tensor& x) {
           return x.defined() ? ep::add_shared_rows(counts.shared, x, etp, s) : x;
         };
-        rows.put({format.pack(s, {sum(addends.values), {}, sum(addends.row_weights)})});
+        rows.put({format.gather_packed(s, {sum(addends.values), {}, sum(addends.row_weights)})});
       }));
 }
 
-// Each etp rank was sent all rows and has addends for all, and gets all sums.
+// Sums the addends of all etp ranks. Each etp rank has addends for all rows, and receives all sums.
 void Combine::add_all_reduce(size_t chunk) {
   const int64_t ranks = g_.etp.size();
   const int64_t sent = 2 * (ranks - 1) * g_.counts.chunks[chunk].rows_received() * g_.row_bytes() / ranks;
@@ -91,12 +91,13 @@ void Combine::add_all_reduce(size_t chunk) {
            const Rows sums = rows.take();
            for (const Tensor& x : {sums.values, sums.row_weights})
              if (x.defined()) s.wait(ep::add_replicated_rows(x, etp, s).arrived);
-           rows.put({format.pack(s, {sums.values, {}, sums.row_weights})});
+           rows.put({format.gather_packed(s, {sums.values, {}, sums.row_weights})});
          }));
 }
 
 Combine::Landing Combine::landing() const {
-  // True if rows are sent in the order of the slot rows.
+  // True if rows are sent in the order of the slot rows. Rows that are sent directly with etp 1 are also in that
+  // order, but are unpacked anyway.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
   if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
   return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;
@@ -147,14 +148,14 @@ void Combine::add_unpacking(size_t chunk) {
          }));
 }
 
-// The slot rows of a chunk, made from `sent`, the rows that returned. With EspExchange::direct a row was sent to every
-// etp rank, and its slot row is the sum of the addends that returned (PlanIndices::copies).
+// Returns the slot rows of a chunk, made from the returned rows `sent`. With EspExchange::direct, every etp rank
+// returns an addend of each row, and the slot row is the sum of the addends (PlanIndices::copies).
 Rows Combine::unpacked(size_t chunk, const Tensor& sent, Stream& s) const {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   Rows rows{sent};
   if (!format_.plain()) {
     rows = format_.buffer(counts.rows_to_send(), g_.device);
-    format_.unpack(s, sent, {}, rows);
+    format_.scatter_unpacked(s, sent, {}, rows);
   }
   const Tensor& all_copies = g_.routes.plan.indices.copies;
   if (!all_copies.defined()) return rows;
@@ -184,7 +185,7 @@ void Combine::add_all_gather(size_t chunk) {
          });
 }
 
-// True if ranks that share an expert's width add up their results before these return.
+// True if ranks that share an expert's width sum their results before they return them.
 bool Combine::adds_up() const {
   return g_.shares_width(ep::EspExchange::gather) || g_.shares_width(ep::EspExchange::replicated);
 }

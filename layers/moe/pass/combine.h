@@ -5,46 +5,47 @@
 
 namespace hexad::moe {
 
-/// Adds, for each chunk (lanes are in docs/moe-layer.md), and ends in slot rows:
-///   combine.reorder          brings results, which lie grouped by expert, back into the order and format in which the
-///                            rows arrived; makes the sum of a token's copies (EPS-MoE's LocalReduce)
-///   combine.reduce_scatter,  add up results of ranks that share an expert's width
+/// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot rows.
+///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
+///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce)
+///   combine.reduce_scatter,  sum the results of ranks that share an expert's width
 ///   combine.all_reduce
-///   combine.a2a              returns them; hierarchical: between nodes
-///   combine.a2a_inside       hierarchical: and inside nodes, to where they came from
-///   combine.unpack           unpacks what returned, and adds up addends; left out where the all-to-all itself writes
-///                            the slot rows
-///   combine.all_gather       gathers what returned to each of the tensor-parallel ranks
+///   combine.a2a              returns the rows; between nodes if hierarchical
+///   combine.a2a_inside       returns the rows to their sources inside nodes, if hierarchical
+///   combine.unpack           unpacks returned rows and sums addends; omitted if the all-to-all writes the slot rows
+///   combine.all_gather       gathers the returned rows on each tensor-parallel rank
 class Combine {
  public:
   struct Options {
-    int64_t row_weights = 0;                    // that return beside each slot of a row
-    const RowCollection* collection = nullptr;  // null: nothing is gathered
-    /// Takes the slot rows of a chunk in a bounded pass, which keeps them nowhere else.
+    int64_t row_weights = 0;                    // number that return with each slot of a row
+    const RowCollection* collection = nullptr;  // null: rows are not gathered
+    /// Receives the slot rows of a chunk in a bounded pass, which stores them nowhere else.
     std::function<void(Stream&, size_t, Rows)> accept{};
   };
-  /// `g` outlives it.
+  /// Adds tasks to `g`, which must outlive this object.
   Combine(PassGraph& g, Options options);
 
-  /// `row_weights` [R, M] weigh the results of slots in the sums of rows of tokens; undefined: they count as they are.
+  /// Adds the tasks of a chunk. `row_weights` [R, M] are the factors of the slots' results in the sums of token rows;
+  /// undefined: all factors are one.
   void add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights);
 
-  // After the pass, unless it is bounded.
-  /// values [S, D], in the order of PlanIndices::rows; row_weights [S, M X], X for each of the slots of a row.
+  // Valid after a pass that is not bounded:
+  /// Returns the slot rows: values [S, D] in the order of PlanIndices::rows, and row_weights [S, M X], X for each slot
+  /// of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }
-  /// Rows of the collection, chunk by chunk, in each by rank.
+  /// Returns the rows of the collection, by chunk, then by rank.
   const Tensor& collected() const { return collected_; }
 
  private:
-  /// Converts the returned rows of a chunk to slot rows:
+  /// Conversion of the returned rows of a chunk to slot rows.
   enum class Landing : uint8_t {
-    as_they_are,  // the received tensor is all slot rows: there is one chunk, and its rows are in order
-    in_place,     // they are received into the chunk's part of the slot rows
-    unpacked,     // a task copies them there or, in a bounded pass, hands them to Options::accept
+    as_they_are,  // the received tensor has all slot rows: there is one chunk, and its rows are in order
+    in_place,     // rows are received into the chunk's part of the slot rows
+    unpacked,     // a task copies rows to the slot rows or, in a bounded pass, passes them to Options::accept
   };
   struct Chunk {
     TaskId last = no_task;
-    Handoff<Rows> rows{};  // as they are computed, and then as they travel
+    Handoff<Rows> rows{};  // results, then rows in wire format
   };
   void add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
   void add_reduce_scatter(size_t chunk);
@@ -55,7 +56,7 @@ class Combine {
   Rows unpacked(size_t chunk, const Tensor& sent, Stream& s) const;
   void add_all_gather(size_t chunk);
   bool adds_up() const;
-  /// Adds a task that begins when the chunk's last one is done.
+  /// Adds a task that starts after the chunk's last task.
   void append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost, schedule::TaskWork work);
 
   PassGraph& g_;
@@ -66,12 +67,12 @@ class Combine {
   Tensor collected_;
 };
 
-/// combine.tokens: once all chunks have returned, `combine` makes this rank's tokens of their slot rows.
+/// Adds combine.tokens: after all chunks have returned, `combine` sums the slot rows of this rank's tokens.
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine);
-/// Memory for the rows of all ranks of which `own` are this one's.
+/// Returns a buffer for the rows of all ranks, if each rank has rows like `own`.
 Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);
-/// Adds `name`: the tensor ranks gather their shares of the tokens, from `own` [share, ...] to `all` [T, ...], which
-/// the task makes; `own_bytes`: of this rank's. It begins when the tasks `after` are done.
+/// Adds the task `name`, which starts after the tasks `after`. The tensor ranks gather their shares of the tokens, from
+/// `own` [share, ...] to `all` [T, ...], which the task creates. `own_bytes` is the size of `own`.
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
                       const Handoff<Tensor>& own, const Handoff<Tensor>& all);
 

@@ -12,7 +12,8 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
-// Returns the lane of dispatch.place: MoNTA's O2 shares one with the gather before it, O3 has two.
+// Returns the lane of dispatch.place. In MoNTA's O2 the task shares a lane with the preceding gather; in O3 it has its
+// own lane.
 Lane placing_lane(Overlap overlap) {
   switch (overlap) {
     case Overlap::sequential:
@@ -56,17 +57,19 @@ void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)>
   add_packing(chunk, std::move(rows));
   add_all_to_all(chunk);
   if (g_.shares_width(ep::EspExchange::gather)) add_width_gather(chunk);
-  if (g_.counts.merged) add_placing(chunk);
+  if (g_.counts.merged) add_placing(chunk);  // otherwise add_arrival() adds it, if rows must be placed
 }
 
 void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows) {
-  // A bounded pass packs a chunk when the one before the last has returned: by then the chunk before is being computed,
-  // and on the compute lane packing would wait for its end.
+  // A bounded pass packs a chunk after the second chunk before it has returned. By then the previous chunk is being
+  // computed, and on the compute lane packing would wait for its end.
   const Lane lane = g_.bounded ? Lane::copy : Lane::compute;
   append(chunk, lane, TaskKind::copy, "pack",
          PassGraph::copied(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),
          on_lane([format = format_, rows = std::move(rows), packed = chunks_[chunk].rows](Stream& s) {
-           packed.put({format.pack(s, rows(s))});
+           // In plain format, this is a gather: row r is values[index[r]] of the RowSource. Without an index, the
+           // values are sent as they are.
+           packed.put({format.gather_packed(s, rows(s))});
          }));
 }
 
@@ -89,7 +92,8 @@ void Dispatch::add_all_to_all(size_t chunk) {
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_inside_node(at, rows, *nodes, s);
             });
-  // Rows brought here inside the node are sorted by node (NodeSteps::between) before they are sent on: one more copy.
+  // Rows that arrived inside the node are sorted by node (NodeSteps::between) before they are sent on, which is one
+  // more copy.
   Cost across = g_.exchange(*g_.nodes->across, "_across", counts.steps->across, format_);
   across.copy_bytes = g_.passing_bytes(chunk, format_);
   add_level(Lane::inter, "a2a", std::move(across),
@@ -132,7 +136,8 @@ void Dispatch::add_placing(size_t chunk) {
                g.counts.merged ? together.read() : grouped_buffer(g, format, g.counts.chunks[chunk].rows_computed());
            const Tensor sent = rows.take().values;
            if (!indices.of_tokens()) {
-             format.unpack(s, sent, indices.place, grouped);
+             // In plain format, this is a scatter: row r goes to row place[r] of `grouped`.
+             format.scatter_unpacked(s, sent, indices.place, grouped);
            } else {
              const Tensor weights = copy_to_groups(s, format, sent, indices, grouped);
              if (keeps_weights) row_weights.put(weights);

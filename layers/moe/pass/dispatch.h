@@ -5,54 +5,57 @@
 
 namespace hexad::moe {
 
-/// Rows where they are computed, grouped by local expert.
+/// Rows on the rank that computes them, grouped by local expert.
 struct Arrived {
-  std::vector<TaskId> after;  // tasks that bring them
+  std::vector<TaskId> after;  // tasks that deliver the rows
   Handoff<Rows> rows;
 };
 
-/// Adds dispatch.tokens if ranks gather their `tokens` [T, D] first: they are then those of all these ranks.
+/// Adds dispatch.tokens if ranks gather their `tokens` [T, D] before dispatch. The task replaces `tokens` by the tokens
+/// of all these ranks.
 void add_token_gather(PassGraph& g, Tensor& tokens);
 
-/// Adds, for each chunk (lanes are in docs/moe-layer.md):
-///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::pack)
-///   dispatch.a2a_inside   hierarchical: hands them to the ranks of the node at the places of the experts' ranks
-///   dispatch.a2a          sends them to the experts' ranks; hierarchical: between nodes
-///   dispatch.all_gather   gathers what ranks that share an expert's width got
-///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); left out where rows arrive
+/// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes):
+///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed)
+///   dispatch.a2a_inside   sends rows to the ranks of this node that have the places of the experts' ranks, if
+///                         hierarchical
+///   dispatch.a2a          sends rows to the experts' ranks; between nodes if hierarchical
+///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width
+///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
 ///                         grouped and in plain format
 class Dispatch {
  public:
   struct Options {
     std::string_view name = "dispatch";
-    int64_t row_weights = 0;     // that accompany each slot of a row
-    bool keeps_weights = false;  // of rows of tokens, for the sums that return
+    int64_t row_weights = 0;     // number sent with each slot of a row
+    bool keeps_weights = false;  // keeps the weights of token rows, for the sums that return
   };
-  /// `g` outlives it. Chunks that are computed together have one buffer for all.
+  /// Adds tasks to `g`, which must outlive this object. Chunks that are computed together share one buffer.
   Dispatch(PassGraph& g, const Options& options);
 
-  /// Adds the tasks that send a chunk, to begin after the task `after`; `rows` is called by dispatch.pack. Of chunks
-  /// that are computed together it also adds dispatch.place.
+  /// Adds the tasks that send a chunk and start after the task `after`. dispatch.pack calls `rows`. For chunks that are
+  /// computed together, also adds dispatch.place.
   void add(size_t chunk, TaskId after, std::function<RowSource(Stream&)> rows);
-  /// Adds dispatch.place unless add() did, and returns the grouped rows of the chunk, or of all that are computed
-  /// together. Call it in the step that computes the chunk. A lane runs its tasks in the order in which they were
-  /// added: if add() added dispatch.place of the next chunk, this chunk's experts would wait behind it on the compute
-  /// lane.
+  /// Returns the grouped rows of the chunk, or of all chunks that are computed together. Adds dispatch.place if add()
+  /// did not. Call it in the step that computes the chunk, because a lane runs its tasks in the order in which they
+  /// were added. If add() added dispatch.place of the next chunk, this chunk's experts would wait behind it on the
+  /// compute lane.
   Arrived add_arrival(size_t chunk);
-  /// [R, M]: of the slots of rows of tokens, as they came; by Options::keeps_weights, else undefined.
+  /// Returns the weights [R, M] of the slots of token rows, as received; undefined unless Options::keeps_weights is
+  /// set.
   const Handoff<Tensor>& row_weights(size_t chunk) const { return chunks_[chunk].row_weights; }
 
  private:
   struct Chunk {
     TaskId last = no_task;
-    Handoff<Rows> rows{};  // as they travel, and then as they are computed
+    Handoff<Rows> rows{};  // rows in wire format, then grouped rows
     Handoff<Tensor> row_weights{};
   };
   void add_packing(size_t chunk, std::function<RowSource(Stream&)> rows);
   void add_all_to_all(size_t chunk);
   void add_width_gather(size_t chunk);
   void add_placing(size_t chunk);
-  /// Adds a task that begins when the chunk's last one is done.
+  /// Adds a task that starts after the chunk's last task.
   void append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost, schedule::TaskWork work);
 
   PassGraph& g_;
@@ -60,7 +63,7 @@ class Dispatch {
   const RowFormat format_;
   const bool keeps_weights_;
   std::vector<Chunk> chunks_;
-  Handoff<Rows> together_;  // of all chunks
+  Handoff<Rows> together_;  // grouped rows of all chunks
 };
 
 }  // namespace hexad::moe

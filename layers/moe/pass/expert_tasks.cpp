@@ -8,10 +8,6 @@ namespace hexad::moe {
 
 using namespace base;
 
-ExpertWeights hold_weights(const Routes& routes, const Experts& experts, kernels::Direction direction, Stream& s) {
-  return routes.computes() ? experts.hold(s, direction) : ExpertWeights{};
-}
-
 ExpertTasks::ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products)
     : g_(g), flops_per_row_(flops_per_row), products_(products), computed_(g.routes.computations()) {}
 
@@ -42,7 +38,7 @@ void ExpertTasks::add_weight_gradients(size_t chunk, int64_t products, std::func
          cost(chunk, {0, 0, products}), beside_chunks(std::move(compute)));
 }
 
-// Returns the cost of a chunk's products, counting experts that have rows.
+// Returns the cost of a chunk's products. Counts only experts that have rows.
 Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& products) const {
   const std::vector<int64_t>& offsets = g_.counts.chunks[chunk].offsets;
   int64_t busy = 0;
@@ -55,7 +51,7 @@ Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& produc
   return cost;
 }
 
-// Runs the work with compute_share of the threads; communication gets the rest.
+// Returns work that runs on the compute_share of the threads and leaves the other threads to communication.
 schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)> work) const {
   const double share = g_.routes.settings.schedule.compute_share;
   if (share == 1) return on_lane(std::move(work));
@@ -65,7 +61,8 @@ schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)
   });
 }
 
-// Like beside_communication(), but with all threads if there is one chunk, since then nothing is in flight.
+// Returns work that runs beside the communication of other chunks. If there is one chunk, nothing else is in flight,
+// and the work gets all threads.
 schedule::TaskWork ExpertTasks::beside_chunks(std::function<void(Stream&)> work) const {
   return g_.counts.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
 }

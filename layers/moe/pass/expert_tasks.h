@@ -1,4 +1,4 @@
-// The compute lane of a pass: routed and shared experts.
+// Tasks on the compute lane of a pass: routed and shared experts.
 #pragma once
 
 #include <functional>
@@ -7,42 +7,39 @@
 
 namespace hexad::moe {
 
-/// Results where they were computed, grouped by local expert.
+/// Results on the rank that computed them, grouped by local expert.
 struct Computed {
   TaskId by = no_task;
   Handoff<Rows> results;
 };
 
-/// Work of the shared experts on this rank's own tokens while rows of these are in flight.
+/// Work of the shared experts on this rank's own tokens, done while rows of these tokens are in flight.
 struct SharedWork {
-  std::function<void()> compute{};           // on the compute lane's stream; empty: nothing
-  double flops = 0;                          // of one product
-  schedule::ByGemmPass<int64_t> products{};  // as Experts::products() counts
+  std::function<void()> compute{};           // runs on the compute lane's stream; empty: no work
+  double flops = 0;                          // FLOPs of one product
+  schedule::ByGemmPass<int64_t> products{};  // counted as in Experts::products()
 };
 
-/// Returns the experts' weights, for a pass to compute with. Ranks take them at the same place of every pass, whatever
-/// its rows and chunks. None for a pass that is only looked at.
-ExpertWeights hold_weights(const Routes& routes, const Experts& experts, kernels::Direction direction, Stream& s);
-
-/// Adds:
-///   shared_experts     the shared experts compute, while rows are in flight
-///   experts            the experts of one chunk compute, or of all chunks at once
-///   weight_gradients   their weight gradients are computed, while the next chunks travel
+/// Adds these tasks:
+///   shared_experts     computes the shared experts while rows are in flight
+///   experts            computes the experts of one chunk, or of all chunks together
+///   weight_gradients   computes the experts' weight gradients while the next chunks are in flight
 class ExpertTasks {
  public:
-  /// `g` outlives it. `flops_per_row`: of one product; `products`: of each expert in a task `experts`, as
-  /// Experts::products() counts.
+  /// Adds tasks to `g`, which must outlive this object. `flops_per_row` is the cost of one product. `products` are the
+  /// products of each expert in a task `experts`, counted as in Experts::products().
   ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products);
 
-  /// Adds the task shared_experts. Call it after the sends that precede the first chunk's experts, and before anything
+  /// Adds the task shared_experts. Call it after the sends that precede the first chunk's experts, and before any task
   /// that waits for rows.
   void add_shared(SharedWork shared);
-  /// `compute` returns the results [C, D] of a chunk's rows [C, D], which are grouped. It begins when the tasks `after`
-  /// are done, too.
+  /// Adds the task `experts` of a chunk. It starts when the rows have arrived and the tasks `after` are done. `compute`
+  /// returns the results [C, D] of the chunk's grouped rows [C, D].
   void add(size_t chunk, Arrived arrived, std::vector<TaskId> after, std::function<Rows(Stream&, Rows)> compute);
-  /// After add() of the same chunk. `products`: of each expert.
+  /// Adds the task weight_gradients of a chunk. Call it after add() of the same chunk. `products` is the number of
+  /// products of each expert.
   void add_weight_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute);
-  /// The results with which a chunk goes on.
+  /// Returns the results of a chunk, or of all chunks that are computed together.
   const Computed& computed(size_t chunk) const { return computed_[g_.counts.merged ? 0 : chunk]; }
 
  private:

@@ -8,12 +8,12 @@ namespace hexad::moe {
 
 namespace {
 
-// Runs the pass of tensor ranks that each send a share of the tokens and all need the results of all tokens. Adds the
-// tasks that combine and gather the shares, unless rows are gathered chunk by chunk (Combine::collected). `combine_own`
-// makes the results of this rank's `tokens`, unless a bounded pass has already put them into `own`, chunk by chunk.
+// Runs the pass of tensor ranks that each send a share of the tokens and need the results of all tokens. Adds the tasks
+// that combine and gather the shares, unless rows are gathered chunk by chunk (Combine::collected). `sum_own_slots`
+// computes the results of this rank's `tokens`, unless a bounded pass has written them to `own` chunk by chunk.
 ForwardResult run_for_sharers(PassGraph& g, const Combine& combine, const Tensor& x, const Tensor& tokens,
                               const Tensor& weights_on_return, const Handoff<Tensor>& own,
-                              const std::function<void(Stream&, const Tensor&)>& combine_own, Stream& stream) {
+                              const std::function<void(Stream&, const Tensor&)>& sum_own_slots, Stream& stream) {
   const Routes& routes = g.routes;
   Handoff<Tensor> all;
   if (!routes.collection) {
@@ -21,18 +21,16 @@ ForwardResult run_for_sharers(PassGraph& g, const Combine& combine, const Tensor
     if (!g.bounded)
       after = {add_token_combine(g, Lane::compute, [&](Stream& s) {
         own.put(Tensor::like(tokens));
-        combine_own(s, own.read());
+        sum_own_slots(s, own.read());
       })};
     add_share_gather(g, std::move(after), "combine.all_gather", tokens.bytes(), own, all);
   }
   g.run("forward");
   const Tensor slot_results = g.bounded ? Tensor{} : combine.slot_rows().values;
-  if (!routes.collection)
-    return {routes.computes() ? all.take() : gathered_shares(*routes.sharers, tokens), slot_results};
+  if (!routes.collection) return {all.take(), slot_results};
   const Tensor out = Tensor::like(x);
-  if (routes.computes())
-    kernels::kernels(x.device())
-        .permute.combine(stream, out, combine.collected(), routes.collection->rows, weights_on_return, {});
+  kernels::kernels(x.device())
+      .permute.combine(stream, out, combine.collected(), routes.collection->rows, weights_on_return, {});
   return {out, slot_results};
 }
 
@@ -42,17 +40,17 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                       const ForwardKeeps& keeps, SharedWork shared, Stream& stream) {
   const bool bounded = keeps.offloaded != nullptr, of_tokens = routes.of_tokens();
   const auto& k = kernels::kernels(x.device()).permute;
-  const ExpertWeights held = hold_weights(routes, experts, kernels::Direction::forward, stream);
-  Tensor tokens = routes.own_of_result(x);
-  // Rows of slots return as they are computed, to be weighed here. Rows of tokens take the weights along, and return as
-  // weighed sums.
+  const ExpertWeights expert_weights = experts.hold(stream, kernels::Direction::forward);
+  Tensor tokens = routes.own_of_result(x);  // all of x if tp is 1
+  // Rows of slots return without weights and are weighted here. Rows of tokens are sent with their weights and return
+  // as weighted sums.
   const Tensor row_weights =
       of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
   const Tensor weights_on_return = of_tokens ? Tensor{} : weights;
 
   PassGraph g(routes, x, bounded);
   add_token_gather(g, tokens);
-  Handoff<Tensor> own;  // a bounded pass: the results of this rank's tokens
+  Handoff<Tensor> own;  // results of this rank's tokens in a bounded pass
   if (bounded) own.put(Tensor::like(tokens));
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
@@ -61,10 +59,10 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   };
   Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = of_tokens ? 1 : 0, .keeps_weights = of_tokens});
-  ExpertTasks compute(g, experts.flops_per_row(), {experts.products(), 0, 0});
+  ExpertTasks expert_tasks(g, experts.flops_per_row(), {experts.products(), 0, 0});
   const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
-    ExpertActivations activations = held.activations(s, rows.values, routes.groups(c));
-    Rows results{held.output(s, activations, routes.groups(c))};
+    ExpertActivations activations = expert_weights.activations(s, rows.values, routes.groups(c));
+    Rows results{expert_weights.output(s, activations, routes.groups(c))};
     ChunkActivations made{.inputs = std::move(rows.values),
                           .activations = std::move(activations),
                           .results = of_tokens ? results.values : Tensor{}};
@@ -76,27 +74,28 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   };
   g.add_steps({.dispatch =
                    [&](size_t c) {
+                     // Each row to send is the row of its token (PlanIndices::wire_tokens).
                      dispatch.add(c, g.room_to_dispatch(),
                                   [&, c](Stream&) { return routes.sent_rows(c, tokens, row_weights); });
                    },
-               .beside = [&] { compute.add_shared(std::move(shared)); },
+               .beside = [&] { expert_tasks.add_shared(std::move(shared)); },
                .compute =
                    [&](size_t c) {
-                     compute.add(c, dispatch.add_arrival(c), {},
-                                 [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
-                     if (keeps.offloaded) keeps.offloaded->add_offload(g, c, compute.computed(c).by);
+                     expert_tasks.add(c, dispatch.add_arrival(c), {},
+                                      [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
+                     if (keeps.offloaded) keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);
                    },
-               .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }});
-  // The weighted sum of each token's slot rows: T_O.
-  const auto combine_own = [&](Stream& s, const Tensor& out) {
+               .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
+  // Computes T_O, the weighted sum of each token's slot rows. If tp is 1, the own slots are all slots.
+  const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights, {});
   };
-  if (routes.sharers) return run_for_sharers(g, combine, x, tokens, weights_on_return, own, combine_own, stream);
+  if (routes.sharers) return run_for_sharers(g, combine, x, tokens, weights_on_return, own, sum_own_slots, stream);
   g.run("forward");
   if (bounded) return {own.take(), {}};
   const Tensor out = Tensor::like(x);
-  if (routes.computes()) combine_own(stream, out);
+  sum_own_slots(stream, out);
   return {out, combine.slot_rows().values};
 }
 

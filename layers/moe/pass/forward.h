@@ -1,4 +1,4 @@
-// The forward pass.
+// Forward pass of an MoE layer's experts.
 #pragma once
 
 #include "layers/moe/pass/combine.h"
@@ -8,19 +8,19 @@ namespace hexad::moe {
 
 /// Destinations of the tensors that forward keeps for backward.
 struct ForwardKeeps {
-  std::vector<ChunkActivations>* all = nullptr;  // by chunk, one when they are computed together; null: nothing is kept
-  /// Memory reuse: takes what is kept instead, and moves it away. The pass is bounded then, and each chunk's results
-  /// are combined on their own, those of `tokens`.
+  std::vector<ChunkActivations>* all = nullptr;  // by chunk, or one entry if chunks are computed together; null: none
+  /// Destination instead of `all` under memory reuse, which offloads the tensors. The pass is then bounded, and the
+  /// results of each chunk are combined separately, for the chunk's tokens in `tokens`.
   OffloadedActivations* offloaded = nullptr;
   const std::vector<ChunkTokens>* tokens = nullptr;
 };
 
 struct ForwardResult {
   Tensor out;           // T_O [T, D]
-  Tensor slot_results;  // slot rows [S, D], as they returned; undefined where the pass is bounded
+  Tensor slot_results;  // slot rows [S, D], as returned; undefined if the pass is bounded
 };
 
-/// Computes T_O from T_I. x [T, D] and weights [T, K] acc are the op's inputs; `shared` runs meanwhile.
+/// Computes T_O from T_I. x [T, D] and weights [T, K] acc are the op's inputs. `shared` runs while rows are in flight.
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
                       const ForwardKeeps& keeps, SharedWork shared, Stream& stream);
 

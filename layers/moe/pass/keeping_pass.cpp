@@ -1,6 +1,6 @@
-// memory_reuse: none. T_DI and T_M are kept for backward by the tape's policy, and for the gradient of the routing
-// weights either the slot rows that returned or, where rows are of tokens, T_DO.
-#include "layers/moe/pass/keeping_pass.h"
+// Pass for memory_reuse: none. The tape's policy keeps T_DI and T_M for backward. For the gradient of the routing
+// weights, it also keeps the returned slot rows or, if rows are of tokens, T_DO.
+#include "layers/moe/pass/pass_call.h"
 
 #include <utility>
 
@@ -14,10 +14,10 @@ namespace {
 
 // All tensors that the tape keeps.
 struct KeptTensors {
-  Tensor slot_results, weights;           // [S, D], undefined where rows are of tokens; [T, K]
-  std::vector<ChunkActivations> experts;  // by chunk; one when they are computed together
+  Tensor slot_results, weights;           // [S, D], undefined if rows are of tokens; [T, K]
+  std::vector<ChunkActivations> experts;  // by chunk, or one entry if chunks are computed together
 
-  /// f(tensor) of each, always in the same order.
+  /// Calls f(tensor) for each tensor, always in the same order.
   template <class F>
   void each(const F& f) {
     f(slot_results), f(weights);
@@ -45,6 +45,8 @@ Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassC
   kept.weights = weights.data;
   return tape.record("moe_pass", result.out, {x, weights}, tensors_of(std::move(kept)),
                      [call](Backward& b, const Tensor& dout, const Saved& saved) { pull_back(call, b, dout, saved); },
+                     // The weight gradients are tasks of the pass, or deferred by it (pull_back). The weight pullback
+                     // only names the parameters.
                      {call.experts->parameters(), {}});
 }
 
@@ -67,14 +69,14 @@ struct WeightWork {
   Tensor doutput;
 };
 
-void add_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const WeightWork& w) {
+void compute_weight_gradients(const PassCall& call, Stream& s, size_t chunk, const WeightWork& w) {
   call.experts->weight_gradients(s, w.made.inputs, w.made.activations, w.gradients, w.doutput,
                                  call.routes->groups(chunk));
 }
 
-// Returns dout of this rank's tokens, divided by how often they are computed.
+// Returns dout of this rank's tokens, divided by the number of times each token is computed.
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
-  const Tensor own = routes.own_of_result(dout);
+  const Tensor own = routes.own_of_result(dout);  // all of dout if tp is 1
   if (routes.copies == 1) return own;
   const auto& k = kernels::kernels(dout.device()).pointwise;
   const Tensor share = Tensor::like(own);
@@ -83,38 +85,38 @@ Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& strea
   return share;
 }
 
-// Rows in which a pass sends gradients to the experts. Functions that are empty have nothing to do.
+// Rows with which a pass sends gradients to the experts. Functions may be empty.
 struct GradientRows {
-  int64_t row_weights = 0;  // that travel beside each slot of a row, there and back
+  int64_t row_weights = 0;  // number sent with each slot of a row, in both directions
   std::function<RowSource(Stream&, size_t chunk)> to_send;
-  // Turns the rows that arrived into the gradients of the experts' results `results`, in place. Returns what goes back
-  // beside the rows.
+  // Converts the arrived rows to the gradients of the experts' results `results`, in place. Returns the row weights to
+  // send back.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
-  // Takes the gradients of the routing weights from the slot rows, once all have returned.
-  std::function<void(Stream&, const Rows& slot_rows)> take_dweights{};
+  // Takes the gradients of the routing weights from the slot rows, after all rows have returned.
+  std::function<void(Stream&, const Rows& slot_rows)> take_returned_dweights{};
 };
 
-// Rows of slots: a row is the gradient of its slot's result, its token's times the slot's weight. Those of all slots
-// are made when the first chunk is packed, because dispatch.tokens may have to gather `dtokens` before. The same kernel
-// takes the gradients of the weights, from the results that the slots returned in forward, and writes them to
-// `dweights`.
+// Returns rows of slots. The row of a slot is the gradient of its result: its token's gradient times the slot's weight.
+// The rows of all slots are computed when the first chunk is packed, because dispatch.tokens may have to gather
+// `dtokens` before. The same kernel computes the gradients of the weights from the results that the slots returned in
+// forward, and writes them to `dweights`.
 GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept, const Tensor& weights,
                            const Tensor& dweights) {
-  return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) -> RowSource {
-    const ep::PlanIndices& indices = routes.plan.indices;
+  return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) {
     if (!dslots.read().defined()) {
       dslots.put(Tensor::like(kept.slot_results));
       kernels::kernels(dtokens.device())
-          .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, indices.rows, weights);
+          .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
+                                    weights);
     }
-    const ep::ChunkCounts& counts = routes.counts(chunk);
-    if (indices.wire_slots.defined()) return {.values = dslots.read(), .index = counts.of(indices.wire_slots)};
-    return {.values = counts.of(dslots.read())};
+    // The chunk's part of dslots. Each row to send is a slot row. Some plans send a slot row to several ranks
+    // (PlanIndices::wire_slots).
+    return routes.sent_slots(chunk, dslots.read());
   }};
 }
 
-// Rows of tokens: the tokens' gradients are sent as they are, with the slots' weights beside them. Each expert's rank
-// multiplies the two, and takes the gradients of the weights, which return beside the rows.
+// Returns rows of tokens. The tokens' gradients are sent unchanged, together with the slots' weights. The rank of each
+// expert multiplies gradients by weights and computes the gradients of the weights, which return with the rows.
 GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& dtokens, const Tensor& weights,
                             const Tensor& dweights) {
   return {.row_weights = 1,
@@ -130,18 +132,18 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
                 k.permute.gather_weighted(s, arrived.values, arrived.values, own, arrived.row_weights);
                 return dots;
               },
-          .take_dweights =
+          .take_returned_dweights =
               [&](Stream& s, const Rows& slot_rows) {
                 scatter_by_slot(s, dweights, slot_rows.row_weights, routes.plan.indices.row_slots);
               }};
 }
 
-// Gradients of the op's inputs where nobody gathers them, from `dslots`, those of slot rows, and `dweights`, those of
-// the plan's weights. The gradient of a token is the sum over its slots. The gate's pullback, to which
-// the weights' gradients go on, adds its own part to that of x.
+// Accumulates the gradients of the op's inputs if they are not gathered. `dslots` are the gradients of the slot rows,
+// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. If tp is 1, the own slots
+// are all slots. The router's pullbacks receive the weights' gradients and add their part to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
-  const Tensor own_dweights = routes.own_of_plan(dweights);
+  const Tensor own_dweights = routes.own_of_plan(dweights);  // all of dweights if tp is 1
   if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
   const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
   if (routes.copies == 1) {
@@ -158,19 +160,19 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
   b.accumulate(1, own_dweights);
 }
 
-// Runs the pass of tensor ranks that hold the same inputs, and hands the inputs' gradients to the tape. Adds the tasks
-// that gather these gradients. The gradients of x are gathered chunk by chunk (Combine::collected) or at the end.
+// Runs the pass of tensor ranks that hold the same inputs, and accumulates the inputs' gradients on the tape. Adds the
+// tasks that gather these gradients. The gradients of x are gathered chunk by chunk (Combine::collected) or at the end.
 void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
-                     const Tensor& dout, const Tensor& dweights, const Tensor& weights, Backward& b) {
+                     const Tensor& dout, const Tensor& dweights, Backward& b) {
   const Routes& routes = g.routes;
   const auto& k = kernels::kernels(dout.device()).permute;
   const bool at_end = !routes.collection;
   Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
   std::vector<TaskId> after = g.return_tasks();
-  if (at_end || gradients.take_dweights)
-    // Not behind weight gradients.
+  if (at_end || gradients.take_returned_dweights)
+    // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
     after = {add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
-      if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
+      if (gradients.take_returned_dweights) gradients.take_returned_dweights(s, combine.slot_rows());
       if (!at_end) return;
       own_dx.put(Tensor::like(dtokens));
       k.combine(s, own_dx.read(), combine.slot_rows().values, routes.rows_of_own_slots(), {}, {});
@@ -180,8 +182,7 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   add_share_gather(g, after, "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
   g.run("backward");
 
-  if (!routes.computes()) return b.accumulate(0, dout), b.accumulate(1, weights);
-  // Rounded alike whatever the number of chunks: the sum is added to what has come from elsewhere.
+  // The sum is rounded before it is added to other gradients, so its rounding does not depend on the number of chunks.
   if (!at_end) {
     dx.put(Tensor::empty(dout.shape(), dout.dtype(), dout.device()));
     k.combine(b.stream, dx.read(), combine.collected(), routes.collection->rows, {}, {});
@@ -190,13 +191,14 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   b.accumulate(1, all_dweights.take());
 }
 
-// The backward pass where activations are kept. Delayed weight gradients find their inputs in `work`.
+// Runs the backward pass with kept activations. `work` receives the inputs of delayed weight gradients.
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;
-  const ExpertWeights held = hold_weights(routes, *call.experts, kernels::Direction::backward, b.stream);
+  const ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
-  const Tensor weights = routes.plan_weights(kept.weights, b.stream);
+  const Tensor weights = routes.plan_weights(kept.weights, b.stream);  // all of kept.weights if tp is 1
+  // Filled by to_send if rows are of slots, by take_returned_dweights if rows are of tokens.
   const Tensor dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
   const GradientRows gradients = routes.of_tokens() ? rows_of_tokens(b.stream, routes, dtokens, weights, dweights)
                                                     : rows_of_slots(routes, dtokens, kept, weights, dweights);
@@ -207,11 +209,11 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
       g, {.row_weights = gradients.row_weights, .collection = routes.collection ? &*routes.collection : nullptr});
   Dispatch dispatch(g, {.row_weights = gradients.row_weights});
   const int64_t products = call.experts->products();
-  ExpertTasks compute(g, call.experts->flops_per_row(), {0, products, 0});
+  ExpertTasks expert_tasks(g, call.experts->flops_per_row(), {0, products, 0});
   const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
     WeightWork& w = work[c];
     const Tensor beside = gradients.weigh ? gradients.weigh(s, rows, std::exchange(w.made.results, {})) : Tensor{};
-    w.gradients = held.input_gradients(s, w.made.activations, rows.values, routes.groups(c));
+    w.gradients = expert_weights.input_gradients(s, w.made.activations, rows.values, routes.groups(c));
     w.doutput = std::move(rows.values);
     return Rows{std::exchange(w.gradients.rows, {}), beside};
   };
@@ -219,27 +221,26 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                       [&](size_t c) {
                         dispatch.add(c, g.room_to_dispatch(), [&, c](Stream& s) { return gradients.to_send(s, c); });
                       },
-                  .beside = [&] { compute.add_shared(call.shared_backward(b)); },
+                  .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                   .compute =
                       [&](size_t c) {
-                        compute.add(c, dispatch.add_arrival(c), {},
-                                    [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
+                        expert_tasks.add(c, dispatch.add_arrival(c), {},
+                                         [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                       },
-                  .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }};
+                  .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }};
   if (!b.weights_delayed())
-    steps.weights = [&](size_t c) {
-      compute.add_weight_gradients(c, products,
-                                   [&, c](Stream& s) { add_weight_gradients(call, s, c, std::exchange(work[c], {})); });
+    steps.weight_gradients = [&](size_t c) {
+      expert_tasks.add_weight_gradients(
+          c, products, [&, c](Stream& s) { compute_weight_gradients(call, s, c, std::exchange(work[c], {})); });
     };
   g.add_steps(steps);
-  if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, kept.weights, b);
+  if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, b);
   g.run("backward");
-  if (!routes.computes()) return b.accumulate(0, routes.own_of_result(dout)), b.accumulate(1, kept.weights);
-  if (gradients.take_dweights) gradients.take_dweights(b.stream, combine.slot_rows());
+  if (gradients.take_returned_dweights) gradients.take_returned_dweights(b.stream, combine.slot_rows());
   accumulate(routes, dout, combine.slot_rows().values, dweights, b);
 }
 
-// The op's pullback.
+// Pullback of the op.
 void pull_back(const PassCall& call, Backward& b, const Tensor& dout, const Saved& saved) {
   KeptTensors kept = kept_from(saved, call.routes->computations());
   std::vector<WeightWork> work;
@@ -248,7 +249,7 @@ void pull_back(const PassCall& call, Backward& b, const Tensor& dout, const Save
   if (!b.weights_delayed()) return;
   for (size_t c = 0; c < work.size(); ++c)
     b.defer([call, c, w = std::move(work[c]), &stream = b.stream]() mutable {
-      add_weight_gradients(call, stream, c, std::exchange(w, {}));
+      compute_weight_gradients(call, stream, c, std::exchange(w, {}));
     });
 }
 

@@ -3,8 +3,7 @@
 #include <utility>
 
 #include "layers/moe/pass/combine.h"
-#include "layers/moe/pass/keeping_pass.h"
-#include "layers/moe/pass/restoring_pass.h"
+#include "layers/moe/pass/pass_call.h"
 #include "parallel/tp/regions.h"
 
 namespace hexad::moe {
@@ -16,8 +15,8 @@ Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& i
                       .experts = &experts,
                       .shared = {.compute = {}, .flops = shared.flops, .products = shared.products},
                       .first_shared_op = tape.size()};
-  // Memory is reused between a forward and the backward for which it records. Evaluation has no backward, and when a
-  // block is recomputed (recompute: block), backward follows at once: keeping_pass serves both.
+  // Memory is reused between a forward that records and its backward. An evaluation has no backward. A recomputed block
+  // (recompute: block) runs backward directly after its forward. Both cases use keeping_pass.
   const bool restores = tape.mode() == Tape::Mode::record && settings.schedule.memory_reuse != ReuseStrategy::none;
   return restores ? restoring_pass(tape, x, weights, call, std::move(shared))
                   : keeping_pass(tape, x, weights, call, std::move(shared));

@@ -8,15 +8,15 @@ namespace hexad::moe {
 using autograd::Tape;
 using autograd::Value;
 
-/// out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots: T_O of T_I. x[T, D], weights[T, K] acc,
-/// ids[T, K] i32 (-1: dropped). `held` describes x, weights and ids; if ranks have shares, out has the rows of all
-/// ranks. Collective over the groups. schedule.moe.memory_reuse decides which tensors are kept for backward. `shared`
-/// runs during forward and is recorded on the tape. Its pullbacks run during that of this op, so no input of this op
-/// may depend on a result of `shared`.
+/// Computes T_O from T_I: out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots. x[T, D],
+/// weights[T, K] acc, ids[T, K] i32 (-1: dropped). `held` describes x, weights and ids. If ranks have shares, `out` has
+/// the rows of all ranks. Collective over the groups. schedule.moe.memory_reuse decides which tensors are kept for
+/// backward. `shared` runs during forward and is recorded on the tape. Its pullbacks run during the pullback of this
+/// op, so no input of this op may depend on a result of `shared`.
 Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held, const Experts& experts,
                const PassSettings& settings, SharedWork shared = {});
 
-/// This rank's share [T, D] of rows that the tensor ranks hold alike. Its gradient is gathered.
+/// Returns this rank's share [T, D] of rows that all tensor ranks hold. Backward gathers the gradient of the share.
 Value take_share(Tape& tape, const Value& x, const PassSettings& settings);
 
 }  // namespace hexad::moe

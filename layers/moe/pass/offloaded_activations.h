@@ -13,16 +13,16 @@ struct ChunkActivations {
   ExpertActivations activations;  // T_M
   Tensor results;                 // T_DO, [C, D]
 
-  /// f(tensor) of each, always in this order; some may be undefined.
+  /// Calls f(tensor) for each tensor, always in this order. Tensors may be undefined.
   template <class F>
   void each(const F& f) {
-    f(inputs), f(activations.gate_up), f(activations.product), f(results);
+    f(inputs), f(activations.gate_up), f(activations.activated), f(results);
   }
 };
 
-/// Holds the offloaded activations of one call: T_DI under S1 and S3, T_M under S1 and S2. Adds
-///   offload   moves away what backward needs
-///   fetch     brings it back
+/// Holds the offloaded activations of one call: T_DI under S1 and S3, T_M under S1 and S2. Adds these tasks:
+///   offload   moves activations to offload memory
+///   fetch     moves them back
 class OffloadedActivations {
  public:
   OffloadedActivations(ReuseStrategy strategy, const Experts& experts, size_t chunks);
@@ -31,11 +31,11 @@ class OffloadedActivations {
   bool activations() const { return activations_; }
 
   // Forward.
-  /// Call it when a chunk is computed; keeps what will be moved, until it is.
+  /// Keeps the activations of a computed chunk until the task `offload` moves them.
   void put(size_t chunk, ChunkActivations made);
   void add_offload(PassGraph& g, size_t chunk, TaskId computed);
   // Backward.
-  /// The task, or no_task where nothing is fetched.
+  /// Adds the task `fetch` and returns it, or no_task if nothing is fetched.
   TaskId add_fetch(PassGraph& g, size_t chunk);
   /// Returns a chunk's fetched activations.
   ChunkActivations take(size_t chunk) { return std::exchange(here_[chunk], {}); }
@@ -45,7 +45,7 @@ class OffloadedActivations {
 
   const bool inputs_, activations_;
   const int64_t activation_width_;
-  std::vector<ChunkActivations> here_;  // by chunk: from `experts` to `offload`, from `fetch` to `experts`
+  std::vector<ChunkActivations> here_;  // by chunk: between `experts` and `offload`, and between `fetch` and `experts`
   struct Copies {
     std::shared_ptr<autograd::SavedTensor> inputs, gate_up;
   };

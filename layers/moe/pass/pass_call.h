@@ -1,4 +1,4 @@
-// One call of the op moe_pass.
+// One call of the op moe_pass, and the two passes that serve it.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,19 @@ using autograd::Value;
 struct PassCall {
   std::shared_ptr<const Routes> routes;
   const Experts* experts;
-  SharedWork shared;       // of forward; without work: costs alone
-  size_t first_shared_op;  // of the shared experts, on the tape
+  SharedWork shared;       // costs of the shared experts in forward, without the function
+  size_t first_shared_op;  // number of the shared experts' first op on the tape
 
-  /// The pullbacks of the shared experts' ops, which forward recorded, as a part of `b`'s.
+  /// Returns the shared experts' work in backward, as a part of `b`: the pullbacks of the ops that forward recorded.
   SharedWork shared_backward(Backward& b) const;
 };
+
+// The passes, each in the file of its name. They run forward and record the op. `shared` is computed meanwhile.
+
+/// Keeps the activations for backward (schedule.moe.memory_reuse: none), which takes T_DI and T_M from the tape.
+Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
+/// Restores the activations: backward fetches, sends again or recomputes T_DI and T_M (memory_reuse: s1 to s4; MPMoE,
+/// Table 2).
+Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
 
 }  // namespace hexad::moe

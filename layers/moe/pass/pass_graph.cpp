@@ -27,7 +27,7 @@ void PassGraph::add_steps(const PassSteps& steps) {
     steps.beside();
     steps.compute(0);
     for (size_t c = 0; c < chunks; ++c) steps.combine(c);
-    if (steps.weights) steps.weights(0);
+    if (steps.weight_gradients) steps.weight_gradients(0);
     return;
   }
   for (const auto& [stage, chunk] : checked_steps(routes.settings.order, chunks, bounded)) {
@@ -42,8 +42,8 @@ void PassGraph::add_steps(const PassSteps& steps) {
       case Stage::combine:
         steps.combine(chunk);
         break;
-      case Stage::weights:
-        if (steps.weights) steps.weights(chunk);
+      case Stage::weight_gradients:
+        if (steps.weight_gradients) steps.weight_gradients(chunk);
     }
   }
 }
@@ -99,7 +99,7 @@ Cost PassGraph::transfer(const comm::ProcessGroup& group, std::string name, int6
 
 Cost PassGraph::exchange(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
                          const RowFormat& format) const {
-  // Rows that a rank keeps for itself do not travel.
+  // Rows that stay on their rank are not sent.
   const auto to_others = [&](const std::vector<int64_t>& rows) {
     return (ep::sum_of(rows) - rows[group.rank()]) * format.row_bytes();
   };

@@ -1,10 +1,10 @@
-// MPMoE's S1 to S4: T_DI and T_M are not kept for backward. T_DI is offloaded (S1, S3) or communicated again (S2, S4),
-// T_M offloaded (S1, S2) or computed again (S3, S4). Chunks of tokens share two sets of buffers.
+// Pass for MPMoE's S1 to S4, which do not keep T_DI and T_M for backward. T_DI is offloaded (S1, S3) or sent again (S2,
+// S4). T_M is offloaded (S1, S2) or computed again (S3, S4). Chunks of tokens share two sets of buffers.
 //
-// The tape keeps x, the weights, and what is offloaded. Results of slots are not kept either: the gradient of a slot's
-// weight, the product of its result with dout, is computed by its expert as the product of T_M with its own gradient,
-// and returns beside the row.
-#include "layers/moe/pass/restoring_pass.h"
+// The tape keeps x, the weights, and the offloaded tensors. The results of slots are not kept either. The gradient of a
+// slot's weight is the product of its result and dout. The slot's expert computes this gradient as the product of T_M
+// and the gradient of T_M, and returns it with the row.
+#include "layers/moe/pass/pass_call.h"
 
 #include <utility>
 
@@ -22,7 +22,7 @@ struct RestoringCall {
   OffloadedActivations offloaded;
 };
 
-// The backward pass under memory reuse.
+// Runs the backward pass under memory reuse.
 void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor& all_dout, const Tensor& x,
                             const Tensor& weights) {
   const PassCall& call = restoring.call;
@@ -31,7 +31,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   OffloadedActivations& offloaded = restoring.offloaded;
   const Tensor dout = routes.own_of_result(all_dout);
   const auto& k = kernels::kernels(dout.device()).permute;
-  const ExpertWeights held = hold_weights(routes, experts, kernels::Direction::backward, b.stream);
+  const ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
   const Tensor row_weights = wire_weights(b.stream, routes.plan, weights);
   const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
 
@@ -47,13 +47,15 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   Dispatch dispatch(g, {.row_weights = 1});
   Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again, unless it was offloaded
   const int64_t products = experts.products();
-  ExpertTasks compute(g, experts.flops_per_row(), {offloaded.activations() ? 0 : products - 1, products, products});
+  ExpertTasks expert_tasks(g, experts.flops_per_row(),
+                           {offloaded.activations() ? 0 : products - 1, products, products});
   std::vector<TaskId> fetched(routes.computations(), no_task);
   const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, const Handoff<Rows>& sent_again) {
     ChunkActivations made = offloaded.take(c);
     if (!offloaded.inputs()) made.inputs = sent_again.take().values;
-    if (!made.activations.defined()) made.activations = held.before_activation(s, made.inputs, routes.groups(c));
-    auto [drows, drow_weights] = experts.backward_weighted(s, held, made.inputs, std::move(made.activations),
+    if (!made.activations.defined())
+      made.activations = expert_weights.before_activation(s, made.inputs, routes.groups(c));
+    auto [drows, drow_weights] = experts.backward_weighted(s, expert_weights, made.inputs, std::move(made.activations),
                                                            rows.values, rows.row_weights, routes.groups(c));
     return Rows{drows, drow_weights.reshape({-1, 1})};
   };
@@ -65,16 +67,17 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                      dispatch.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, dout, row_weights); });
                      fetched[c] = offloaded.add_fetch(g, c);
                    },
-               .beside = [&] { compute.add_shared(call.shared_backward(b)); },
+               .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                .compute =
                    [&](size_t c) {
                      const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
                      std::vector<TaskId> after = again.after;
                      after.push_back(fetched[c]);
-                     compute.add(c, dispatch.add_arrival(c), std::move(after),
-                                 [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
+                     expert_tasks.add(
+                         c, dispatch.add_arrival(c), std::move(after),
+                         [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
                    },
-               .combine = [&](size_t c) { combine.add(c, compute.computed(c), dispatch.row_weights(c)); }});
+               .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
   g.run("backward");
   b.accumulate(0, dx);
   b.accumulate(1, dweights);
@@ -85,7 +88,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
 Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
   const Routes& routes = *call.routes;
   require(!routes.gatherers && !routes.inputs_alike && routes.copies == 1,
-          "[moe] activations cannot be restored of tokens that several ranks hold");
+          "[moe] cannot restore activations of tokens that several ranks hold");
   std::vector<ChunkTokens> tokens = routes.chunk_tokens(tape.stream);
   const size_t chunks = tokens.size();
   const auto restoring = std::make_shared<RestoringCall>(RestoringCall{
@@ -93,7 +96,7 @@ Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const Pas
   const ForwardResult result =
       forward(routes, *call.experts, x.data, weights.data,
               {.offloaded = &restoring->offloaded, .tokens = &restoring->tokens}, std::move(shared), tape.stream);
-  // Offloaded inputs make x itself dispensable.
+  // If inputs are offloaded, backward does not need x.
   return tape.record("moe_pass", result.out, {x, weights},
                      autograd::save(restoring->offloaded.inputs() ? Tensor{} : x.data, weights.data),
                      [restoring](Backward& b, const Tensor& dout, const Saved& saved) {

@@ -38,9 +38,15 @@ RowGroups Routes::groups(size_t chunk) const {
 
 RowSource Routes::sent_rows(size_t chunk, const Tensor& tokens, const Tensor& row_weights) const {
   return {.values = tokens,
-          .index = counts(chunk).of(plan.indices.wire_tokens),
-          .row_weights = counts(chunk).of(row_weights),
+          .index = counts(chunk).part_of(plan.indices.wire_tokens),
+          .row_weights = counts(chunk).part_of(row_weights),
           .inverse = plan.indices.chunks[chunk].offsets.defined() ? plan.indices.rows : Tensor{}};
+}
+
+RowSource Routes::sent_slots(size_t chunk, const Tensor& slot_rows) const {
+  const Tensor& wire_slots = plan.indices.wire_slots;
+  if (!wire_slots.defined()) return {.values = counts(chunk).part_of(slot_rows)};
+  return {.values = slot_rows, .index = counts(chunk).part_of(wire_slots)};
 }
 
 Tensor Routes::plan_weights(const Tensor& weights, Stream& s) const {
@@ -65,8 +71,8 @@ std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
 
 namespace {
 
-// The order in which every tensor rank's rows come back is known here: all of them hold the same ids. Returns this
-// rank's.
+// Sets routes.collection from the slot orders of all tensor ranks, which this rank can compute because all of them hold
+// the same ids. Returns the order of this rank.
 ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
   const PassSettings& settings = routes.settings;
   const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
@@ -76,7 +82,8 @@ ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& 
   RowCollection rows{.group = settings.tensor,
                      .counts = {},
                      .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
-  // By rank, for each chunk: where its rows end among its rank's, and what to add to find them among all.
+  // For each rank and chunk: the end of the chunk's rows among the rank's rows, and the shift from there to the rows of
+  // all ranks.
   std::vector<int64_t> parts(ranks * 2 * chunks), end(orders.size(), 0);
   int64_t all = 0;
   for (int64_t c = 0; c < chunks; ++c) {
@@ -119,12 +126,12 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
                         : s.chunk_by == ChunkBy::experts ? By::experts
                         : s.chunk_by == ChunkBy::nodes   ? By::peers
                                                          : By::tokens;
-  // A recipe for many ranks may be run by one.
+  // A recipe for many ranks may run on fewer ranks.
   if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
   return options;
 }
 
-// Returns the routes of the settings' number of chunks.
+// Returns the routes with the number of chunks in `settings`.
 Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream) {
   const MoeSchedule& schedule = settings.schedule;
   const int ep_ranks = settings.groups.ep->size();

@@ -17,69 +17,69 @@ namespace hexad::moe {
 /// Settings common to all passes of a layer.
 struct PassSettings {
   MoeSchedule schedule;
-  IssueOrder order;  // that schedule.order names
-  int64_t experts;   // of all ranks
+  IssueOrder order;  // order that schedule.order names
+  int64_t experts;   // number of experts on all ranks
   ep::ExpertGroups groups;
   const comm::ProcessGroup* tensor;                    // ranks that may hold the same tokens
-  std::vector<int> tensor_ep_ranks;                    // the place of each of them among the ranks of its ep group
-  std::string name;                                    // of the layer, for its runner
-  schedule::GraphRunner* runner = nullptr;             // of every pass; null: it is executed
-  const kernels::WireKernels* wire_kernels = nullptr;  // of every pass; null: the device's
+  std::vector<int> tensor_ep_ranks;                    // ep rank of each of them
+  std::string name;                                    // name of the layer, for the runner
+  schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes are executed directly
+  const kernels::WireKernels* wire_kernels = nullptr;  // kernels of every pass; null: the device's kernels
 
-  /// Returns how often each token is computed if all tensor ranks hold it.
+  /// Returns the number of times each token is computed if all tensor ranks hold it.
   int copies() const;
 };
 
 /// Distribution of a call's tokens over the tensor ranks.
 enum class Held : uint8_t {
-  apart,  // each has tokens of its own
-  alike,  // all have the same
-  share,  // each has its share of them, in rank order, and the result shall be of all
+  apart,  // each rank has its own tokens
+  alike,  // all ranks have the same tokens
+  share,  // each rank has a share of the tokens, in rank order, and needs the results of all tokens
 };
 
-/// Rows that the ranks of a group gather from each other after they have returned, chunk by chunk.
+/// Returned rows that the ranks of a group gather from each other, chunk by chunk.
 struct RowCollection {
   const comm::ProcessGroup* group;
   std::vector<std::vector<int64_t>> counts;  // [chunks][ranks of the group]
-  Tensor rows;                               // [T, K]: rows of all tokens' slots among those gathered
+  Tensor rows;                               // [T, K]: row of each token's slot among the gathered rows
 };
 
-/// A chunk's tokens among those of the op, and the rows [tokens, K] of their slots among the chunk's.
+/// Tokens [begin, end) of the op that belong to a chunk, and the row [tokens, K] of each of their slots among the
+/// chunk's slot rows.
 struct ChunkTokens {
   int64_t begin, end;
   Tensor rows;
 };
 
-/// The routes of one call's tokens.
+/// Routes of one call's tokens.
 struct Routes {
   PassSettings settings;
-  ep::RoutingPlan plan{};      // of tokens [begin, end), or of those of all etp ranks
-  int64_t begin = 0, end = 0;  // of the result's tokens: those that this rank sends
-  int copies = 1;              // how often a token is computed
+  ep::RoutingPlan plan{};      // plan of tokens [begin, end), or of the tokens of all gatherers
+  int64_t begin = 0, end = 0;  // range of the result's tokens that this rank sends
+  int copies = 1;              // number of times each token is computed
 
-  /// The ranks that first gather their tokens (DeepSpeed's ESP-AllGather); null: nobody does. This rank's tokens are
-  /// then [gathered_begin, gathered_begin + end - begin) of the plan's.
+  /// Ranks that gather their tokens before dispatch (DeepSpeed's ESP-AllGather); null: tokens are not gathered. This
+  /// rank's tokens are tokens [gathered_begin(), gathered_begin() + end - begin) of the plan.
   const comm::ProcessGroup* gatherers = nullptr;
   int64_t gathered_begin() const { return gatherers ? gatherers->rank() * (end - begin) : 0; }
-  /// The tensor ranks where each of them sends a share of the tokens and all want the result: they gather it. Null:
-  /// the result is of [begin, end).
+  /// Tensor ranks that each send a share of the tokens and gather the results of all tokens; null: the result has
+  /// tokens [begin, end) only.
   const comm::ProcessGroup* sharers = nullptr;
-  /// True if they also hold all inputs, and therefore gather the inputs' gradients.
+  /// True if the sharers also hold all inputs, and therefore gather the inputs' gradients.
   bool inputs_alike = false;
-  /// Rows gathered chunk by chunk; none: all tokens are gathered at the end.
+  /// Rows gathered chunk by chunk; empty: all tokens are gathered at the end.
   std::optional<RowCollection> collection{};
 
   const ep::ChunkCounts& counts(size_t chunk) const { return plan.counts.chunks[chunk]; }
-  /// Returns the number of expert computations in a pass: one a chunk, or one for all.
+  /// Returns the number of expert computations in a pass: one per chunk, or one if chunks are computed together.
   size_t computations() const { return plan.counts.merged ? 1 : plan.counts.chunks.size(); }
-  /// Rows are of tokens: experts' ranks weigh the results, so the weights travel with the rows.
+  /// True if rows are of tokens. The experts' ranks then multiply results by weights, so the weights are sent with the
+  /// rows.
   bool of_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
-  /// False: the runner only looks at passes.
-  bool computes() const { return !settings.runner || settings.runner->computes(); }
 
-  // A rank's own tokens are [begin, end) of the result's. With tp = 1 they are all of the result's and all of the
-  // plan's, and the next three functions return all rows.
-  /// Returns the own tokens' rows of a tensor of the result's tokens; the tensor itself if it has no others.
+  // A rank's own tokens are tokens [begin, end) of the result. With tp = 1, these are all tokens of the result and of
+  // the plan, and the next three functions return all rows.
+  /// Returns the own tokens' rows of a tensor of the result's tokens, or the tensor itself if it has no other rows.
   Tensor own_of_result(const Tensor& rows) const {
     return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end);
   }
@@ -89,22 +89,27 @@ struct Routes {
   }
   /// Returns the slot row of each slot of the own tokens, [end - begin, K].
   Tensor rows_of_own_slots() const { return own_of_plan(plan.indices.rows); }
-  /// The rows of a chunk by expert, and how the schedule has their products computed.
+  /// Returns the rows of a chunk by expert, and whether the schedule computes their products one expert at a time.
   RowGroups groups(size_t chunk) const;
-  /// Returns the rows that a chunk sends of `tokens`, those of the plan: for each row to send the row of its token
-  /// (PlanIndices::wire_tokens), and its part of `row_weights` [W, M], if these are defined.
+  /// Returns the rows that a chunk sends. `tokens` has a row for each token of the plan; each row to send is the row of
+  /// its token (PlanIndices::wire_tokens). Includes the chunk's part of `row_weights` [W, M], if defined.
   RowSource sent_rows(size_t chunk, const Tensor& tokens, const Tensor& row_weights) const;
-  /// Returns the rows of the op's `weights` [T, K] that belong to the plan's tokens: all, unless ranks gather tokens.
+  /// Returns the rows that a chunk sends, from a tensor of slot rows [S, D]. Each row to send is its slot row
+  /// (PlanIndices::wire_slots). If wire_slots is undefined, row i to send is slot row i.
+  RowSource sent_slots(size_t chunk, const Tensor& slot_rows) const;
+  /// Returns the weights of the plan's tokens, from the op's `weights` [T, K]: gathered if ranks gather tokens,
+  /// otherwise the own tokens' rows.
   Tensor plan_weights(const Tensor& weights, Stream& s) const;
   /// Returns the tokens of each chunk, in order.
   std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;
 };
 
-/// Decides which tokens this rank sends, puts their slots into the order in which rows travel (ep::order_slots), and
-/// exchanges with the other ranks how many rows go where (ep::make_routing_plan). `held`: of ids and what goes with
-/// them. There are schedule.chunks chunks, or as many more chunks of tokens as schedule.memory_limit requires for this
-/// routing of rows of `dtype`, at most one for every token. Collective over the groups of `settings`. All ranks that
-/// share the experts get the same number of chunks, ranks with replicas of these experts perhaps another.
+/// Makes the routes of a call: decides which tokens this rank sends, sorts their slots into the order of the rows to
+/// send (ep::order_slots), and exchanges the numbers of rows with the other ranks (ep::make_routing_plan). `held`
+/// describes ids and the tensors with the same rows. The number of chunks is schedule.chunks. If schedule.memory_limit
+/// requires more chunks for this routing of rows of `dtype`, tokens are divided into more chunks, at most one per
+/// token. Collective over the groups of `settings`. All ranks that share the experts get the same number of chunks.
+/// Ranks with replicas of these experts may get another number.
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream);
 

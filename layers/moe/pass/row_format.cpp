@@ -27,7 +27,7 @@ void scattered(Stream& s, const Tensor& out, const Tensor& rows, const Tensor& i
 
 }  // namespace
 
-Tensor RowFormat::pack(Stream& s, const RowSource& source) const {
+Tensor RowFormat::gather_packed(Stream& s, const RowSource& source) const {
   if (plain()) return gathered(s, source.values, source.index, source.inverse);
   const int64_t count = source.index.defined() ? source.index.dim(0) : source.values.dim(0);
   const Tensor bytes = Tensor::empty({count, row_bytes()}, Dtype::u8, source.values.device(), Category::communication);
@@ -35,11 +35,11 @@ Tensor RowFormat::pack(Stream& s, const RowSource& source) const {
   return bytes;
 }
 
-void RowFormat::unpack(Stream& s, const Tensor& sent, const Tensor& index, const Rows& out) const {
+void RowFormat::scatter_unpacked(Stream& s, const Tensor& sent, const Tensor& index, const Rows& out) const {
   if (plain()) return scattered(s, out.values, sent, index);
   if (!out.row_weights.defined() || !index.defined())
     return wire_kernels(*this, sent).unpack(s, out.values, out.row_weights, sent, index, wire);
-  // Row weights come in the order of the rows sent.
+  // Row weights are unpacked in the order of the sent rows, then scattered.
   const Tensor as_sent = Tensor::empty({sent.dim(0), row_weights}, out.row_weights.dtype(), sent.device());
   wire_kernels(*this, sent).unpack(s, out.values, as_sent, sent, index, wire);
   scattered(s, out.row_weights, as_sent, index);

@@ -14,7 +14,7 @@ Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, co
   Rows there{sent};
   if (!format.plain()) {
     there = format.buffer(sent.dim(0), sent.device());
-    format.unpack(s, sent, {}, there);
+    format.scatter_unpacked(s, sent, {}, there);
   }
   const auto copy = [&](const Tensor& out, const Tensor& rows, const Tensor& index) {
     if (chunk.place.defined())
@@ -52,7 +52,7 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
   };
   const int64_t slots = plan.indices.row_slots.numel(), width = plan.counts.slots_per_row;
   const Tensor by_row = buffer({plan.counts.slots(), width});
-  // A sum of one weight, or of none.
+  // Each entry is a sum with one weight, or with none if the row has no further slot.
   k.combine(s, by_row.reshape({slots, 1}), weights.reshape({weights.numel(), 1}),
             plan.indices.row_slots.reshape({slots, 1}), {}, {});
   if (!plan.indices.wire_slots.defined()) return by_row;
@@ -63,7 +63,7 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
 
 void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots) {
   const auto& k = table(out).permute;
-  // Rows of one element; where a row has no more slots they go nowhere.
+  // Scatters rows of one element. Entries beyond a row's slots have index -1 and are skipped.
   k.scatter(s, out.reshape({out.numel(), 1}), row_weights.reshape({row_weights.numel(), 1}),
             row_slots.reshape({row_slots.numel()}));
 }

@@ -75,8 +75,8 @@ struct RouterInput {
   Tensor token_ids() const { return pass.batch.ids.slice(0, first, first + rows()); }
 };
 
-/// A router's choice. The balancing loss is computed from scores, the z-loss from logits. A router without them leaves
-/// them without data; recipes that need such a loss are then refused.
+/// A router's choice. The balancing loss is computed from scores, the z-loss from logits. A router without scores or
+/// logits leaves that member without data. A recipe with the loss that needs it is then refused.
 struct RouterOutput {
   Value logits;  // [T, E] acc
   // scores [T, E] acc, weights [T, K] acc, ids [T, K] i32: different experts for each token
@@ -93,8 +93,8 @@ class Router {
 };
 
 /// Linear map without bias for routers, from [T, in] to [T, out], in f32 (f64 in an f64 run). The gradient of x counts
-/// all rows, the gradient of the weight only rows [own_begin, own_end). If several ranks route the same rows, each rank
-/// adds those of its own share, so that every token counts once.
+/// all rows, the gradient of the weight only rows [own_begin, own_end). If several ranks route the same rows, each
+/// rank's own rows are its share, so that every token counts once in the weight gradient.
 class Gate {
  public:
   /// Makes the parameter "weight" [out, in], drawn with model.init_std.

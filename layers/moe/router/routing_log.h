@@ -1,4 +1,4 @@
-// Log of the experts that the tokens of a run visited, so that another run can visit the same ones.
+// Log of the experts that the tokens of a run visited, so that another run can visit the same experts.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ namespace hexad::layers {
 using device::Device;
 using device::Stream;
 
-/// Experts of each token, by MoE layer, step (0: evaluation) and global index, whatever the layout. Rounding may change
-/// the order of scores. A run that takes its choices from a more exact run does not depend on that.
+/// Experts of each token, by MoE layer, step (0: evaluation) and global index, independent of the layout. Rounding may
+/// change the order of scores. A run that takes its choices from a more exact run avoids this effect.
 class RoutingLog {
  public:
   /// Records ids [rows, K] (i32, on any device) of the micro-batch's rows from `begin` on. They replace earlier records

@@ -1,4 +1,4 @@
-// Facts about a choice in the list of moe_schedule.h, and the site that a schedule has to suit.
+// Description of a choice in the list of moe_schedule.h, and of the site at which a schedule runs.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace hexad::moe {
 struct MoeSchedule;
 enum class ReuseStrategy : uint8_t;
 
-/// A value of an enumeration: its word in recipes, and what the reference adds in brackets, such as its paper.
+/// Value of an enumeration: its word in recipes, and the text in brackets in the reference, such as its paper.
 template <class E>
 struct Word {
   E value;
   std::string_view name, gloss;
 };
 
-/// Enumerations that list their words are read and written by them.
+/// Returns the names of the values of an enumeration that has words().
 template <class E>
 requires requires { words(E{}); }
 constexpr auto enum_names(E e) {
@@ -42,19 +42,21 @@ struct ScheduleSite {
   bool sp = false;
   int64_t experts = 0, shared_experts = 0;
   bool recomputes_blocks = false;
-  bool two_levels = false;            // ranks of an all-to-all are on several nodes, several on each
-  std::vector<std::string> orders{};  // registered ones, by name
+  bool etp_across_tp = false;  // true if parallel.order puts ranks of an etp group into several tp groups
+  bool two_levels = false;  // true if the ranks of an all-to-all are on several nodes, with several ranks on each node
+  std::vector<std::string> orders{};  // names of the registered orders
   std::function<int64_t(ReuseStrategy)> least_memory_limit{};
 };
 
-/// Why a schedule cannot be: `what` is wrong with the key `key` of schedule.moe.
+/// Reason why a schedule is illegal: `what` is the problem with the key `key` of schedule.moe.
 struct Refusal {
   std::string key, what;
 };
 
-/// Gathers refusals of one choice after the other.
+/// Collects the refusals of all choices, one choice after another.
 class Refusals {
  public:
+  /// Sets the key of the refusals that follow.
   void of(std::string_view key) { key_ = key; }
   template <class... Text>
   void add(const Text&... text) {
@@ -67,20 +69,24 @@ class Refusals {
   std::string_view key_;
 };
 
+/// Texts, limits and rules of a choice.
 struct ChoiceFacts {
-  /// For the reference: what is chosen; the words of its values follow, then `note`, then what auto does.
+  /// Text for the reference: the meaning of the key. The words of its values follow, then `note`, then the meaning of
+  /// auto.
   std::string_view meaning, note{}, automatic{};
   std::optional<config::Constraint> limits[2]{};
-  /// True if every schedule's name contains this choice; else it is named only where it is not the default.
+  /// True if every schedule's name contains this choice. If false, a name contains it only if it differs from the
+  /// default.
   bool in_every_name = false;
 
-  /// Adds the reason why a schedule is illegal with this value: the text after the key, with legal values.
+  /// Adds a refusal if a schedule is illegal with this value. The text follows the key and names the legal values.
   void (*excludes)(const ScheduleSite&, const MoeSchedule&, Refusals&) = nullptr;
-  /// True if its values differ at this site; else there is no need to try them.
+  /// True if the values of this choice give different schedules at this site. If false, `auto` does not try them.
   bool (*matters)(const ScheduleSite&) = [](const ScheduleSite&) { return true; };
 
-  /// For `auto`: in which schedules there is something to choose; numbers to try; schedules that are not worth it; and
-  /// whether only the fastest of the others try it, where there are hundreds.
+  /// Settings for `auto`. `chosen_in` is true for schedules in which this choice matters. `tried` are the numbers to
+  /// try. `left_out` is true for schedules that are not worth trying. `late` is true if only the fastest schedules try
+  /// this choice, because there may be hundreds of schedules.
   bool (*chosen_in)(const MoeSchedule&) = [](const MoeSchedule&) { return true; };
   std::span<const int64_t> tried{};
   bool (*left_out)(const ScheduleSite&, const MoeSchedule&) = [](const ScheduleSite&, const MoeSchedule&) {
@@ -88,14 +94,15 @@ struct ChoiceFacts {
   };
   bool late = false;
 
-  /// For `hexad verify`: values to vary, the plain one first, and another key of schedule.moe that goes with them.
+  /// Values that `hexad verify` varies, the default first. `also` is another setting of schedule.moe that a value
+  /// needs.
   struct Varied {
     std::string_view value, also{};
   };
   Varied varied[5]{};
 };
 
-/// An entry of the list; of(s) is the choice's member of a schedule.
+/// Entry of the list moe_choices (moe_schedule.h). of(s) returns the choice's member of a schedule.
 template <class Of>
 struct Choice {
   std::string_view key;

@@ -19,7 +19,7 @@ std::string name_of(IssueStep step) {
   return cat(names[base::ordinal(step.stage)], "[", step.chunk, "]");
 }
 
-// Stages of every chunk that are done so far.
+// Steps that are done so far.
 class Done {
  public:
   explicit Done(size_t chunks) : chunks_(chunks) {}
@@ -37,11 +37,11 @@ class Done {
   size_t under_way_ = 0;
 };
 
-// Steps that have to come before this one.
+// Returns the steps that must precede step s.
 std::vector<IssueStep> needed_by(IssueStep s) {
   std::vector<IssueStep> needed;
   if (s.stage != dispatch) needed.push_back({s.stage == compute ? dispatch : compute, s.chunk});
-  if (s.stage == weights && s.chunk > 0) needed.push_back({weights, s.chunk - 1});
+  if (s.stage == weight_gradients && s.chunk > 0) needed.push_back({weight_gradients, s.chunk - 1});
   return needed;
 }
 
@@ -49,15 +49,15 @@ std::vector<IssueStep> alternating(size_t chunks) {
   std::vector<IssueStep> steps{{dispatch, 0}};
   for (size_t c = 0; c < chunks; ++c) {
     if (c + 1 < chunks) steps.push_back({dispatch, c + 1});
-    for (Stage stage : {compute, combine, weights}) steps.push_back({stage, c});
+    for (Stage stage : {compute, combine, weight_gradients}) steps.push_back({stage, c});
   }
   return steps;
 }
 
 std::vector<IssueStep> weights_last(size_t chunks) {
   std::vector<IssueStep> steps = alternating(chunks);
-  std::erase_if(steps, [](IssueStep s) { return s.stage == weights; });
-  for (size_t c = 0; c < chunks; ++c) steps.push_back({weights, c});
+  std::erase_if(steps, [](IssueStep s) { return s.stage == weight_gradients; });
+  for (size_t c = 0; c < chunks; ++c) steps.push_back({weight_gradients, c});
   return steps;
 }
 
@@ -65,7 +65,7 @@ std::vector<IssueStep> returns_last(size_t chunks) {
   std::vector<IssueStep> steps;
   for (size_t c = 0; c < chunks; ++c) steps.push_back({dispatch, c});
   for (size_t c = 0; c < chunks; ++c)
-    for (Stage stage : {compute, weights}) steps.push_back({stage, c});
+    for (Stage stage : {compute, weight_gradients}) steps.push_back({stage, c});
   for (size_t c = 0; c < chunks; ++c) steps.push_back({combine, c});
   return steps;
 }
@@ -96,7 +96,7 @@ std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks,
     done.add(s);
   }
   for (size_t c = 0; c < chunks; ++c)
-    for (Stage stage : {dispatch, compute, combine, weights})
+    for (Stage stage : {dispatch, compute, combine, weight_gradients})
       if (const IssueStep s{stage, c}; !done.has(s)) return cat("step ", name_of(s), " is missing");
   return {};
 }

@@ -7,15 +7,15 @@
 
 namespace hexad::moe {
 
-/// Returns an upper bound of the bytes that a pass of restored activations (forward or backward, whichever takes more)
-/// has beside its inputs and outputs. Two chunks share two sets of buffers, so while one is computed either the next
-/// arrives, with what is fetched for it, or the one before returns, and what is kept of it is moved away. Scratch of
-/// the products is not counted. `dtype`: of the rows.
+/// Returns an upper bound of the bytes of a pass with restored activations, without its inputs and outputs: the maximum
+/// of forward and backward. Two chunks share two sets of buffers. While one chunk is computed, either the next chunk
+/// arrives and its offloaded tensors are fetched, or the previous chunk returns and its tensors are offloaded. Scratch
+/// memory of the products is not counted. `dtype` is that of the rows.
 int64_t buffer_bytes(const ep::PlanCounts& plan, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype);
-/// The same where a rank sends at most `sent` rows of a chunk and computes at most `there`.
+/// Returns the same bound for a rank that sends at most `sent` rows of a chunk and computes at most `there` rows of it.
 int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype);
 
-/// Returns the number of chunks to try after `chunks` of them took `bytes`, more than `limit`.
+/// Returns the number of chunks to try next, if `chunks` chunks took `bytes` and that exceeds `limit`.
 int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit);
 
 }  // namespace hexad::moe

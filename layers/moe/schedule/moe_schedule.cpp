@@ -1,7 +1,6 @@
 #include "layers/moe/schedule/moe_schedule.h"
 
-#include <algorithm>
-
+#include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/config/type.h"
 #include "layers/moe/schedule/moe_schedule_config.h"
@@ -14,8 +13,7 @@ using base::cat;
 template <class T>
 std::string text_of(const T& value) {
   if constexpr (std::is_enum_v<T>) {
-    const auto names = enum_names(value);
-    return std::string(std::ranges::find(names, value, [](const auto& n) { return n.first; })->second);
+    return std::string(base::enum_name(value));
   } else if constexpr (requires { *value; }) {
     return text_of(*value);
   } else if constexpr (std::is_same_v<T, config::ByteSize>) {
@@ -25,7 +23,8 @@ std::string text_of(const T& value) {
   }
 }
 
-// "tokens that ...: baseline (DeepSpeed-MoE), ...; auto: chosen in the first steps"
+// Returns a choice's text in the reference: "tokens that ...: baseline (DeepSpeed-MoE), ...; auto: chosen in the first
+// steps".
 template <class T>
 std::string meaning_of(const ChoiceFacts& facts) {
   std::string text(facts.meaning);
@@ -41,7 +40,8 @@ std::string meaning_of(const ChoiceFacts& facts) {
   return text;
 }
 
-// Overloads for a recipe's value of a choice: one that it may leave open (unset), and one that it may not.
+// Overloads for a recipe's value of a choice: an optional value, which is open if unset, and a value that is always
+// set.
 template <class T>
 bool is_open(const T&, const std::optional<T>& said) {
   return !said;

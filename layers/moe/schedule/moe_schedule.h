@@ -1,8 +1,8 @@
-// Schedule of an MoE layer's communication and computation: every choice of the recipe's section `schedule.moe`,
-// declared once. First come the values of each, then MoeChoices with the defaults, then each_choice() with keys, papers
-// and rules. The recipe, its reference and checks, the names of schedules, `auto` and `hexad verify` read that list. To
-// add a choice is to add it here, and to do it where it acts (docs/adding-a-schedule.md). No choice changes what is
-// computed.
+// Schedule of an MoE layer's communication and computation. Every choice of the recipe's section `schedule.moe` is
+// declared here once: first the values of each choice, then MoeChoices with the defaults, then moe_choices with keys,
+// papers and rules. The recipe, its reference and checks, the names of schedules, `auto` and `hexad verify` use this
+// list. To add a choice, declare it here and implement it where it takes effect (docs/adding-a-schedule.md). No choice
+// changes what is computed.
 #pragma once
 
 #include <array>
@@ -20,11 +20,11 @@ enum class Duplicates : uint8_t { baseline, replicated, drop, pause_before_gate,
 constexpr auto words(Duplicates) {
   using enum Duplicates;
   return std::to_array<Word<Duplicates>>({
-      {baseline, "baseline", "DeepSpeed-MoE"},              // Parm Fig. 3(a): etp ranks gather, all send everything
-      {replicated, "replicated", "MoNTA's baseline"},       // every rank sends its copy to its own peers
-      {drop, "drop", "DTD, MoNTA O1"},                      // DeepSpeed-TED: each sends one t-th, chosen after the gate
-      {pause_before_gate, "pause_before_gate", "Parm S1"},  // each has one t-th from before the gate on
-      {pause_after_gate, "pause_after_gate", "Parm S2"},    // as drop, returning and gathering in phases
+      {baseline, "baseline", "DeepSpeed-MoE"},         // Parm Fig. 3(a): etp ranks gather, every rank sends all
+      {replicated, "replicated", "MoNTA's baseline"},  // every rank sends its copy to the experts of its own ep group
+      {drop, "drop", "DTD, MoNTA O1"},  // DeepSpeed-TED: each rank sends 1/t of the tokens, divided after the gate
+      {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank has 1/t of the tokens, divided before the gate
+      {pause_after_gate, "pause_after_gate", "Parm S2"},    // drop, with results that return and are gathered in phases
   });
 }
 
@@ -34,8 +34,8 @@ constexpr auto words(Overlap) {
   using enum Overlap;
   return std::to_array<Word<Overlap>>({
       {sequential, "sequential", ""},
-      {a2a_allgather, "a2a_allgather", "MoNTA O2, Parm SAA"},  // all-to-all of a chunk, gathering of another
-      {a2a_allgather_copy, "a2a_allgather_copy", "MoNTA O3"},  // and copies of a third
+      {a2a_allgather, "a2a_allgather", "MoNTA O2, Parm SAA"},  // all-to-all of one chunk, gathering of another chunk
+      {a2a_allgather_copy, "a2a_allgather_copy", "MoNTA O3"},  // also copies of a third chunk
   });
 }
 
@@ -73,7 +73,7 @@ constexpr auto words(Gemms) {
   return std::to_array<Word<Gemms>>({
       {grouped, "grouped", "one for all"},
       {dense, "dense", "one for each expert that has rows"},
-      {by_load, "by_load", "EPS-MoE: dense where the experts of a call have dense_rows on average, else grouped"},
+      {by_load, "by_load", "EPS-MoE: dense if the experts of a call have dense_rows rows on average, else grouped"},
   });
 }
 
@@ -87,20 +87,20 @@ constexpr auto words(SharedExperts) {
   });
 }
 
-/// Numbers of chunks that `auto` predicts: MPMoE's and MoNTA's.
+/// Numbers of chunks for which `auto` predicts a time: those of MPMoE and MoNTA.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
 template <class T>
 using Settled = T;
-/// The default of a choice that recipes leave open unless they say otherwise.
+/// Returns the default of a choice that recipes leave open by default: `settled` in a schedule, unset in a recipe.
 template <template <class> class Open, class T>
 constexpr Open<T> open_or(T settled) {
   if constexpr (std::is_same_v<Open<T>, T>) return settled;
   return {};
 }
 
-/// The choices with their defaults: settled (MoeSchedule), or as a recipe has them (MoeScheduleConfig), where those
-/// that are `Open` may be unset, which is `auto`.
+/// Choices with their defaults: settled (MoeSchedule), or as in a recipe (MoeScheduleConfig). In a recipe, an `Open`
+/// choice may be unset, which means `auto`.
 template <template <class> class Open>
 struct MoeChoices {
   Open<Duplicates> duplicates = Duplicates::pause_before_gate;
@@ -122,35 +122,38 @@ struct MoeChoices {
 };
 
 struct MoeSchedule : MoeChoices<Settled> {
-  /// Default dense_rows for gemms: by_load, see is_dense. EPS-MoE, Fig. 5a: 4096 rows of 16 experts. On CPUs no such
-  /// number was found (docs/schedules.md).
+  /// Default of dense_rows for gemms: by_load (see is_dense()): 4096 rows of 16 experts, from EPS-MoE, Fig. 5a. On
+  /// CPUs, no such number was found (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
-  /// True if anything is in flight beside anything else.
+  /// True if the work of one chunk overlaps with the work of another chunk.
   bool overlaps() const { return is_chunked() || overlap != Overlap::sequential; }
   /// True if the copy lane has work.
   bool copies() const { return memory_reuse != ReuseStrategy::none; }
-  /// True if lanes have work while another lane is busy.
+  /// True if several lanes have work at the same time.
   bool uses_lanes() const { return overlaps() || copies() || shared == SharedExperts::beside; }
-  /// True if tokens are routed where they are held, before the tensor-parallel ranks divide them.
+  /// True if every tensor-parallel rank routes all tokens that it holds, before the ranks divide the tokens.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
-  /// True if the GEMMs of experts with rows [offsets[e], offsets[e + 1]) are computed one by one; for by_load, if the
-  /// experts that have rows have dense_rows of them on average. Decided for all experts together, as EPS-MoE takes the
-  /// load of a group: one grouped call covers neighbours, so that to take out large experts costs more of them.
+  /// True if the GEMMs of experts with rows [offsets[e], offsets[e + 1]) are computed one by one. With by_load,
+  /// that is the case if the experts that have rows have at least dense_rows rows on average. The decision is made for
+  /// all experts together, as in EPS-MoE, which uses the load of a group. A grouped call covers neighbouring experts,
+  /// so separate calls for large experts would need more grouped calls.
   bool is_dense(std::span<const int64_t> offsets) const;
+  /// Returns esp_exchange or, if it is unset, the exchange that `duplicates` implies.
   ep::EspExchange esp_exchange_used() const {
     return esp_exchange.value_or(divides() ? ep::EspExchange::gather : ep::EspExchange::replicated);
   }
-  /// True if tensor-parallel ranks divide among themselves what is sent.
+  /// True if tensor-parallel ranks divide the rows to send among themselves.
   bool divides() const { return duplicates != Duplicates::baseline && duplicates != Duplicates::replicated; }
   bool operator==(const MoeSchedule&) const = default;
 };
 
-/// "duplicates drop, overlap sequential, chunk_by tokens, chunks 4"; the other choices where they are not the default.
+/// Returns the name of a schedule: "duplicates drop, overlap sequential, chunk_by tokens, chunks 4". Other choices
+/// follow if they differ from the default.
 std::string to_string(const MoeSchedule& schedule);
 
-/// The list: key, member of a MoeSchedule or a MoeScheduleConfig, and facts (ChoiceFacts).
+/// List of all choices: key, access to the member of a MoeSchedule or MoeScheduleConfig, and facts (ChoiceFacts).
 // clang-format off
 inline constexpr std::tuple moe_choices{
   choice("duplicates", [](auto& s) -> auto& { return s.duplicates; },
@@ -165,6 +168,9 @@ inline constexpr std::tuple moe_choices{
         else if (replicated && at.tp % at.etp != 0)
           no.add("needs the etp ranks (", at.etp, ") among the tp ranks (", at.tp,
                  ") that hold the same tokens: parallel.etp must divide parallel.tp");
+        else if (replicated && at.etp_across_tp)
+          no.add("needs every etp group inside a tp group, whose ranks hold the same tokens, but parallel.order divides "
+                 "etp groups among tp groups; use an order that begins with tp, or auto");
       },
       .matters = [](const ScheduleSite& at) { return at.tp * at.etp > 1; },
       .varied = {{"pause_before_gate"}, {"drop"}, {"pause_after_gate"}, {"replicated"}, {"baseline"}}}),
@@ -195,7 +201,7 @@ inline constexpr std::tuple moe_choices{
               "schedule.moe.overlap: with one chunk nothing overlaps");
         const bool phases =
             s.chunk_by == ChunkBy::nodes || (!s.is_chunked() && s.duplicates == Duplicates::pause_after_gate);
-        if (phases && at.ep > 1 && s.chunks > at.ep)  // one rank alone sends nothing: there is one chunk
+        if (phases && at.ep > 1 && s.chunks > at.ep)  // an ep group of one rank has one chunk
           no.add("must be at most parallel.ep (", at.ep,
                  ") where the all-to-all is divided by peers (chunk_by: nodes, or the phases of pause_after_gate)");
         if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && s.chunks > at.experts / at.ep)
@@ -206,9 +212,9 @@ inline constexpr std::tuple moe_choices{
       .tried = chunks_tried}),
 
   choice("esp_exchange", [](auto& s) -> auto& { return s.esp_exchange; },
-    ChoiceFacts{.meaning = "transport of rows to the etp ranks that share an expert: gather (rows are sent to one and "
-                           "gathered among them), direct (sent to each: Parm's EP&ESP-AlltoAll), replicated (each is "
-                           "sent its own copy)",
+    ChoiceFacts{.meaning = "transport of rows to the etp ranks that share an expert: gather (each row is sent to one "
+                           "of these ranks, which then gather all rows), direct (each row is sent to all of these "
+                           "ranks: Parm's EP&ESP-AlltoAll), replicated (each of these ranks is sent its own copy)",
       .automatic = "replicated for duplicates: baseline and replicated, else gather, or the faster of gather and "
                    "direct if other choices are auto",
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
@@ -222,7 +228,7 @@ inline constexpr std::tuple moe_choices{
                  "own copy");
       },
       .matters = [](const ScheduleSite& at) { return at.etp > 1; },
-      // The groups of an exchange decide whether there are two levels: the layer checks those of one.
+      // The group of the all-to-all depends on esp_exchange. The layer checks the two levels of one group only.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) {
         return s.esp_exchange && !(*s.esp_exchange == ep::EspExchange::direct && s.divides() &&
                                    s.all_to_all == ep::AllToAll::direct);
@@ -240,8 +246,8 @@ inline constexpr std::tuple moe_choices{
 
   choice("rows", [](auto& s) -> auto& { return s.rows; },
     ChoiceFacts{.meaning = "content of a row between ranks: slot (every expert of a token gets a copy and returns its "
-                           "result) or token (every rank that has any of its experts gets one copy and returns one "
-                           "weighted sum: EPS-MoE)",
+                           "result) or token (every rank that has any of the token's experts gets one copy and returns "
+                           "one weighted sum: EPS-MoE)",
       .automatic = "chosen in the first steps",
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .late = true,
@@ -250,8 +256,8 @@ inline constexpr std::tuple moe_choices{
   choice("memory_reuse", [](auto& s) -> auto& { return s.memory_reuse; },
     ChoiceFacts{.meaning = "recovery of expert inputs and activations for backward",
       .note = "recomputed blocks (recompute: block) keep them",
-      .automatic = "none if its memory is within memory.limit_bytes whatever experts tokens choose, else the fastest "
-                   "of the others, with the rest of the limit as memory_limit",
+      .automatic = "none if its memory is within memory.limit_bytes under any routing, else the fastest of s1 to s4, "
+                   "with the rest of the limit as memory_limit",
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.memory_reuse == ReuseStrategy::none) return;
         const auto refuse = [&](std::string_view why) {
@@ -267,9 +273,9 @@ inline constexpr std::tuple moe_choices{
       }}),
 
   choice("memory_limit", [](auto& s) -> auto& { return s.memory_limit; },
-    ChoiceFacts{.meaning = "largest size in bytes of a pass's buffers on a rank, under any routing: tokens are cut "
-                           "into as many chunks as that needs; none: no limit; a limit needs memory_reuse other than "
-                           "none",
+    ChoiceFacts{.meaning = "maximum bytes of a pass's buffers on a rank, under any routing: tokens are divided "
+                           "into as many chunks as the limit requires; none: no limit; a limit needs memory_reuse "
+                           "other than none",
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (!s.memory_limit) return;
@@ -302,7 +308,7 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"grouped", "dense_rows=auto"}, {"dense", "dense_rows=auto"}, {"by_load", "dense_rows=4"}}}),
 
   choice("dense_rows", [](auto& s) -> auto& { return s.dense_rows; },
-    ChoiceFacts{.meaning = "mean number of rows per expert, over the experts of a call that have any, from which "
+    ChoiceFacts{.meaning = "least mean number of rows per expert, over the experts of a call that have rows, at which "
                            "gemms: by_load is dense",
       .automatic = "256, the turning point of EPS-MoE's GPUs (4096 rows of 16 experts)",
       .limits = {config::at_least(1)},
@@ -326,7 +332,8 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"after"}, {"beside"}}})};
 // clang-format on
 
-/// Calls v(key, access, facts) for every choice; access(s) is its member of a MoeSchedule or a MoeScheduleConfig.
+/// Calls v(key, access, facts) for every choice. access(s) returns the choice's member of a MoeSchedule or a
+/// MoeScheduleConfig.
 template <class V>
 void each_choice(V&& v) {
   std::apply([&](const auto&... choices) { (v(choices.key, choices.of, choices.facts), ...); }, moe_choices);

@@ -1,4 +1,4 @@
-// The recipe's section `schedule.moe`: choices that are made, and choices that are left to the program.
+// Recipe section `schedule.moe`: choices that the recipe sets, and choices that are left to the program.
 #pragma once
 
 #include <string>
@@ -12,17 +12,18 @@ class Visitor;
 
 namespace hexad::moe {
 
-/// An unset choice is the program's (`auto`): tools/plan/schedule_choice.h.
+/// Section `schedule.moe` of a recipe. The program makes the unset choices (`auto`; see tools/plan/schedule_choice.h).
 struct MoeScheduleConfig : MoeChoices<std::optional> {
   double trial_share = 0.03;
 
-  /// Returns the choices that are made; open ones have the values that apply until they are made.
+  /// Returns the schedule of the set choices. Open choices have the values that apply until the program makes them.
   MoeSchedule settled() const;
-  /// True if the program has anything to choose. An open ESP exchange is chosen with the rest, never by itself.
+  /// True if any choice is left to the program. An unset esp_exchange does not count, because it is chosen only
+  /// together with other choices.
   bool open() const { return !open_keys().empty(); }
-  /// The keys that are left to it.
+  /// Returns the keys of the choices that are left to the program.
   std::vector<std::string_view> open_keys() const;
-  /// Makes all choices as in `schedule`.
+  /// Sets all choices to those of `schedule`.
   void choose(const MoeSchedule& schedule);
 
   void fields(config::Visitor& v);

@@ -15,7 +15,7 @@ std::vector<E> all_of() {
   return all;
 }
 
-// Values that the program may choose from in place of `usual`.
+// Returns the values from which the program may choose for an open choice.
 template <class T>
 std::vector<T> values_of_open(const T& usual, const ScheduleSite& site, const ChoiceFacts& facts) {
   if constexpr (std::is_enum_v<T>)
@@ -26,7 +26,7 @@ std::vector<T> values_of_open(const T& usual, const ScheduleSite& site, const Ch
     return site.orders;
   return {usual};
 }
-// Values of a choice whose `auto` is a value of its own, which is the first.
+// Returns the values of a choice for which unset is also a value: unset, then all others.
 template <class T>
 std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   std::vector<std::optional<T>> values{unset};
@@ -35,7 +35,7 @@ std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   return values;
 }
 
-// The values that a schedule `s` of settled choices may have of one choice, of which the recipe says `said`.
+// Returns the values of one choice to combine with the schedule `s`. `said` is the recipe's value of the choice.
 template <class T, class C>
 std::vector<T> values(const C& said, const T& settled, const T& usual, const MoeSchedule& s, const ScheduleSite& site,
                       const ChoiceFacts& facts) {

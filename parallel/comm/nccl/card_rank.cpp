@@ -34,7 +34,7 @@ CardRank::CardRank(const Library& library, const CudaStream& compute, int world_
       watch_(library, ordinal_, world_rank,
              {.watchdog_seconds = options.watchdog_seconds, .on_failure = options.on_failure}) {
   if (options.register_buffers) compute.blocks()->make_whole();
-  check(cudaDeviceGetStreamPriorityRange(&least_, &greatest_), "asking for the priorities of streams");
+  check(cudaDeviceGetStreamPriorityRange(&least_, &greatest_), "querying the priorities of streams");
 }
 
 CommunicatorConfig CardRank::config(StreamKind kind, std::string name) const {

@@ -48,8 +48,8 @@ class CardRank {
   /// Returns two unused bytes of the card's memory.
   std::byte* scratch() const { return scratch_.get(); }
 
-  /// Launches `work` on `on` after the present end of `after`. `launch` describes the launch without its events. The
-  /// returned event is the card's.
+  /// Launches `work` on `on` after the current end of `after`. `launch` describes the operation, without its events.
+  /// The returned event is the card's.
   Event launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work);
 
  private:

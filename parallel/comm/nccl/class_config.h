@@ -26,10 +26,10 @@ struct StreamKind {
   auto operator<=>(const StreamKind&) const = default;
 };
 
-/// Returns the configuration of communicators of this kind. Few thread blocks fill a network's links; links inside a
-/// node need more. All operations that a layout has in flight fit on the card together, so no operation waits for the
-/// room of another that waits for a peer. They take at most 132 blocks, with seven peers for messages: one block on
-/// each multiprocessor of an H100.
+/// Returns the configuration of communicators of this kind. A network's links need few thread blocks; links inside a
+/// node need more. All operations that a layout has in flight fit on the card together. So no operation must wait for
+/// blocks of another operation that itself waits for a peer. They take at most 132 blocks, with seven peers for
+/// messages: one block on each multiprocessor of an H100.
 CommunicatorConfig config_of(StreamKind kind);
 
 /// Returns CUDA's priority of such a stream, between `least` and `greatest` (which is the smaller number). Streams have

@@ -48,8 +48,8 @@ ncclUniqueId unique_id(const nccl::Library& nccl, const ProcessGroup& world, Dev
   return id;
 }
 
-// Returns the library if all ranks can load it, otherwise null. All ranks learn the result, because ranks that have the
-// library would otherwise wait for the others.
+// Returns the library if all ranks can load it, otherwise null. All ranks learn the result. Otherwise ranks with the
+// library would wait for the ranks without it.
 const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& context, std::string& why) {
   const nccl::Library* library = nullptr;
   try {
@@ -74,9 +74,9 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   const auto without = [&](const std::string& why) -> std::unique_ptr<ProcessGroup> {
     if (demanded) fail(ExitCode::resource, "distributed.device_collectives: nccl is not available: ", why);
     auto messages = make_card_messages(world, context);
-    say(cat("tensors of the cards go ",
-            messages ? "to other ranks by MPI, which takes the card's memory, and for sums through host memory"
-                     : "through host memory between ranks, as there is no CUDA-aware MPI",
+    say(cat("card tensors are sent between ranks ",
+            messages ? "by MPI directly from card memory, and through host memory for sums"
+                     : "through host memory, because there is no CUDA-aware MPI",
             ": ", why, options.register_buffers ? "; no buffers are registered" : ""));
     return messages;
   };
@@ -101,7 +101,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   auto communicator = std::make_unique<nccl::Communicator>(*card, id, world.size(), world.rank(),
                                                            card->config({.traffic = world.traffic()}, world.name()));
   int version = 0;
-  nccl::check(*library, library->get_version(&version), "asking for the version");
+  nccl::check(*library, library->get_version(&version), "querying the version");
   say(cat("cards communicate through NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,
           options.register_buffers ? ", in registered buffers of gradients and parameters" : ""));
   return std::make_unique<nccl::NcclGroup>(card, world, nullptr, std::move(communicator), Urgency::ordinary);

@@ -34,11 +34,11 @@ Library load() {
   l.send = nccl.function<decltype(ncclSend)>("ncclSend");
   l.receive = nccl.function<decltype(ncclRecv)>("ncclRecv");
   int version = 0;
-  check(l, l.get_version(&version), "asking for the version");
+  check(l, l.get_version(&version), "querying the version");
   // The configuration of communicators has the layout of the headers used to compile this program.
   if (version < NCCL_VERSION_CODE / 100 * 100)
-    base::fail(base::ExitCode::resource, file, " is NCCL ", text_of(version), ", and this program needs ", NCCL_MAJOR,
-               ".", NCCL_MINOR, " or later; or use distributed.device_collectives: host");
+    base::fail(base::ExitCode::resource, file, " is NCCL ", text_of(version), ", but this program needs NCCL ",
+               NCCL_MAJOR, ".", NCCL_MINOR, " or later; or use distributed.device_collectives: host");
   return l;
 }
 

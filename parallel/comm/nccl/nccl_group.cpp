@@ -73,7 +73,7 @@ void exchange(const Library& nccl, const Communicator& communicator, cudaStream_
   if (e.send[me].count > 0 && own != place)
     device::cuda::check(
         cudaMemcpyAsync(place, own, e.send[me].count * size_of(e.dtype), cudaMemcpyDeviceToDevice, stream),
-        "copying what a rank sends itself");
+        "copying a rank's message to itself");
   for (size_t l = 0; l < launches; ++l) {
     GroupedCalls calls(nccl);
     for (size_t r = 0; r < ranks; ++r) {
@@ -158,8 +158,8 @@ std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_pt
                                            card_->config(kind_of(*control, urgency), control->name()));
   if (alone) return control;
   if (card_->options().sum_of && control->size() > most_addends)
-    fail(ExitCode::usage, "[", control->name(), "] train.deterministic adds up to ", most_addends,
-         " ranks in their order, and this group has ", control->size());
+    fail(ExitCode::usage, "[", control->name(), "] train.deterministic sums over at most ", most_addends,
+         " ranks in rank order, but this group has ", control->size());
   const ProcessGroup& its = *control;
   return std::make_unique<NcclGroup>(card_, its, std::move(control), std::move(communicator), urgency);
 }
@@ -186,7 +186,7 @@ Event NcclGroup::start(Operation op, Stream& stream) const {
   if (!stream.on_device() || op.kind == Kind::barrier) return control_.issue(std::move(op), stream);
   for (const Tensor* t : {&op.in, &op.out})
     require(!t->defined() || !t->device().on_host(), "[", name_of(op.kind),
-            "] host tensors were given in the order of a device's queue");
+            "] host tensors were given with a stream of the device");
   const int ordinal = device::cuda::cuda_stream(stream).card().ordinal();
   require(ordinal == card_->ordinal(), "[", name(), "] the group's card is ", card_->ordinal(), ", the tensors' ",
           ordinal);
@@ -270,7 +270,7 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
     case Kind::send:
     case Kind::receive:
     case Kind::barrier:
-      fail_invariant("[nccl] not an operation of a whole group's cards");
+      fail_invariant("[nccl] the operation is not a collective of the whole group");
   }
 }
 

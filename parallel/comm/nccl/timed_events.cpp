@@ -55,7 +55,7 @@ bool passed(const TimedEvent& event) {
     static_cast<void>(cudaGetLastError());  // clears the error: "not ready" is a valid answer
     return false;
   }
-  check(state, "asking for an event");
+  check(state, "querying an event");
   return true;
 }
 

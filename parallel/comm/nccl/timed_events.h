@@ -14,7 +14,7 @@ using TimedEvent = std::shared_ptr<CUevent_st>;
 class TimedEvents {
  public:
   explicit TimedEvents(int ordinal);
-  /// Records an event at the present end of `stream`.
+  /// Records an event at the current end of `stream`.
   TimedEvent record(cudaStream_t stream);
 
  private:

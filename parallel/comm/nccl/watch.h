@@ -80,8 +80,8 @@ class Watch {
   void run();
   bool idle() const { return flights_.empty() && calls_.empty(); }
   void look(std::unique_lock<std::mutex>& lock, double seconds);
-  /// Removes the operations of one stream that are done. Returns the name of the operation that hangs; empty: none
-  /// hangs.
+  /// Removes the operations of one stream that are done. Returns the name of the operation that hangs; empty if none
+  /// does.
   std::string look_at(std::deque<InFlight>& flights, double seconds) const;
   void fail(std::unique_lock<std::mutex>& lock, base::ExitCode code, const std::string& why);
   Clock::duration interval() const;

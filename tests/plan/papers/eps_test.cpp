@@ -5,12 +5,12 @@
 #include <bit>
 #include <cmath>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan::eps {
 namespace {
 
-const double rounding = tests::tolerance(base::Dtype::f64, 16);
+const double rounding = base::tolerance(base::Dtype::f64, 16);
 
 using Points = std::vector<config::Curve::Point>;
 
@@ -133,7 +133,7 @@ TEST(Eps, ChoosesOneGroupWhenMoreCostMoreThanTheyHide) {
   EXPECT_EQ(best_groups(tried).gain, 0);
 }
 
-TEST(Eps, GroupsPayWithinBothBounds) {
+TEST(Eps, GroupsAreWorthwhileWithinBothBounds) {
   // Table 7 at m = 1700, in units of the undivided times. e0 and e1 are printed with two digits.
   const config::Curve S = Points{{850, 0.6595}, {1700, 1}}, G = Points{{850, 0.6}, {1700, 1}},
                       half = Points{{850, 0.51}, {1700, 0.9}};

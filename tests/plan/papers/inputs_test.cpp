@@ -122,7 +122,7 @@ TEST(Inputs, ParmsExampleGivesTheLayer) {
   for (const Json& claim : out["claims"]) EXPECT_EQ(claim["holds"], true) << claim;
   const double best = std::min(out["t_D1_seconds"].get<double>(), out["t_D2_seconds"].get<double>());
   EXPECT_DOUBLE_EQ(out["baseline"]["speedup"].get<double>(), out["baseline"]["t_B_seconds"].get<double>() / best);
-  // Every collective of the baseline carries N_MP times too much, and it has two more of them.
+  // Every collective of the baseline carries N_MP times too much, and the baseline has two more collectives.
   EXPECT_GT(out["baseline"]["speedup"].get<double>(), 4);
 }
 
@@ -169,7 +169,7 @@ TEST(Inputs, EveryProblemIsNamedWithItsLine) {
        {"x.yaml:2: e (1) must be at least 2", "x.yaml:4: r1 (1.2) must be at most 1",
         "x.yaml:6: r2 ([[0, 0.5], [10, 0.6]]) must start at a size above 0",
         "x.yaml:8: r_3 is not a key; did you mean r3?", "x.yaml: r3 is not set; it must be greater than 0",
-        "x.yaml: I (none by default) must be given, or b, s and h: it is their product with k and BPE",
+        "x.yaml: I (none by default) must be given, or b, s and h, because I is then the product of b, s, h, k and BPE",
         "x.yaml: I_minimal (none by default) must be given, or N, the number of chunks"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
 }
@@ -189,7 +189,7 @@ TEST(Inputs, MontaRefusesKeysThatWouldDoNothing) {
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5}"), "accepted");
 }
 
-TEST(Inputs, MpmoeRefusesHalfAMachineAndEmptyParts) {
+TEST(Inputs, MpmoeRefusesAnIncompleteMachineAndEmptyParts) {
   EXPECT_EQ(refusal("mpmoe", "{M: 8, H: 32, B: 4, E: 4, k: 5, n: [1, 8], W_comm: 1e9, W_comp: 1e12}"),
             "x.yaml: W_mem (none by default) must be given with the other speeds, W_*\n"
             "x.yaml:1: k (5) must be at most E (4)\nx.yaml:1: n.1 (8) must be at most B (4), the tokens");
@@ -199,17 +199,18 @@ TEST(Inputs, MpmoeRefusesHalfAMachineAndEmptyParts) {
 
 const std::string parm = "{B: 1, L: 8, M: 8, E: 2, N_EP: 2, N_ESP: 2, ";
 
-TEST(Inputs, ParmRefusesCollectivesThatAreHalfPriced) {
+TEST(Inputs, ParmRefusesCollectivesWithIncompletePrices) {
   EXPECT_EQ(refusal("parm", parm + "N_MP: 2, alpha_A2A: 1}"),
             "x.yaml: beta_A2A (none by default) must be given with alpha_A2A\n"
-            "x.yaml: alpha_AG_MP (none by default) must be given with beta_AG_MP, or measured_AG_MP: N_MP is above 1");
+            "x.yaml: alpha_AG_MP (none by default) must be given with beta_AG_MP, or measured_AG_MP, because N_MP is "
+            "above 1");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, measured_A2A: 3}"),
             "x.yaml:1: measured_A2A (3) must be at least two points, [[elements, seconds], ...]");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, measured_A2A: [[1, 1], [2, 2]]}"),
             "x.yaml:1: measured_A2A ([[1, 1], [2, 2]]) must not be given together with alpha_A2A");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, alpha_o: 1, beta_o: 1, inner: EP}"),
-            "x.yaml:1: alpha_o (1) has no use with N_MP = 1: there is no MP-AllGather\n"
-            "x.yaml:1: beta_o (1) has no use with N_MP = 1: there is no MP-AllGather\n"
+            "x.yaml:1: alpha_o (1) has no use with N_MP = 1, because there is no MP-AllGather\n"
+            "x.yaml:1: beta_o (1) has no use with N_MP = 1, because there is no MP-AllGather\n"
             "x.yaml:1: inner (EP) has no use without ranks_per_node");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1}"), "accepted");
 }
@@ -221,9 +222,9 @@ TEST(Inputs, EpsRefusesImpossibleDevicesAndOverheads) {
             "x.yaml:1: E (9) must be divisible by D (4); nearest: 8, 12\nx.yaml:1: g (3) must be at most min(k, D), 2");
   EXPECT_EQ(refusal("eps", eps + "pipeline: {T_comm: 1, T_comp: 1, R: {k: 1}}}"),
             "x.yaml:1: pipeline.R.b (none by default) must be given with k, or measured");
-  EXPECT_EQ(
-      refusal("eps", eps + "pipeline: {T_comm: 1, T_comp: 1, R: {measured: [[1, 2], [2, 1]]}}}"),
-      "x.yaml:1: pipeline.R.measured ([[1, 2], [2, 1]]) must rise: without a cost a group, more groups always gain");
+  EXPECT_EQ(refusal("eps", eps + "pipeline: {T_comm: 1, T_comp: 1, R: {measured: [[1, 2], [2, 1]]}}}"),
+            "x.yaml:1: pipeline.R.measured ([[1, 2], [2, 1]]) must rise, because without a cost per group more groups "
+            "always gain");
   EXPECT_EQ(refusal("eps", eps + "split: {N: 3, P0: 1, P1: 1, W: 1, C: 1, R: 1}}"),
             "x.yaml:1: split.N (3) must divide E (8)");
   EXPECT_EQ(refusal("eps", eps + "g: auto}"), "accepted");

@@ -2,15 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan::monta {
 namespace {
 
-const double rounding = tests::tolerance(base::Dtype::f64, 16);
+const double rounding = base::tolerance(base::Dtype::f64, 16);
 using Points = std::vector<config::Curve::Point>;
 
-/// Table 8: two nodes of eight A800. B3 follows from its copy: 64 MB in 0.05 ms at 80%.
+/// Volume and network of table 8: two nodes of eight A800. B3 follows from the table's copy: 64 MB in 0.05 ms at 80%.
 const double table_8_volume = 256e6;
 Network table_8() {
   return {.t = 8,
@@ -113,7 +113,7 @@ TEST(Monta, TheSearchRemembersTheBestNotTheLast) {
   }
 }
 
-TEST(Monta, WithoutALegalChunkO1IsLeft) {
+TEST(Monta, WithoutALegalChunkOnlyO1Remains) {
   const Network network = table_8();
   EXPECT_EQ(most_chunks(table_8_volume, network, 33e6), 0);
   const auto none = best_pipelined(all_pipelined(Strategy::o2, table_8_volume, network, 0));
@@ -179,7 +179,8 @@ TEST(Monta, ActivationBytesMatchTable4) {
 TEST(Monta, CorrectedActivationBytesCountOwnTokensOfEveryRank) {
   const Activations m{.b = 2, .s = 1024, .h = 512, .l = 6, .a = 8, .k = 2, .t = 4, .e = 8};
   const double one = 2.0 * 1024 * 512 * 6, scores = 5.0 * 8 * 1024 / 512;
-  // Every rank of an expert group has tokens of its own: k a token on each rank, 1.5 times that on the busiest.
+  // Every rank of an expert group has its own tokens: k assignments per token on each rank, and 1.5 times that on the
+  // busiest.
   const ActivationBytes a = corrected_activation_bytes(m, 1.5);
   EXPECT_DOUBLE_EQ(a.with_sp, one * ((13 + 21 * 3.0) / 4 + scores / 4));
   EXPECT_DOUBLE_EQ(a.selective, one * (13 + 21 * 3.0) / 4);

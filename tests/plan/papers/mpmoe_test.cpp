@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan::mpmoe {
 namespace {
 
-const double rounding = tests::tolerance(base::Dtype::f64, 64);
+const double rounding = base::tolerance(base::Dtype::f64, 64);
 
 /// Returns MoE-GPT-XL of table 3.
 Layer gpt_xl(double B) { return {.M = 2048, .H = 8192, .B = B, .E = 64}; }
@@ -53,7 +53,7 @@ TEST(Mpmoe, TwoBuffersOfTdiAndTdoAndOneOfTmAreLeft) {
   EXPECT_EQ(outputs_by_slot({.M = 3, .H = 4, .B = 5, .k = 2}), 30);
 }
 
-TEST(Mpmoe, OverlapPaysAboveHalfTheSpeedOnBothSides) {
+TEST(Mpmoe, OverlapIsWorthwhileAboveHalfTheSpeedOnBothSides) {
   EXPECT_TRUE(overlap_pays({.comm_comp = 0.51, .comp_comm = 0.9}));
   EXPECT_FALSE(overlap_pays({.comm_comp = 0.5, .comp_comm = 1}));
   EXPECT_FALSE(overlap_pays({.comm_comp = 1, .comp_comm = 0.4}));
@@ -70,14 +70,14 @@ TEST(Mpmoe, APhaseIsAsLongAsItsSlowestStream) {
 }
 
 TEST(Mpmoe, P2OfParadigm1IsAsPrinted) {
-  // The slowed operations take max((tS + tR)/alpha(comm, comp), tC/alpha(comp, comm)), here n - 2 = 6 times.
+  // The slowed operations take max((tS + tR)/alpha(comm, comp), tC/alpha(comp, comm)), n - 2 = 6 times here.
   const Slowdowns a{.comm_comp = 0.8, .comp_comm = 0.9};
   EXPECT_DOUBLE_EQ(phases(Paradigm::no_copies, {.S = 3, .C = 2, .R = 1}, 8, a).p2, 6 * 4 / 0.8);
   EXPECT_DOUBLE_EQ(phases(Paradigm::no_copies, {.S = 3, .C = 9, .R = 1}, 8, a).p2, 6 * 9 / 0.9);
 }
 
-/// Simulates the same pipeline without phases. Three streams run in order. Each operation starts once its stream and
-/// its inputs are ready, and nothing is slowed down.
+/// Simulates the same pipeline without phases. Three streams run in order, and nothing is slowed down. Each operation
+/// starts once its stream and its inputs are ready.
 double free_flow(Paradigm paradigm, const Operations& o, size_t n) {
   std::vector<double> sent(n), computed(n), copied(n);
   double comm = 0, comp = 0, mem = 0;
@@ -97,7 +97,7 @@ double free_flow(Paradigm paradigm, const Operations& o, size_t n) {
   return std::max({comm, comp, mem});
 }
 
-TEST(Mpmoe, PhasesAreExactWhereOneStreamIsTheBottleneck) {
+TEST(Mpmoe, PhasesAreExactIfOneStreamIsTheBottleneck) {
   const Operations communication{.S = 5, .C = 2, .R = 4}, computation{.S = 1, .C = 7, .R = 2};
   for (const Paradigm paradigm : {Paradigm::no_copies, Paradigm::copies_after, Paradigm::copies_before})
     for (Operations o : {communication, computation})
@@ -149,7 +149,7 @@ Machine machine(double comm, double comp, double mem) {
           .alpha = {}};
 }
 
-TEST(Mpmoe, S4IsWorthItWhereCommunicationIsTheBottleneckAndCopiesDisturbIt) {
+TEST(Mpmoe, S4IsBestIfCommunicationIsTheBottleneckAndCopiesSlowIt) {
   // Section 5.5.3: recomputing is better if communication is slow and slowed by copies. Offloading is better if
   // computation is the bottleneck.
   Machine slow_network = machine(1e9, 300e12, 10e9), fast_network = machine(200e9, 30e12, 100e9);
@@ -176,7 +176,7 @@ TEST(Mpmoe, LargerBatchesTakeMoreParts) {
   EXPECT_EQ(last, 8);
 }
 
-TEST(Mpmoe, OverlapAloneGivesAtMostTheIdeal) {
+TEST(Mpmoe, OverlapAloneIsSlowerThanTheIdeal) {
   for (const double comm : {1e9, 5e9, 100e9}) {
     const Machine m = machine(comm, 100e12, 20e9);
     const Layer l = gpt_xl(8192);

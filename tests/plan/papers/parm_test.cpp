@@ -2,15 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/allowed_error.h"
+#include "framework/base/tolerance.h"
 
 namespace hexad::plan::parm {
 namespace {
 
-const double rounding = tests::tolerance(base::Dtype::f64, 16);
+const double rounding = base::tolerance(base::Dtype::f64, 16);
 
-/// Section VI-B: AllGather on the 8-GPU server and on the 32-GPU cluster. The paper does not print the values of
-/// AlltoAll.
+/// Costs of AllGather on the 8-GPU server and on the 32-GPU cluster (section VI-B). The paper does not print the costs
+/// of AlltoAll.
 constexpr AlphaBeta all_gather_a{6.64e-4, 5.38e-10}, all_gather_b{1.09e-4, 7.14e-10};
 constexpr AlphaBeta all_to_all{3e-4, 1.3e-9};
 
@@ -19,7 +19,7 @@ Layer table_3_layer() {
   return {.B = 4, .L = 1024, .M = 2048, .E = 8, .k = 2, .f = 1.2, .N_MP = 4, .N_EP = 8, .N_ESP = 4};
 }
 
-TEST(Parm, AnExpertsTokensHaveNoEmbeddingSizeInThem) {
+TEST(Parm, TokensOfAnExpertDoNotIncludeTheEmbeddingSize) {
   // Algorithm 1 prints T = k f B L M/E and then y = E T M N_ESP, which would contain M twice.
   const Layer l = table_3_layer();
   EXPECT_DOUBLE_EQ(l.T(), 2 * 1.2 * 4 * 1024 / 8);
@@ -55,8 +55,8 @@ TEST(Parm, WithoutModelParallelismBothSchedulesAreEquation2) {
 }
 
 TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
-  // Section IV-B: t_D2 approaches zero with T, and t_D1 approaches AG_MP(BLM). AG_MP(BLM) does not grow with T, but
-  // AG_MP(ETM) does.
+  // Section IV-B: as T approaches zero, so does t_D2, while t_D1 approaches AG_MP(BLM). AG_MP(BLM) does not grow with
+  // T, but AG_MP(ETM) does.
   for (const AlphaBeta& gather : {all_gather_a, all_gather_b}) {
     const Costs costs{.AG_MP = gather, .A2A = all_to_all, .overlap = {}};
     Layer l = table_3_layer();
@@ -69,7 +69,7 @@ TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
   }
 }
 
-TEST(Parm, AllToAllAndAllGatherInPhasesHideTheShorterButForOneSlice) {
+TEST(Parm, AllToAllAndAllGatherInPhasesHideTheShorterExceptForOneSlice) {
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(4, 8, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // one phase hides nothing

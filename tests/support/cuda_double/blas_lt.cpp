@@ -1,5 +1,5 @@
 // cuBLASLt on the CPU. Descriptors are interpreted exactly, in column-major order, and calls that the library would
-// refuse are refused. It supports products of two dense matrices of bf16, f32 or f64, without batches or epilogues.
+// reject are rejected. Supports products of two dense matrices of bf16, f32 or f64, without batches or epilogues.
 #include "tests/support/cuda_double/blas_lt.h"
 
 #include <cublasLt.h>
@@ -26,7 +26,7 @@ std::map<const std::byte*, size_t>& workspaces() {
   return in_use;
 }
 
-/// Kinds of contents of the library's opaque structs. Zeros have none of these kinds: the struct was not initialised.
+/// Kinds of the library's opaque structs. A struct of zeros has none of these kinds, because it was not initialised.
 enum class Kind : uint32_t { none, layout, product, preference, algorithm };
 
 struct Layout {
@@ -102,7 +102,8 @@ cublasStatus_t state_of(const Problem& p) {
   return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/// bf16 has kernels only for columns at multiples of 4 bytes.
+/// True if the double has a kernel for the operands: columns must begin at multiples of the element size, and of 4
+/// bytes.
 bool has_kernel(const Problem& p, const uint32_t (&alignment)[operands]) {
   const Layout* layouts[] = {&p.a, &p.b, &p.c, &p.d};
   for (int o = 0; o < operands; ++o) {

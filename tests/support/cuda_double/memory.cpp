@@ -205,7 +205,7 @@ cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, si
   return state_of(device_of(stream));
 }
 
-// Runs in place of the default stream, which the double does not have: the host waits.
+// Runs on the host, which waits, because the double has no default stream.
 cudaError_t cudaMemset(void* p, int value, size_t bytes) {
   if (bytes && !reaches(p, static_cast<int64_t>(bytes))) return set_last_error(cudaErrorInvalidValue);
   const cudaError_t state = synchronize_device(current_device());

@@ -22,7 +22,7 @@ void set_capacity(int64_t bytes);
 int64_t capacity();
 int64_t in_use(int device);
 
-// Functions for other allocators (virtual memory).
+// Functions for other allocators (virtual memory):
 
 /// Adds to the used bytes of a device; negative: returns memory. Returns false if the device has too little memory.
 bool charge(int device, int64_t bytes);

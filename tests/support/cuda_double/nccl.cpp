@@ -23,7 +23,8 @@ namespace {
 
 constexpr int default_ctas = 32, finalizing = -1;
 
-// A rank's side of a communicator. Its handle and its launched operations hold it. The world's lock guards it.
+// One rank's side of a communicator. The ncclComm handle and the launched operations share its ownership. Guarded by
+// the mutex of nccl_world().
 struct Side {
   std::shared_ptr<Clique> clique;
   int rank = 0, device = 0;
@@ -130,14 +131,14 @@ void end(ncclComm_t comm, bool faults) {
   changed();
 }
 
-// Launches of a thread between ncclGroupStart and ncclGroupEnd.
+// Launch of one collective or of several messages on a stream.
 struct Launch {
   SidePtr side;
   cudaStream_t stream;
   std::vector<NcclCall> calls;  // one collective, or messages
 };
 thread_local int depth = 0;
-thread_local std::vector<Launch> grouped;
+thread_local std::vector<Launch> grouped;  // launches of this thread between ncclGroupStart and ncclGroupEnd
 
 int ctas_of(const Side& s) { return s.config.maxCTAs == NCCL_CONFIG_UNDEF_INT ? default_ctas : s.config.maxCTAs; }
 
@@ -398,8 +399,8 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   return ncclSuccess;
 }
 
-// Registers a buffer. NCCL accepts any memory, of which it uses the contiguous part, and overlapping registrations; the
-// double refuses both.
+// Registers a buffer. Unlike NCCL, the double rejects a buffer that is not one piece of mapped memory, and a second
+// registration of the same address.
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* begin, size_t bytes, void** handle) {
   *handle = nullptr;
   const auto size = static_cast<int64_t>(bytes);

@@ -1,14 +1,14 @@
 // Interface of tests to the double of NCCL, whose ranks are threads of one process.
 //
-// As in NCCL, an operation is launched on a stream and holds it until all ranks of the communicator have launched
+// As in NCCL, an operation is launched on a stream and blocks it until all ranks of the communicator have launched
 // theirs. While it waits, it occupies thread blocks (CTAs) of its device. Operations of several communicators may
 // together need more thread blocks than the device has. Then ranks that launch them in different orders hang, and so do
 // ranks that use one stream for them.
 //
-// The first operation of a communicator, and the first message of a pair, connect: the host waits until the other ranks
-// launch theirs. Operations on which ranks disagree hang. So do messages without a receiver or of another size than
-// expected, and operations for which only some ranks' buffers are registered. Sums are rounded at every step. As in
-// NCCL's rings, each part of a sum starts at another rank.
+// The first operation of a communicator, and the first message of a pair, connect the ranks: the host waits until the
+// other ranks launch theirs. Operations on which ranks disagree hang. Messages without a receiver or of another size
+// than expected also hang, and so do operations for which only some ranks' buffers are registered. Sums are rounded at
+// every step. As in NCCL's rings, each part of a sum starts at another rank.
 #pragma once
 
 #include <nccl.h>

@@ -45,7 +45,7 @@ class Clique {
   explicit Clique(int ranks) : ranks_(ranks) {}
   int ranks() const { return ranks_; }
 
-  /// Runs the host's part of a launch: once for collectives, and once for messages in each direction of a pair.
+  /// Runs the host's part of a launch: once for collectives, and once per direction for the messages of a pair.
   bool connect(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
   /// Runs the stream's part: one collective, which is the `number`th of its rank, or messages that were launched
   /// together.

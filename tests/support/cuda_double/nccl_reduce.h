@@ -8,7 +8,7 @@
 namespace hexad::cuda_double {
 
 size_t size_of(ncclDataType_t type);
-/// True if the double supports such elements.
+/// True if the double supports elements of `type`.
 bool can_reduce(ncclDataType_t type);
 /// Sums the elements of all `in` into out[count], in a ring that begins after rank `last` and ends there. `out` may be
 /// one of `in`.

@@ -185,7 +185,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   return cudaSuccess;
 }
 
-// Here the host waits for the stream's work. CUDA would end the stream later without waiting.
+// The host waits here for the stream's work. CUDA would end the stream later, without waiting.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   std::shared_ptr<CUstream_st> ended;  // destroyed outside the lock
   std::lock_guard lock(streams_mutex());

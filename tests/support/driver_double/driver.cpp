@@ -1,5 +1,6 @@
-// Driver without a card, as libcuda.so.1. It accepts kernels, returns them as loaded, and refuses everything else. With
-// it, cuDNN compiles plans for cards that do not exist, which needs a driver. Unused arguments are not named.
+// Test double of libcuda.so.1 on a machine without a card. It reports every kernel as loaded and rejects everything
+// else. cuDNN needs a driver to compile plans; with this one, it compiles plans for cards that do not exist. Unused
+// trailing arguments are not declared.
 
 namespace {
 

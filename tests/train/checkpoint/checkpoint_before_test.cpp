@@ -1,12 +1,13 @@
-// Reading of older checkpoints, in which the present single parameter was several (tests/golden/README.md).
+// Reading of older checkpoints, in which several tensors had the place of one of today's parameters
+// (tests/golden/README.md).
 #include <gtest/gtest.h>
 
 #include <atomic>
 
+#include "framework/base/tolerance.h"
 #include "framework/data/synthetic_source.h"
 #include "framework/io/checkpoint_writer.h"
 #include "parallel/comm/self_group.h"
-#include "tests/support/allowed_error.h"
 #include "tests/support/stack.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
@@ -33,7 +34,7 @@ Recipe golden_recipe(const ParallelConfig& parallel = {}) {
 
 data::SyntheticSource tokens_of(const Recipe& r) { return {r.model.vocab, r.model.context, r.train.seed}; }
 
-// Report on a step by the program that wrote the checkpoint.
+// Report on a step of the program that wrote the checkpoint.
 struct Step {
   double loss, norm;
 };
@@ -43,7 +44,7 @@ constexpr Step steps[] = {{3.2058674353219603, 1.887352559835723},  {3.349930707
 void expect_steps(TrainingRun& run, size_t first, size_t last) {
   const Recipe& recipe = run.recipe;
   const double rounding =
-      // Relative tolerance.
+      // Relative tolerance of comparisons with the older program.
       step_tolerance(Dtype::f64, recipe.batch.global * recipe.model.context, recipe.model.layers);
   for (size_t i = first; i < last; ++i) {
     const StepResult r = run.step(tokens_of(recipe));
@@ -52,7 +53,7 @@ void expect_steps(TrainingRun& run, size_t first, size_t last) {
   }
 }
 
-TEST(CheckpointsOfBefore, ARunBeginsWithTheSameWeightsAsBefore) {
+TEST(CheckpointsOfBefore, ARunBeginsWithTheSameWeightsAsInTheOlderProgram) {
   TrainingRun run(golden_recipe(), self);
   expect_steps(run, 0, 6);
 }

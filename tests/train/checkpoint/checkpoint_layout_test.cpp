@@ -55,6 +55,7 @@ TEST(CheckpointLayouts, K1_AnyLayoutLoadsWhatAnyOtherSaved) {
       {4, {.ep = 4, .zero = 3}},
       {4, {.tp = 4, .ep = 2, .etp = 2, .zero = 2}},  // key/value heads on two ranks each
       {2, {.cp = 2, .etp = 2, .zero = 1}},
+      {4, {.pp = 2, .tp = 2, .order = "pp-tp-cp-ep-dp", .ep = 2, .etp = 1, .zero = 1}},
   };
   for (const Layout& from : layouts) {
     const Scratch scratch;
@@ -112,7 +113,7 @@ TEST(CheckpointLayouts, F17_AnotherModelIsRefusedWithTheDifference) {
   EXPECT_EQ(message_of(ExitCode::usage, [&] { run.load(folder); }),
             "cannot continue from " + folder +
                 ", the recipe has changed:\n  model.hidden: 16 -> 32\n  model.vocab: 31 -> 37\n"
-                "use another run.dir, or train.init_from to start a new run from these weights");
+                "use another run.dir, or set train.init_from to start a new run from these weights");
 }
 
 TEST(CheckpointLayouts, F17_AnotherSeedIsRefused) {
@@ -142,7 +143,7 @@ TEST(CheckpointLayouts, F19_ANanWeightIsNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000001"));
 }
 
-// Such a file may come from another program.
+// Another program may write such a file.
 TEST(CheckpointLayouts, F19_ANanWeightIsReportedAtLoadByName) {
   const Scratch scratch;
   save_under({}, scratch);

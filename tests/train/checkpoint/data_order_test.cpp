@@ -80,7 +80,7 @@ void say(io::RunState& run, const std::string& shuffle) {
   run.data_position = position.dump();
 }
 
-// Removes the order from the run, as written by older programs.
+// Removes the order of data from the run. Older programs did not write the order.
 void say_nothing(io::RunState& run) {
   json position = json::parse(run.data_position);
   ASSERT_EQ(position.erase("shuffle"), 1u);
@@ -112,7 +112,7 @@ TEST(DataOrder, IsByDocumentWhenTheCheckpointNamesNone) {
   EXPECT_EQ(json::parse(after.manifest().run.data_position).at("shuffle"), "documents");
 }
 
-TEST(DataOrder, IsSequencesWhereTheRecipeSaysNothing) {
+TEST(DataOrder, IsSequencesIfTheRecipeDoesNotSetIt) {
   const Runs runs;
   runs.train("plain"), runs.train("sequences", {"data.shuffle=sequences"});
   EXPECT_EQ(runs.end_of("plain"), runs.end_of("sequences"));

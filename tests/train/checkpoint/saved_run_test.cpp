@@ -26,7 +26,7 @@ Progress some_progress() {
   return {.step = 7, .skipped = 2, .tokens = 448, .next_sequence = 28, .fingerprints = {{1, UINT64_MAX}, {3, 4}}};
 }
 
-TEST(SavedRun, ComesBackAsItWas) {
+TEST(SavedRun, IsReadBackUnchanged) {
   const Scratch folder;
   Recipe recipe = small_recipe({"data.shuffle=sequences"});
   Progress progress = some_progress();

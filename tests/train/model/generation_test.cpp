@@ -52,7 +52,7 @@ TEST(Sample, FollowsTheProbabilities) {
   for (const auto& [u, id] : cases) EXPECT_EQ(sample(logits, options(1), u), id) << u;
 }
 
-TEST(Sample, TopKLeavesTheMostProbable) {
+TEST(Sample, TopKKeepsTheMostProbable) {
   EXPECT_EQ(sample(logits, options(1, 2), 0.57), 1);  // the limit is 4 / 7
   EXPECT_EQ(sample(logits, options(1, 2), 0.58), 3);
   EXPECT_EQ(sample(logits, options(1, 2), 0.999), 3);
@@ -60,7 +60,7 @@ TEST(Sample, TopKLeavesTheMostProbable) {
   EXPECT_EQ(sample(logits, options(1, 100), 0.999), 0);
 }
 
-TEST(Sample, TopPLeavesTheSmallestSetThatReachesIt) {
+TEST(Sample, TopPKeepsTheSmallestSetThatReachesIt) {
   EXPECT_EQ(sample(logits, options(1, 0, 0.39), 0.999), 1);
   EXPECT_EQ(sample(logits, options(1, 0, 0.41), 0.999), 3);
   EXPECT_EQ(sample(logits, options(1, 0, 0.89), 0.999), 2);
@@ -68,7 +68,7 @@ TEST(Sample, TopPLeavesTheSmallestSetThatReachesIt) {
   EXPECT_EQ(sample(logits, options(1, 0, 0), 0.999), 1);
 }
 
-TEST(Sample, TopPIsAppliedToWhatTopKLeft) {
+TEST(Sample, TopPIsAppliedAfterTopK) {
   EXPECT_EQ(sample(logits, options(1, 2, 0.57), 0.999), 1);  // 4 / 7 reaches top_p
   EXPECT_EQ(sample(logits, options(1, 2, 0.58), 0.999), 3);
 }
@@ -170,7 +170,7 @@ TEST(Generate, StopsWhenTheContextIsFull) {
   EXPECT_EQ(generate(instance, prompt(7), at_most(100, 0)).size(), 2u);
 }
 
-TEST(Generate, APromptThatLeavesNoRoomIsCutAtItsBeginning) {
+TEST(Generate, ATooLongPromptIsCutAtItsBeginning) {
   ModelInstance instance(small_recipe(), Registry(), self);
   const auto ids = prompt(30);
   const auto out = generate(instance, ids, at_most(100, 0));
@@ -185,10 +185,10 @@ TEST(Generate, WarnsOfAPromptThatIsCut) {
   };
   EXPECT_EQ(warned("", 8), "");
   EXPECT_EQ(warned("123456", 8), "");
-  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document before it is left out
+  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document at the start is left out
   EXPECT_EQ(warned("12345678", 8),
-            "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 bytes "
-            "of text) are cut off");
+            "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 byte "
+            "of text) is cut off");
   EXPECT_EQ(warned(std::string(1000, 'x'), 8),
             "the prompt has 1000 tokens, but the model's context (model.context: 8) takes 7: the first 993 (993 "
             "bytes of text) are cut off");
@@ -221,7 +221,7 @@ class TextSource final : public data::Source {
   std::vector<int32_t> ids_;
 };
 
-TEST(HeldoutPrompts, AreTheFirstWordsOfDocumentsFromPlacesSpreadOverThem) {
+TEST(HeldoutPrompts, AreTheFirstWordsOfEvenlySpreadDocuments) {
   const auto bytes = data::make_byte_tokenizer();
   std::vector<std::string> texts;
   for (int i = 0; i < 30; ++i)
@@ -285,7 +285,7 @@ TEST(Generate, ReturnsNothingForZeroTokens) {
   EXPECT_TRUE(generate(instance, prompt(3), at_most(0, 1)).empty());
 }
 
-TEST(Generate, DependsOnTheSeedAlone) {
+TEST(Generate, DependsOnlyOnTheSeed) {
   ModelInstance instance(small_recipe(), Registry(), self);
   SamplingOptions o = at_most(5, 1.5);
   const auto first = generate(instance, prompt(3), o);

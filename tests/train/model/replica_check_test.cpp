@@ -61,13 +61,13 @@ TEST(ReplicaCheck, NamesTheParameterAndTheRankThatDiffers) {
 
 TEST(ReplicaCheck, APieceIsComparedOnlyWithTheSamePiece) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
-              if (rank == 7) change(p, "stage1.split.weight");  // held by rank 3, too, but not by ranks 2 and 6
+              if (rank == 7) change(p, "stage1.split.weight");  // rank 3 also holds it, but ranks 2 and 6 do not
             }),
             "weights differ between replicas: 'stage1.split.weight' on rank 7 and on rank 3 "
             "(distributed.replica_check_every)");
 }
 
-TEST(ReplicaCheck, CountsTheOthersAndNamesParametersThatRankZeroLacks) {
+TEST(ReplicaCheck, CountsFurtherParametersAndNamesThoseThatRankZeroLacks) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 2) change(p, "only.late.weight"), change(p, "stage1.whole.weight");
             }),

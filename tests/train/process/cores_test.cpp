@@ -31,7 +31,7 @@ TEST(Cores, BelongToTheRanksThatAreBoundToThem) {
   EXPECT_EQ(share_cores({cores({0, 1, 2}), cores({2})}, 0, {}), (Cores{2, 3, 2})) << "two and a half";
 }
 
-TEST(Cores, AreNoMoreThanTheQuotaOfTheControlGroup) {
+TEST(Cores, AreAtMostTheQuotaOfTheControlGroup) {
   const CoreMask four = cores({0, 1, 2, 3});
   EXPECT_EQ(share_cores({four}, 0, 2.5), (Cores{1, 2, 2}));
   EXPECT_EQ(share_cores({four, four}, 0, 2.5), (Cores{2, 2, 1}));
@@ -84,12 +84,12 @@ TEST_F(ControlGroups, MayBeOfVersionOne) {
   EXPECT_EQ(quota("2:cpuacct:/job"), std::nullopt);
 }
 
-TEST(Threads, WithACoreForEachAreFine) {
+TEST(Threads, CauseNoWarningIfThereAreEnoughCores) {
   EXPECT_EQ(warn_of_threads({.ranks = 1, .of_node = 4, .of_rank = 4}, 4), "");
   EXPECT_EQ(warn_of_threads({.ranks = 2, .of_node = 4, .of_rank = 2}, 2), "");
 }
 
-TEST(Threads, WithoutACoreForEachAreReportedWithNumbersAndKey) {
+TEST(Threads, AreReportedWithNumbersAndKeyIfCoresAreTooFew) {
   EXPECT_EQ(warn_of_threads({.ranks = 2, .of_node = 4, .of_rank = 2}, 4),
             "2 ranks x 4 kernel threads share 4 cores of this node and will wait for each other: set "
             "train.threads=2");

@@ -1,4 +1,4 @@
-// Groups that span nodes unnecessarily.
+// Warnings about groups that span nodes unnecessarily.
 #include "tools/train/process/process_placement.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ std::string warning(const mesh::Sizes& sizes, const std::vector<int>& node_of_ra
 
 const std::vector<int> in_turn{0, 1, 0, 1}, node_by_node{0, 0, 1, 1};
 
-TEST(Placement, WarnsOfGroupsAcrossNodesWhenRanksAreDealtInTurn) {
+TEST(Placement, WarnsOfGroupsAcrossNodesIfRanksAreAssignedToNodesInTurn) {
   EXPECT_EQ(warning({.tp = 2}, in_turn),
             "the groups of parallel.tp (2) span several nodes, because ranks are assigned to nodes in "
             "turn; fill one node after the other to keep these groups inside nodes: srun --distribution=block, "
@@ -22,17 +22,32 @@ TEST(Placement, WarnsOfGroupsAcrossNodesWhenRanksAreDealtInTurn) {
   EXPECT_NE(warning({.ep = 2}, in_turn).find("the groups of parallel.ep (2) span"), std::string::npos);
 }
 
-TEST(Placement, IsSilentWhereGroupsStayInsideNodes) {
+TEST(Placement, DoesNotWarnIfGroupsStayInsideNodes) {
   EXPECT_EQ(warning({.tp = 2, .ep = 2}, node_by_node), "");
   EXPECT_EQ(warning({}, in_turn), "");
   EXPECT_EQ(warning({.tp = 2}, {0, 0}), "");
 }
 
-TEST(Placement, IsSilentWhereGroupsDoNotFitIntoANode) { EXPECT_EQ(warning({.tp = 4}, in_turn), ""); }
+TEST(Placement, DoesNotWarnIfGroupsDoNotFitIntoANode) { EXPECT_EQ(warning({.tp = 4}, in_turn), ""); }
 
 TEST(Placement, FindsNodesThatRecurInTheRankOrder) {
   EXPECT_NE(warning({.tp = 2}, {0, 0, 1, 2, 1, 2}).find("parallel.tp (2)"), std::string::npos);
   EXPECT_EQ(warning({.tp = 2}, {1, 1, 0, 0}), "");
+}
+
+TEST(Placement, WarnsOfAnOrderThatPutsTensorRanksOnSeveralNodes) {
+  EXPECT_EQ(warn_of_order({.tp = 2, .order = "dp-tp-cp-ep-pp"}, node_by_node),
+            "the groups of parallel.tp (2), parallel.etp (2) span several nodes, because of parallel.order "
+            "(dp-tp-cp-ep-pp); parallel.order: tp-dp-cp-ep-pp keeps them inside nodes");
+  EXPECT_EQ(warn_of_order({.pp = 2, .tp = 2, .etp = 1, .order = "pp-tp-cp-ep-dp"}, node_by_node),
+            "the groups of parallel.tp (2) span several nodes, because of parallel.order (pp-tp-cp-ep-dp); "
+            "parallel.order: tp-cp-ep-dp-pp keeps them inside nodes");
+}
+
+TEST(Placement, DoesNotWarnOfAnOrderIfNoneIsBetter) {
+  EXPECT_EQ(warn_of_order({.tp = 2}, in_turn), "");
+  EXPECT_EQ(warn_of_order({.tp = 2, .order = "tp-cp-dp-ep-pp"}, node_by_node), "");
+  EXPECT_EQ(warn_of_order({.tp = 4, .order = "dp-tp-cp-ep-pp"}, node_by_node), "");
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(Recipe, F28_ExpertsMustSpreadEvenly) {
             "56, 64");
 }
 
-TEST(Recipe, F28_IsToldWithItsLine) {
+TEST(Recipe, F28_IsReportedWithItsLine) {
   std::string text = yaml;
   text.replace(text.find("ep: 1"), 5, "ep: 3");
   EXPECT_EQ(message_of(ExitCode::usage, [&] { recipe_of(text); }),
@@ -83,6 +83,54 @@ TEST(Recipe, F28_EpMustDivideTheRanks) {
       problem({"parallel.ep=4"}, 2),
       "command line: parallel.ep=4: parallel.ep (4) x etp (1) must divide the 2 ranks of a stage (dp 2 x cp 1 x tp 1); "
       "nearest ep: 2");
+}
+
+TEST(Recipe, AnOrderNamesEveryAxisOnce) {
+  const auto wrong = [](const std::string& order) { return problem({"parallel.order=" + order}, 4); };
+  const std::string expected = "; expected tp, cp, ep, dp and pp once each, joined by '-'; the nearest legal order is ";
+  const auto line = [&](const std::string& order, const std::string& what) {
+    return "command line: parallel.order=" + order + ": parallel.order (" + order + ") " + what + expected +
+           "tp-cp-ep-dp-pp";
+  };
+  EXPECT_EQ(wrong("tp-cp-xp-dp-pp"), line("tp-cp-xp-dp-pp", "has an axis 'xp', lacks ep"));
+  EXPECT_EQ(wrong("tp-cp-ep-tp-pp"), line("tp-cp-ep-tp-pp", "names tp twice, lacks dp"));
+  EXPECT_EQ(wrong("tp-cp-dp-pp"), line("tp-cp-dp-pp", "lacks ep"));
+  EXPECT_EQ(problem({"parallel.order=tp-cp-dp-pp"}), line("tp-cp-dp-pp", "lacks ep"));
+  EXPECT_EQ(recipe_of(yaml, {"parallel.order=tp-cp-dp-ep-pp"}, 4).parallel.sizes().order, "tp-cp-dp-ep-pp");
+  EXPECT_EQ(recipe_of(yaml, {"parallel.order=auto"}, 4).parallel.sizes().order, "");
+}
+
+TEST(Recipe, AnOrderGivesARankOneStageAndPlacesTheExperts) {
+  const std::vector<std::string> split{"parallel.pp=2", "parallel.tp=2", "parallel.ep=2", "parallel.etp=1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), split.begin(), split.end());
+    return more;
+  };
+  for (int64_t world : {0, 8})
+    EXPECT_NE(
+        problem(with({"parallel.order=tp-pp-cp-ep-dp"}), world)
+            .find("parallel.order (tp-pp-cp-ep-dp) puts pp after tp 2 = 2 ranks of dense layers, but after etp 1 = "
+                  "1 ranks of experts"),
+        std::string::npos);
+  EXPECT_NO_THROW(recipe_of(yaml, with({"parallel.order=tp-cp-ep-dp-pp"}), 8));
+  EXPECT_NE(problem({"parallel.order=tp-cp-ep-dp-pp", "parallel.cp_expansion=vertical"}, 4)
+                .find("parallel.cp_expansion (vertical) must be auto, because parallel.order (tp-cp-ep-dp-pp) places"),
+            std::string::npos);
+}
+
+// Replicas of tokens reach every part of an expert only if the ranks that share it are among those with the tokens.
+TEST(Recipe, ReplicatedTokensNeedEtpGroupsInsideTpGroups) {
+  const std::vector<std::string> split{"parallel.tp=2", "parallel.ep=2", "parallel.etp=2",
+                                       "schedule.moe.duplicates=replicated"};
+  const auto under = [&](const std::string& order) {
+    std::vector<std::string> all = split;
+    all.push_back("parallel.order=" + order);
+    return all;
+  };
+  EXPECT_NO_THROW(recipe_of(yaml, under("tp-cp-dp-ep-pp"), 4));
+  EXPECT_NE(problem(under("ep-tp-cp-dp-pp"), 4)
+                .find("schedule.moe.duplicates (replicated) needs every etp group inside a tp group"),
+            std::string::npos);
 }
 
 TEST(Recipe, ADenseModelHasNoExpertParallelism) {
@@ -117,7 +165,7 @@ TEST(Recipe, RoutingMustBePossible) {
 
 TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
   EXPECT_EQ(problem({"model.mlp=swigly"}),
-            "command line: model.mlp=swigly: model.mlp (swigly) is no registered layer; there are: swiglu, gelu");
+            "command line: model.mlp=swigly: model.mlp (swigly) is not a registered layer; registered: swiglu, gelu");
   EXPECT_NE(problem({"model.moe.expert=8"}).find("model.moe.expert"), std::string::npos);
   EXPECT_NE(problem({"model.hiden=8"}).find("hidden"), std::string::npos);
 }
@@ -161,7 +209,7 @@ TEST(Recipe, SuggestsTheNearestValueOfTheGivenKey) {
   EXPECT_EQ(nearest(refused({"model.vocab=0"})), "");
 }
 
-TEST(Recipe, AGpuIsNoCpuWithOneLetterWrong) {
+TEST(Recipe, GpuIsNotTakenForAMisspeltCpu) {
   EXPECT_TRUE(problem({"device=gpu"}).ends_with("; did you mean cuda?")) << problem({"device=gpu"});
 }
 
@@ -174,7 +222,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(r.schedule.moe.chunks, 3);
   EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
   EXPECT_EQ(r.schedule.moe.gemms, moe::Gemms::dense);
-  EXPECT_EQ(said.size(), 6u);  // five keys and a word
+  EXPECT_EQ(said.size(), 6u);  // five renamed keys and a renamed word
   EXPECT_EQ(
       rename_schedules(
           "duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1, products dense"),
@@ -184,10 +232,9 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
 }
 
 TEST(Recipe, AnOrderOfAnMoeLayerMustBeRegisteredAndPossible) {
-  EXPECT_EQ(
-      problem({"schedule.moe.order=return_last"}),
-      "command line: schedule.moe.order=return_last: schedule.moe.order (return_last) is no registered order; there "
-      "are: returns_last, weights_last, alternating");
+  EXPECT_EQ(problem({"schedule.moe.order=return_last"}),
+            "command line: schedule.moe.order=return_last: schedule.moe.order (return_last) is not a registered order; "
+            "registered: returns_last, weights_last, alternating");
   EXPECT_EQ(
       problem({"schedule.moe.order=returns_last"}),
       "command line: schedule.moe.order=returns_last: schedule.moe.order (returns_last) has no chunks to order: set "
@@ -222,7 +269,7 @@ TEST(Recipe, AMemoryLimitNeedsTheDirectAllToAll) {
       << message;
 }
 
-TEST(Recipe, SharedExpertsBesideTheAllToAllMustBeThere) {
+TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_EQ(problem({"schedule.moe.shared=beside"}),
             "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts, but "
             "model.moe.shared_experts is 0; legal here: after");
@@ -243,7 +290,7 @@ TEST(Recipe, CheckpointResumeMustBeKnown) {
   EXPECT_NE(problem({"checkpoint.resume=latest"}).find("must be auto, none or a step"), std::string::npos);
 }
 
-TEST(Recipe, NcclNeedsCardsAndNetworkClassesTheirTraffic) {
+TEST(Recipe, NcclNeedsCardsAndNetworkClassesNeedTheirTraffic) {
   EXPECT_NE(problem({"distributed.device_collectives=nccl"}, 2)
                 .find("distributed.device_collectives (nccl) needs device: cuda, but device is cpu"),
             std::string::npos);
@@ -258,7 +305,7 @@ TEST(Recipe, BuffersAreRegisteredWithNccl) {
             std::string::npos);
 }
 
-TEST(Recipe, EveryProblemIsReportedAtOnce) {
+TEST(Recipe, AllProblemsAreReportedTogether) {
   const std::string text = problem({"model.moe.top_k=9", "model.kv_heads=3", "batch.micro=3", "train.steps=0"});
   for (const char* part : {"top_k (9)", "kv_heads (3)", "batch.micro (3)", "train.steps"})
     EXPECT_NE(text.find(part), std::string::npos) << text;

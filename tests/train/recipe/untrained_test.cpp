@@ -1,5 +1,6 @@
 // untrained() must name exactly the settings under which a parameter's gradient is only rounding.
-#include "tools/train/recipe/untrained.h"
+
+#include "tools/train/recipe/cautions.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +8,6 @@
 #include <cmath>
 
 #include "tests/training/training.h"
-#include "tools/train/recipe/cautions.h"
 #include "tools/train/recipe/recipe_comparison.h"
 
 namespace hexad::tests {
@@ -94,10 +94,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"KeyBiasRotary", {"model.bias=true"}, {}, ""}),
     [](const auto& param) { return param.param.name; });
 
-TEST(Untrained, SaysWhereOnlyAuxiliaryLossesReachTheRouter) {
+TEST(Untrained, ReportsRoutersThatOnlyAuxiliaryLossesTrain) {
   const auto lines = train::untrained(small_recipe({"model.moe.top_k=1", "model.moe.aux_loss.coefficient=0.01"}));
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_NE(lines[0].find("a gradient from the auxiliary losses only, none from the data"), std::string::npos)
+  EXPECT_NE(lines[0].find("a gradient only from the auxiliary losses, none from the data"), std::string::npos)
       << lines[0];
 }
 
@@ -111,7 +111,7 @@ TEST(Untrained, NamesContextsWidthsAndVocabulariesOfOne) {
   EXPECT_NE(line_of({"model.vocab=1"}).find("model.vocab: 1"), std::string::npos);
 }
 
-TEST(LearningRateJump, NamesBothValuesWhereALongerRunLiftsTheCosine) {
+TEST(LearningRateJump, NamesBothValuesIfALongerRunRaisesTheCosine) {
   const Recipe before = small_recipe({"train.steps=100", "optim.lr=0.001", "optim.schedule=cosine"});
   const Recipe longer = small_recipe({"train.steps=400", "optim.lr=0.001", "optim.schedule=cosine"});
   const std::string text = train::learning_rate_jump(before, longer, 100);

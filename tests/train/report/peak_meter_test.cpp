@@ -1,4 +1,4 @@
-// Peak FLOP/s that MFU is relative to.
+// Peak FLOP/s, relative to which MFU is computed.
 #include "tools/train/report/peak_meter.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(PeakMeter, TheRecipesPeakCountsForEachRankAndStays) {
   });
 }
 
-TEST(PeakMeter, EveryRankKnowsTheSumOfTheRanksBestSamples) {
+TEST(PeakMeter, EveryRankGetsTheSumOfTheRanksBestSamples) {
   std::vector<std::vector<double>> peaks(2);
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     const Recipe recipe = small_recipe({"train.peak_flops=auto"});

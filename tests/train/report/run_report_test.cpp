@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
 #include "framework/telemetry/metrics_json.h"
 #include "tests/telemetry/temporary_folder.h"
+#include "tools/train/report/run_facts.h"
 
 namespace hexad::train {
 namespace {
@@ -58,6 +62,71 @@ TEST(RunHistory, AStartWithoutStepsAddsOnlyItsSamples) {
   record_start(dir, started_after(4, "narrow"), "another");
   record_end(dir, {.step = 6, .date = "wednesday", .trouble = "", .facts = {}, .samples = {}, .timelines = {}});
   EXPECT_EQ(read_history(dir).end->date, "wednesday") << "the steps ran again";
+}
+
+TEST(RunHistory, TellsHowARunEnded) {
+  RunHistory history;
+  EXPECT_EQ(ending_of(history).outcome, Outcome::unknown);
+  history.starts = {started_after(0, "wide")};
+  EXPECT_EQ(ending_of(history).outcome, Outcome::no_end);
+  EXPECT_TRUE(ending_of(history).trouble.starts_with("No end is recorded")) << ending_of(history).trouble;
+  history.end = RunEnd{.step = 6, .date = "", .trouble = "", .facts = {}, .samples = {}, .timelines = {}};
+  EXPECT_EQ(ending_of(history).outcome, Outcome::finished);
+  history.end->trouble = "The run was preempted after step 6; saved";
+  EXPECT_EQ(ending_of(history).outcome, Outcome::preempted);
+  history.end->trouble = "The run failed after step 6: no space";
+  EXPECT_EQ(ending_of(history).outcome, Outcome::failed);
+  EXPECT_EQ(ending_of(history).trouble, history.end->trouble);
+}
+
+TEST(RunFacts, DescribeTheStateOfARun) {
+  const TemporaryFolder folder;
+  const auto dir = folder / "run";
+  std::filesystem::create_directories(dir / "checkpoints/step-00000002");
+  write_text(dir / "recipe.yaml", "");
+  write_text(dir / "checkpoints/step-00000002/shard", std::string(2048, 'x'));
+  record_start(dir, started_after(0, "pp 1 x dp 1"), "recipe");
+  telemetry::StepMetrics s;
+  s.step = 3, s.tokens = 1500, s.loss = 2.5;
+  write_text(dir / "metrics.jsonl",
+             telemetry::to_json_line(s) + "\n" +
+                 telemetry::to_json_line(telemetry::EvalMetrics{.step = 2, .tokens = 100, .loss = 2.25}) + "\n");
+  record_end(dir, {.step = 3,
+                   .date = "",
+                   .trouble = "The run was preempted after step 3; saved",
+                   .facts = {},
+                   .samples = {},
+                   .timelines = {}});
+  const RunFacts facts = facts_of_run(dir);
+  EXPECT_TRUE(facts.problems.empty());
+  EXPECT_EQ(describe(facts), dir.string() +
+                                 "\n"
+                                 "  state        preempted\n"
+                                 "               The run was preempted after step 3; saved\n"
+                                 "  recipe       " +
+                                 (dir / "recipe.yaml").string() +
+                                 "\n"
+                                 "  layout       1 rank: pp 1 x dp 1\n"
+                                 "  steps done   3 of 6, 1.50 k tokens\n"
+                                 "  last loss    2.5000 at step 3\n"
+                                 "  held-out     2.2500 at step 2\n"
+                                 "  checkpoints  1 (step 2), 2.00 KiB\n");
+  const auto json = nlohmann::json::parse(describe_json(facts));
+  EXPECT_EQ(json.at("state"), "preempted");
+  EXPECT_EQ(json.at("steps_done"), 3);
+  EXPECT_EQ(json.at("loss").at("value"), 2.5);
+  EXPECT_EQ(json.at("checkpoints").at(0).at("bytes"), 2048);
+}
+
+TEST(RunFacts, OmitFactsThatCannotBeRead) {
+  const TemporaryFolder folder;
+  const auto dir = folder / "run";
+  std::filesystem::create_directories(dir);
+  write_text(dir / "recipe.yaml", "");
+  EXPECT_EQ(facts_of_run(dir).ending.outcome, Outcome::unknown);
+  write_text(dir / "history.json", "{");
+  EXPECT_EQ(facts_of_run(dir).problems.size(), 1u);
+  EXPECT_NE(describe(facts_of_run(dir)).find("  steps done   none\n  checkpoints  none yet\n"), std::string::npos);
 }
 
 }  // namespace

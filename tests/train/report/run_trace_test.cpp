@@ -1,4 +1,4 @@
-// Trace of a run that profile.steps records.
+// Trace of the steps that profile.steps selects.
 #include "tools/train/report/run_trace.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST(RunTrace, HasTheWholeStepOfEveryRank) {
   }
 }
 
-TEST(RunTrace, NamesWhatBackwardRecomputes) {
+TEST(RunTrace, NamesThePartsThatBackwardRecomputes) {
   const Scratch folder;
   auto rows = rows_of(trace_of(folder, {"profile.steps=2", "recompute=block"}));
   const auto& host = rows[0]["host"];
@@ -100,7 +100,7 @@ TEST(RunTrace, HasTheMemoryInUse) {
   EXPECT_GT(most, 2 * least) << "forward keeps activations, backward frees them";
 }
 
-TEST(RunTrace, SpansOfARowLieInsideEachOther) {
+TEST(RunTrace, SpansOfARowAreNested) {
   for (const char* overlap : {"none", "micro_batches"}) {
     const Scratch folder;
     const Json trace = trace_of(folder, {"profile.steps=2..3", std::string("schedule.pipeline.overlap=") + overlap});
@@ -128,8 +128,8 @@ struct Interval {
   std::string name;
 };
 
-// Returns the share of each rank's steps in which row "host" has no span but the step's. It is the median of the steps,
-// because a rank may lose its core between two spans.
+// Returns the share of each rank's steps in which row "host" has no span except the step's. It is the median over the
+// steps, because a rank may lose its core between two spans.
 std::map<int, double> uncovered_shares(const Json& trace) {
   std::map<int, int> host;  // rank -> row
   for (const Json& e : trace)
@@ -178,7 +178,7 @@ TEST_P(TracedLayouts, HaveEveryClassOfCommunicationAndAllButThreePercentOfAStep)
   ASSERT_EQ(rows.size(), static_cast<size_t>(GetParam().ranks));
   for (const std::string& name : GetParam().classes) {
     const auto is_wait = [&](const std::string& span) { return span.starts_with("wait: " + name + " "); };
-    bool waits = false;  // true if a rank waits: the last rank to arrive never does
+    bool waits = false;  // true if a rank waits; the last rank to arrive never waits
     for (auto& [rank, of_rank] : rows) {
       EXPECT_FALSE(of_rank[name + " (intra)"].empty()) << "rank " << rank << " has no operation of " << name;
       EXPECT_FALSE(of_rank.count(name + " (inter)")) << "threads are one node";
@@ -205,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(, TracedLayouts,
                            return name;
                          });
 
-TEST(RunTrace, ShowsWhereTheRanksThreadWaitsForLanes) {
+TEST(RunTrace, ShowsTheWaitsOfTheRanksThreadForLanes) {
   if (test_device() != device::DeviceKind::cpu) GTEST_SKIP() << "a device's lanes wait for each other by themselves";
   const Scratch folder;
   auto rows =

@@ -12,7 +12,7 @@ struct Activity {
   Kind kind = Kind::kernel;
   std::string_view name;       // a kernel's name is mangled; the recorder owns the text
   int64_t begin = 0, end = 0;  // ns, on a clock chosen by the recorder
-  int64_t bytes = 0;           // of a copy or a fill
+  int64_t bytes = 0;           // size of a copy or a fill
   uint32_t stream = 0;         // CUDA's number: lanes are streams
 };
 

@@ -179,5 +179,5 @@ extern "C" [[gnu::visibility("default")]] int InitializeInjection() {
   } catch (const std::exception& error) {
     complain(error.what());
   }
-  return 1;  // the program runs on without a profile
+  return 1;  // the program continues without a profile
 }

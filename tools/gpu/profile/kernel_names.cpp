@@ -61,7 +61,7 @@ size_t without_length(std::string_view text) {
   return n - 1;
 }
 
-/// Returns the identifiers of a mangled name that the demangler refuses, like many of CUTLASS's. The function's name
+/// Returns the identifiers of a mangled name that the demangler rejects, such as many of CUTLASS's. The function's name
 /// comes first, then the names of types in angle brackets.
 std::string identifiers(std::string_view mangled) {
   std::string function, types;

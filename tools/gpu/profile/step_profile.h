@@ -25,7 +25,7 @@ struct Operation {
 
 /// All gaps between activities with the same two names.
 struct Place {
-  std::string_view before, after;  // empty: there is no such activity
+  std::string_view before, after;  // empty if there is no such activity
   int64_t count = 0, ns = 0;
 };
 

@@ -34,9 +34,9 @@ std::vector<Gap> find_gaps(std::span<const Activity> activities, Interval window
 /// Activity of one stream in a window.
 struct StreamTime {
   uint32_t stream = 0;
-  int64_t count = 0;            // of activities that begin in the window
+  int64_t count = 0;            // activities that begin in the window
   int64_t busy = 0, alone = 0;  // ns in which the stream is busy, and in which only this stream is busy
-  std::string_view longest;     // the name that took most of the stream's time
+  std::string_view longest;     // name of the activities that took most of the stream's time
 };
 
 /// Returns the times of all streams with activities in the window, the busiest first.

@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/units.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/gemm_rate.h"
-#include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
@@ -43,7 +43,7 @@ base::ExitCode bench_gemm(const Options& o) {
     return base::ExitCode::done;
   }
   const auto row = [](const std::string& name, double flops_per_second, const std::string& description) {
-    const std::string text = flops_per_second > 0 ? telemetry::human_quantity(flops_per_second, "FLOP/s") : "-";
+    const std::string text = flops_per_second > 0 ? base::human_quantity(flops_per_second, "FLOP/s") : "-";
     fmt::print("{:<8}{:>14}   {}\n", name, text, description);
   };
   fmt::print("{} products, {} thread{}\n", o.dtype, o.threads, o.threads == 1 ? "" : "s");
@@ -68,10 +68,10 @@ base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& e
 }
 
 void add_predict(const Command& bench, const Program& program) {
-  const Command command = bench.add_command(
-      "predict", "Predict every legal MoE schedule of a recipe, then measure them; alone or under mpirun");
+  const Command command =
+      bench.add_command("predict", "Predict and measure every legal MoE schedule of a recipe; alone or under mpirun");
   auto options = std::make_shared<PredictOptions>();
-  command.add_option("recipe", &options->recipe, "YAML recipe; keys of schedule.moe that are auto are varied")
+  command.add_option("recipe", &options->recipe, "YAML recipe; all values of its auto keys in schedule.moe are tried")
       .required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
@@ -88,11 +88,12 @@ void add_predict(const Command& bench, const Program& program) {
 void add_bench(const Program& program) {
   const Command command = program.root.add_command("bench", "Measure this machine");
   command.require_command();
-  const Command gemm = command.add_command("gemm", "Rate of large matrix products: Hexad's kernels, oneDNN, Eigen");
+  const Command gemm =
+      command.add_command("gemm", "Measure the rate of large matrix products: Hexad's kernels, oneDNN, Eigen");
   auto options = std::make_shared<Options>();
   gemm.add_option("--dtype", &options->dtype, "f32, bf16 or f64").legal(one_of({"f32", "bf16", "f64"}));
   gemm.add_option("--threads", &options->threads, "threads of the kernels").legal(whole_number(1, 4096));
-  gemm.add_option("--seconds", &options->seconds, "how long to measure each library").legal(number_above(0));
+  gemm.add_option("--seconds", &options->seconds, "duration of the measurement of each library").legal(number_above(0));
   gemm.add_flag("--json", options->json, "print one JSON object");
   gemm.run(on_one_rank(gemm, [options] { return bench_gemm(*options); }));
   add_predict(command, program);

@@ -6,7 +6,7 @@
 
 namespace hexad::app {
 
-/// Root command and extensions. Every command needs both to add itself.
+/// Root command and extensions, which every command needs to add itself.
 struct Program {
   Command root;
   const train::Extensions& extensions;
@@ -16,6 +16,7 @@ void add_train(const Program& program);
 void add_generate(const Program& program);
 void add_eval(const Program& program);
 void add_validate(const Program& program);
+void add_plan(const Program& program);
 void add_prepare(const Program& program);
 void add_inspect(const Program& program);
 void add_env(const Program& program);

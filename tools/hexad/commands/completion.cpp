@@ -19,8 +19,8 @@ std::string value_of(const Command::Taken& taken) {
 }
 
 // Returns lines of the script's `case`. `path` is the words of a command, such as "bench gemm".
-// - "path": the words that may follow. These are names, words of the first argument, or a kind of file, and KEYS if
-//   keys of a recipe may follow.
+// - "path": the words that may follow: names, words of the first argument, or a kind of file. KEYS is added if keys of
+//   a recipe may follow.
 // - "path -": options.
 // - "path --option": legal values of the option.
 std::string lines_of(const Command& command, const std::string& path) {
@@ -63,8 +63,8 @@ autoload -U +X bashcompinit && bashcompinit
 )";
 
 // The script asks the program for the keys of recipes and their legal values, once per shell. So other programs built
-// on the library have the same completion. In bash, `=` separates words, so a key's value is a word of its own; in zsh
-// it is not. Everything else is completed as a file.
+// on the library have the same completion. In bash, `=` separates words, so a key's value is a separate word; in zsh it
+// is not. All other words are completed as files.
 constexpr std::string_view functions = R"(
 _hexad_look_up() {{
   [[ $_hexad_values ]] || _hexad_values=$("${{COMP_WORDS[0]}}" reference --values 2>/dev/null)
@@ -142,7 +142,7 @@ std::string script(const Command& app, const std::string& shell) {
 
 void add_completion(const Program& program) {
   const Command command =
-      program.root.add_command("completion", "Print a script that completes commands, options and keys");
+      program.root.add_command("completion", "Print a shell script that completes commands, options and keys");
   auto shell = std::make_shared<std::string>();
   command.add_option("shell", shell.get(), "bash or zsh, as in: source <(hexad completion bash)")
       .required()

@@ -16,7 +16,7 @@ using namespace train;
 
 namespace {
 
-// Returns one line about the card that device: cuda would use, or the reason why there is none.
+// Returns one line about the card that `device: cuda` would use, or the reason why there is none.
 std::string card() {
   try {
     return device::DeviceContext(device::ContextOptions{.kind = device::DeviceKind::cuda}).description();
@@ -28,7 +28,8 @@ std::string card() {
 }  // namespace
 
 void add_env(const Program& program) {
-  const Command command = program.root.add_command("env", "Show what this program was built with and runs on");
+  const Command command =
+      program.root.add_command("env", "Show the build of this program and the machine that it runs on");
   command.run(on_one_rank(command, [] {
     fmt::print("hexad        {}\n", version);
     fmt::print("compiled     for {}{}\n", architecture,
@@ -36,8 +37,9 @@ void add_env(const Program& program) {
     fmt::print("processor    {}\n", processor_name());
     fmt::print("products     {}\n", kernels::cpu::products_description());
     fmt::print("loops        {}\n", kernels::cpu::name_of(kernels::cpu::machine_isa()));
-    fmt::print("charts       {}\n",
-               telemetry::chart_library().empty() ? "none (Debian: libjs-chart.js); no report" : "Chart.js");
+    fmt::print("charts       {}\n", telemetry::chart_library().empty()
+                                        ? "none; runs write no report. Install Chart.js (Debian: libjs-chart.js)"
+                                        : "Chart.js");
     fmt::print("devices      cpu, emulated\n");
     fmt::print("cuda         {}\n", card());
     return base::ExitCode::done;

@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/units.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/progress_sink.h"
-#include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
@@ -63,7 +63,9 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
                                               .seed = recipe.train.seed,
                                               .work = world.file_work()},
                                              extensions.sources);
-  if (!data.heldout) fail(ExitCode::usage, "the recipe's data have no held-out part");
+  if (!data.heldout)
+    fail(ExitCode::usage,
+         "the recipe's data have no held-out part; prepare the dataset with --heldout, or name another dataset");
   if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
   ModelInstance instance(recipe, extensions, world.group());
   Checkpointer::load_weights(checkpoint, instance);
@@ -76,14 +78,15 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
     return ExitCode::done;
   }
   fmt::print("step {}: {}\n", checkpoint.step(), telemetry::heldout_text(metrics_of(e, checkpoint.step())));
-  fmt::print("forward only: {}\n", telemetry::human_count(static_cast<double>(e.processed) / e.seconds) + " tokens/s");
+  fmt::print("forward only: {}\n", human_count(static_cast<double>(e.processed) / e.seconds) + " tokens/s");
   return ExitCode::done;
 }
 
 }  // namespace
 
 void add_eval(const Program& program) {
-  const Command command = program.root.add_command("eval", "Held-out loss of a run, and forward-only throughput");
+  const Command command =
+      program.root.add_command("eval", "Evaluate the held-out loss of a run, and measure the throughput of forward");
   auto options = std::make_shared<Options>();
   command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");

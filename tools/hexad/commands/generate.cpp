@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "framework/base/counted.h"
 #include "framework/base/utf8.h"
 #include "framework/data/prepare.h"
 #include "framework/data/tokenizer.h"
@@ -37,7 +38,8 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   options.overrides.insert(options.overrides.end(), one_rank.begin(), one_rank.end());
   auto [recipe, checkpoint] = open_run(options.run, options.overrides, options.step, extensions);
   if (recipe.model.kind == ModelKind::encoder)
-    fail(ExitCode::usage, "'", options.run, "' holds an encoder, which does not generate text");
+    fail(ExitCode::usage, "'", options.run,
+         "' is a run of an encoder, which does not generate text; expected model.kind: decoder");
   if (recipe.data.registered())
     fail(ExitCode::usage, "'", options.run, "' was trained on the source ", recipe.data.source_name(),
          ", which has no tokenizer, so it cannot generate text");
@@ -64,7 +66,7 @@ ExitCode run_generate(Options options, const Extensions& extensions) {
   const int64_t seen = std::min(std::ssize(ids), longest_prompt(recipe.model.context));
   if (std::ssize(written) < options.sampling.max_tokens && seen + std::ssize(written) > recipe.model.context)
     say(cat("the model's context (model.context: ", recipe.model.context, ") is full after ", std::ssize(written),
-            " of ", options.sampling.max_tokens, " tokens"));
+            " of ", counted(options.sampling.max_tokens, "token")));
   return ExitCode::done;
 }
 
@@ -81,11 +83,11 @@ void add_generate(const Program& program) {
   command.add_option("--max-tokens", &options->sampling.max_tokens, "tokens to generate").legal(whole_number(1));
   command.add_option("--temperature", &options->sampling.temperature, "0: always the most probable token")
       .legal(number(0));
-  command.add_option("--top-k", &options->sampling.top_k, "choose among the k most probable tokens; 0: all")
+  command.add_option("--top-k", &options->sampling.top_k, "choose among this number of most probable tokens; 0: all")
       .legal(whole_number(0));
   command
       .add_option("--top-p", &options->sampling.top_p,
-                  "choose among the most probable tokens that together have this probability")
+                  "choose among the fewest most probable tokens whose probabilities reach this sum")
       .legal(number(0, 1));
   command.add_option("--seed", &options->sampling.seed, "seed of the random choices").legal(whole_number(0));
   command.run(on_one_rank(command, [program, options] { return run_generate(*options, program.extensions); }));

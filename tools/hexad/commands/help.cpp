@@ -21,9 +21,10 @@ base::ExitCode help(const Command& root, const std::vector<std::string>& words) 
 }  // namespace
 
 void add_help(const Program& program) {
-  const Command command = program.root.add_command("help", "Show what a command does and takes, like its --help");
+  const Command command = program.root.add_command("help", "Show the help of a command, like its --help");
   auto words = std::make_shared<std::vector<std::string>>();
-  command.add_option("command", words.get(), "such as train, or bench gemm; without it, all commands are listed");
+  command.add_option("command", words.get(),
+                     "name of a command, such as train or bench gemm; default: list all commands");
   command.run(on_one_rank(command, [program, words] { return help(program.root, *words); }));
 }
 

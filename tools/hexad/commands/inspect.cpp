@@ -5,14 +5,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "framework/base/path_problem.h"
+#include "framework/config/nearest_path.h"
 #include "framework/data/inspect_dataset.h"
 #include "framework/io/inspect_checkpoint.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/process/say.h"
+#include "tools/train/report/run_facts.h"
 
 namespace hexad::app {
 
@@ -31,25 +34,38 @@ void show(const io::Checkpoint& checkpoint, const Options& options) {
   fmt::print("{}\n", options.json ? io::describe_json(checkpoint) : io::describe(checkpoint));
 }
 
-/// Shows the newest checkpoint of a run directory, from which the run would continue.
-void show_newest(const io::CheckpointStore& store, const Options& options) {
-  const auto checkpoint = store.find({}, io::Check::quick);
-  if (!checkpoint) fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
-  show(*checkpoint, options);
+/// Prints the facts of a run, then `text`. With --json, prints the JSON object `text` with the facts as its member
+/// "run".
+void show_run(const RunFacts& facts, const std::string& text, const Options& options) {
+  using Json = nlohmann::ordered_json;
+  for (const std::string& problem : facts.problems) say("warning: " + problem);
+  if (!options.json) {
+    fmt::print("{}{}{}", describe(facts), text.empty() ? "" : "\n", text);
+    return;
+  }
+  Json json = text.empty() ? Json::object() : Json::parse(text);
+  json["run"] = Json::parse(describe_json(facts));
+  fmt::print("{}\n", json.dump(1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// Checks all checkpoints of a run byte by byte, then shows the one from which the run would continue.
+/// Shows a run directory and its newest checkpoint, from which the run would continue.
+base::ExitCode show_newest(const io::CheckpointStore& store, const Options& options) {
+  const RunFacts facts = facts_of_run(options.path);
+  const auto checkpoint = store.find({}, io::Check::quick);
+  if (!checkpoint && facts.recipe.empty()) fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
+  const auto text = [&] { return options.json ? io::describe_json(*checkpoint) : io::describe(*checkpoint) + "\n"; };
+  show_run(facts, checkpoint ? text() : "", options);
+  return base::ExitCode::done;
+}
+
+/// Checks all checkpoints of a run byte by byte, then shows the run and the checkpoint from which it would continue.
 base::ExitCode verify_all(const io::CheckpointStore& store, const Options& options) {
   const auto scan = store.scan(io::Check::full);
   if (scan.good.empty() && scan.problems.empty())
     fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
   for (const std::string& problem : scan.problems) train::say("bad checkpoint: " + problem);
-  if (options.json) {
-    fmt::print("{}\n", io::describe_json(scan));
-  } else {
-    fmt::print("{}", io::describe(scan));
-    if (!scan.good.empty()) fmt::print("\n{}\n", io::describe(scan.good.front()));
-  }
+  const std::string newest = scan.good.empty() ? "" : base::cat("\n", io::describe(scan.good.front()), "\n");
+  show_run(facts_of_run(options.path), options.json ? io::describe_json(scan) : io::describe(scan) + newest, options);
   return scan.problems.empty() ? base::ExitCode::done : base::ExitCode::data;
 }
 
@@ -66,18 +82,17 @@ bool has(const fs::path& folder, const char* name) {
 }
 
 bool can_be_inspected(const fs::path& path) {
-  return has(path, "manifest.json") || has(path, "checkpoints") || data::is_dataset(path.string());
+  return has(path, "manifest.json") || has(path, "checkpoints") || has(path, "recipe.yaml") ||
+         data::is_dataset(path.string());
 }
 
-/// Throws Error(usage) for a path that cannot be inspected, and names folders directly below it that can be. Throws
-/// Error(data) for a run without a checkpoint.
+/// Throws Error(usage) for a path that cannot be inspected, and names folders directly below it that can be.
 void require_checkpoint(const std::string& path) {
   constexpr size_t most_named = 5;
   if (has(path, "manifest.json")) return;
-  if (has(path, "recipe.yaml")) base::fail(base::ExitCode::data, "'", path, "' has no checkpoint yet");
   const bool is_file = base::file_problem(path).empty();
   if (const std::string problem = base::folder_problem(path); !is_file && !problem.empty())
-    base::fail(base::ExitCode::usage, path, ": ", problem);
+    base::fail(base::ExitCode::usage, path, ": ", problem, config::nearest_folders(path));
   std::vector<std::string> below;
   if (!is_file)
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
@@ -97,7 +112,8 @@ void require_checkpoint(const std::string& path) {
 base::ExitCode inspect(const Options& options) {
   const fs::path path = options.path, folder = path / "checkpoints";
   std::error_code error;
-  if (!fs::is_directory(folder, error)) {
+  const bool is_run = fs::is_directory(folder, error) || (has(path, "recipe.yaml") && !has(path, "manifest.json"));
+  if (!is_run) {
     if (!has(path, "manifest.json") && data::is_dataset(options.path)) return show_dataset(options);
     require_checkpoint(options.path);
     show(io::Checkpoint::open(options.path, options.verify ? io::Check::full : io::Check::quick), options);
@@ -107,21 +123,21 @@ base::ExitCode inspect(const Options& options) {
   warning.warn = say;
   const io::CheckpointStore store(folder.string(), warning);
   if (options.verify) return verify_all(store, options);
-  show_newest(store, options);
-  return base::ExitCode::done;
+  return show_newest(store, options);
 }
 
 }  // namespace
 
 void add_inspect(const Program& program) {
-  const Command command = program.root.add_command("inspect", "Show what a checkpoint or a dataset holds");
+  const Command command =
+      program.root.add_command("inspect", "Show the state of a run, and the contents of a checkpoint or a dataset");
   auto options = std::make_shared<Options>();
   command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder or .hxd file")
       .required();
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_flag(
       "--verify", options->verify,
-      "check every byte first (of a run directory: of all its checkpoints); exits with 3 if one is damaged");
+      "first check every byte (in a run directory: of all its checkpoints); exit code 3 if any is damaged");
   command.run(on_one_rank(command, [options] { return inspect(*options); }));
 }
 

@@ -6,11 +6,13 @@
 
 #include <fmt/core.h>
 
+#include "framework/base/counted.h"
+#include "framework/base/enum_names.h"
 #include "framework/base/escaped.h"
-#include "framework/data/input_report.h"
+#include "framework/base/units.h"
+#include "framework/data/input_files.h"
 #include "framework/data/prepare.h"
 #include "framework/telemetry/text_output.h"
-#include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
@@ -18,15 +20,15 @@
 namespace hexad::app {
 namespace {
 
-// Files of the same kind: "19 .txt files (12.3 KiB), text: texts/1.txt, texts/10.txt, ...".
+// Files of the same kind, printed as "19 .txt files (12.3 KiB), text: texts/1.txt, texts/10.txt, ...".
 struct Kind {
   std::string name;
   double bytes = 0;
   std::vector<std::string> files = {};
 };
 
-// Returns the kind of a file: its extension in lower case. An extension has at most ten letters and digits. So the ends
-// of "notes.2024-05-01" and "Chapter 1. The end" are no extensions.
+// Returns the kind of a file: its extension in lower case. An extension has at most ten letters and digits. Therefore
+// the ends of "notes.2024-05-01" and "Chapter 1. The end" are not extensions.
 std::string extension_of(const std::string& path) {
   std::string text = std::filesystem::path(path).extension().string();
   const bool alphanumeric = std::ranges::all_of(text.substr(std::min<size_t>(text.size(), 1)),
@@ -39,6 +41,7 @@ std::string extension_of(const std::string& path) {
 std::vector<Kind> kinds_of(const data::InputFiles& files) {
   std::map<std::string, Kind> kinds;
   for (const data::InputFile& file : files.taken) {
+    if (!file.has_text) continue;
     const std::string path = base::escaped(file.path);
     const std::string form = file.form == data::TextForm::text ? "" : fmt::format(" ({})", name_of(file.form));
     const std::string name = extension_of(file.path) + form;
@@ -57,9 +60,10 @@ void print_inputs(const data::InputFiles& files, const std::string& list) {
   const std::vector<Kind> kinds = kinds_of(files);
   std::vector<std::string> lines;
   for (const Kind& kind : std::span(kinds).first(std::min(kinds.size(), most)))
-    lines.push_back(fmt::format("{} {}, {}: {}", kind.files.size(), kind.name, telemetry::human_bytes(kind.bytes),
+    lines.push_back(fmt::format("{} {}, {}: {}", kind.files.size(), kind.name, base::human_bytes(kind.bytes),
                                 data::some_of(kind.files)));
-  if (kinds.size() > most) lines.push_back(fmt::format("and {} smaller kinds", kinds.size() - most));
+  if (kinds.size() > most)
+    lines.push_back(fmt::format("and {}", base::counted(std::ssize(kinds) - std::ssize(lines), "smaller kind")));
   const auto print = [](std::string_view title, const std::vector<std::string>& of) {
     for (size_t i = 0; i < of.size(); ++i) fmt::print("  {:<9} {}\n", i == 0 ? title : "", of[i]);
   };
@@ -75,26 +79,27 @@ void run_prepare(const data::PrepareOptions& options) {
   const auto summary = data::prepare(options, [&](const data::PrepareProgress& p) {
     const double share = p.total_bytes > 0 ? static_cast<double>(p.done_bytes) / static_cast<double>(p.total_bytes) : 1;
     if (err.is_terminal())
-      err.write(fmt::format("\r{:<24} {:>6}", p.stage, human_percent(share)));
+      err.write(fmt::format("\r{:<24} {:>6}", p.stage, base::human_percent(share)));
     else if (stage != p.stage)
       err.write(fmt::format("{}\n", p.stage));
     stage = p.stage;
   });
   if (err.is_terminal() && !stage.empty()) err.write("\n");
   for (const std::string& warning : summary.warnings) err.write(fmt::format("warning: {}\n", warning));
-  fmt::print("{}{}: {} {}, vocabulary {}, {:.2f} bytes per token\n", options.output,
-             summary.skipped ? " (already prepared)" : "", summary.files, summary.files == 1 ? "file" : "files",
-             summary.vocab_size, summary.bytes_per_token());
+  fmt::print("{}{}: {}, vocabulary {}, {:.2f} bytes per token\n", options.output,
+             summary.skipped ? " (already prepared)" : "", base::counted(summary.files, "file"), summary.vocab_size,
+             summary.bytes_per_token());
   const auto part = [](std::string_view name, const data::PreparedPart& p) {
-    fmt::print("  {:<9} {:>12} tokens  {:>10} documents  {:>12} of text\n", name, grouped(p.tokens),
-               grouped(p.documents), human_bytes(static_cast<double>(p.text_bytes)));
+    fmt::print("  {:<9} {:>12} {:<6}  {:>10} {:<9}  {:>12} of text\n", name, base::grouped(p.tokens),
+               base::plural(p.tokens, "token"), base::grouped(p.documents), base::plural(p.documents, "document"),
+               base::human_bytes(static_cast<double>(p.text_bytes)));
   };
   part("training", summary.train);
   part("held-out", summary.heldout);
   const auto list = std::filesystem::path(options.output) / data::summary_file_name;
   print_inputs(summary.inputs, summary.skipped ? "" : list.string());
   if (options.tokenizer == "bpe" && summary.vocab_size < options.vocab_size)
-    fmt::print("  the vocabulary has {} ids, fewer than --vocab {}: no pair in the text occurs twice any more\n",
+    fmt::print("  the vocabulary has {} ids, fewer than --vocab {}: no further pair occurs twice in the text\n",
                summary.vocab_size, options.vocab_size);
 }
 
@@ -116,22 +121,25 @@ void add_prepare(const Program& program) {
       "--include", &o->include,
       "take only files that match a pattern: a name such as '*.txt', or a path below the input such as 'books/*'");
   command.add_option("--exclude", &o->exclude, "leave out files and folders that match such a pattern");
-  command.add_flag("--follow-links", o->follow_links, "follow links in folders; each file is taken once");
+  command.add_flag("--follow-links", o->follow_links, "follow links in folders; each file is still taken only once");
   command.add_option("--tokenizer", &o->tokenizer, "bpe (trained here), bytes, or a tokenizer.json").path();
   const Option vocab =
       command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents held out").legal(number(0, 0.9));
-  command.add_option("--split", rule.get(), "how text is split into documents: file, blank_lines, separator")
+  command.add_option("--split", rule.get(), "rule that splits text into documents: file, blank_lines, separator")
       .legal(one_of({"file", "blank_lines", "separator"}));
   const Option separator =
       command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
-  command.add_option("--split-bytes", &o->split.longest_bytes, "cut documents longer than this into pieces; 0: never")
+  command
+      .add_option("--split-bytes", &o->split.longest_bytes,
+                  "maximum size of a document in bytes; longer documents are cut into pieces; 0: no limit")
       .legal(zero_or_at_least(data::least_split_bytes));
   command.add_option("--jsonl-key", &o->jsonl_key, "key that holds the text in files of JSON objects");
-  command.add_flag("--binary", o->binary, "also take files that are not UTF-8 text, byte by byte");
-  command.add_flag("--force", o->force,
-                   "replace another dataset in the output folder; runs trained on it can then not be continued "
-                   "or evaluated");
+  command.add_flag("--binary", o->binary, "also take files that are not UTF-8 text, as bytes");
+  command.add_flag(
+      "--force", o->force,
+      "replace another dataset in the output folder; runs trained on the replaced dataset can no longer be "
+      "continued or evaluated");
   command.run(on_one_rank(command, [o, rule, vocab, separator] {
     if (vocab.given() && o->tokenizer != "bpe")
       base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe; --tokenizer ", o->tokenizer,
@@ -139,8 +147,7 @@ void add_prepare(const Program& program) {
     if (separator.given() && *rule != "separator")
       base::fail(base::ExitCode::usage, "--separator is for --split separator; with --split ", *rule,
                  " it has no meaning");
-    for (const auto& [value, name] : enum_names(data::DocumentRule{}))
-      if (name == *rule) o->split.rule = value;
+    o->split.rule = base::enum_named<data::DocumentRule>(*rule).value_or(o->split.rule);
     run_prepare(*o);
     return base::ExitCode::done;
   }));

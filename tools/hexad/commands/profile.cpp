@@ -1,4 +1,5 @@
 #include "tools/plan/profile/profile.h"
+#include "framework/base/units.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,7 +13,6 @@
 #include "framework/base/atomic_file.h"
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/cpu/simd/isa.h"
-#include "framework/telemetry/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/user_file.h"
@@ -90,7 +90,7 @@ ExitCode profile(const Options& o, const comm::World& world) {
   if (first)
     say(fmt::format("profile of {} rank{} on {} node{}, about {}", world.size(), world.size() == 1 ? "" : "s",
                     world.topology().node_names.size(), world.topology().node_names.size() == 1 ? "" : "s",
-                    telemetry::human_duration(options.seconds)));
+                    base::human_duration(options.seconds)));
   std::optional<base::AtomicFile> file;  // made first: a missing folder must not cost a measurement
   if (first) {
     require_replaceable(o.out, first_line, "profile");
@@ -104,7 +104,7 @@ ExitCode profile(const Options& o, const comm::World& world) {
   file->append(text.data(), text.size());
   file->commit();
   say(base::cat("\n", plan::profile_table(cluster)));
-  say(fmt::format("written to {} after {}", o.out, telemetry::human_duration(cluster.measured.seconds)));
+  say(fmt::format("written to {} after {}", o.out, base::human_duration(cluster.measured.seconds)));
   return ExitCode::done;
 }
 
@@ -112,17 +112,19 @@ ExitCode profile(const Options& o, const comm::World& world) {
 
 void add_profile(const Program& program) {
   const Command command = program.root.add_command(
-      "profile", "Measure links, kernels and how they slow each other down; under mpirun, on its ranks");
+      "profile", "Measure links, kernels and their mutual slowdown; under mpirun, on its ranks");
   auto options = std::make_shared<Options>();
   command.add_option("--out", &options->out, "YAML file to write").path();
-  command.add_flag("--quick", options->quick, "few sizes, about four seconds");
-  command.add_option("--seconds", &options->seconds, "about how long to measure; two minutes without --quick")
+  command.add_flag("--quick", options->quick, "measure few sizes, for about four seconds");
+  command
+      .add_option("--seconds", &options->seconds,
+                  "approximate seconds of the measurement; default: 120, or 4 with --quick")
       .legal(number_above(0));
   command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
       .legal(whole_number(0, 4096));
   command.add_option("--product", &options->products,
                      "EXPERTSxINPUTSxOUTPUTS of grouped products, measured instead of the usual ones; may be repeated");
-  command.add_option("--offload-folder", &options->offload_folder, "folder that offloaded tensors are written to");
+  command.add_option("--offload-folder", &options->offload_folder, "folder to which offloaded tensors are written");
   command.run(
       [program, options] { return on_all_ranks([&](comm::World& world) { return profile(*options, world); }); });
 }

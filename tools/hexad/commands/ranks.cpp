@@ -32,9 +32,9 @@ ExitCode exit_code_of(const std::exception& e) {
 }
 
 // True if another rank reports the error and ends the job. All ranks find the same mistake in a recipe or its data.
-// Rank 0 reports it, and the launcher sends SIGTERM, which ends a rank unless it trains. A rank without such a request
-// has found an error of its own. An earlier SIGUSR1 does not count as a request; SIGTERM does. If SIGTERM came before
-// the error, the launcher's SIGTERM ends this process. If that does not come, no rank has reported.
+// Rank 0 reports it, and the launcher sends SIGTERM, which ends a rank unless it trains. A rank that gets no SIGTERM
+// has found an error that only it has. An earlier SIGUSR1 does not count as a request to end; SIGTERM does. If SIGTERM
+// came before the error, the launcher's SIGTERM ends this process. If the launcher sends none, no rank has reported.
 bool ended_by_another() {
   const bool announced = preemption_requested(), asked_before = end_requested();
   const std::chrono::duration<double> longest(3 +
@@ -63,10 +63,10 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     if (world.size() == 1) throw;
     const ExitCode code = exit_code_of(e);
     const bool shared = code == ExitCode::usage || code == ExitCode::data || code == ExitCode::peer_lost;
-    const bool told = dynamic_cast<const comm::ToldByPeer*>(&e) != nullptr;
-    // If all ranks were asked to end before, none waits for the report of rank 0, because that rank may be the lost
+    const bool found_by_peer = dynamic_cast<const comm::FoundByPeer*>(&e) != nullptr;
+    // If all ranks were asked to end before, no rank waits for the report of rank 0, because rank 0 may be the lost
     // one.
-    const bool speaks = !told && (world.rank() == 0 || !shared || end_requested());
+    const bool speaks = !found_by_peer && (world.rank() == 0 || !shared || end_requested());
     if (speaks || !ended_by_another()) say(fmt::format("rank {}: {}", world.rank(), e.what()));
     world.abort_job(code);
   }

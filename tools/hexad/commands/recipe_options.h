@@ -11,7 +11,9 @@
 namespace hexad::app {
 
 inline void add_include_root(const Command& command, std::string& folder) {
-  command.add_option("--include-root", &folder, "folder that may hold included files, in addition to the recipe's")
+  command
+      .add_option("--include-root", &folder,
+                  "folder that may contain included files, in addition to the recipe's folder")
       .path();
 }
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "framework/config/key_words.h"
+#include "framework/config/typed_recipe.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/train/recipe/recipe.h"
@@ -24,7 +24,7 @@ std::string without_index(const std::string& path) {
   return path.substr(0, dot);
 }
 
-// Prints all keys that an empty recipe reads. Elements of lists are written as a whole. Sections are not printed.
+// Prints all keys of an empty recipe. A list is one key, even if its elements have keys. Sections are not printed.
 void print_keys() {
   config::Problems problems;
   config::read<Recipe>(config::parse("{}", "no keys"), problems);
@@ -35,7 +35,7 @@ void print_keys() {
       fmt::print("{}\n", *path);
 }
 
-// Prints "key word word ..." for each key whose value is one of some words: those of the schema, and registered names.
+// Prints "key word word ..." for each key with a fixed set of values: words of the schema, and registered names.
 void print_values(const Extensions& extensions) {
   const auto print = [](const std::string& key, const std::vector<std::string>& words) {
     fmt::print("{} {}\n", key, fmt::join(words, " "));
@@ -58,9 +58,9 @@ void add_reference(const Program& program) {
     bool keys = false, values = false;
   };
   auto options = std::make_shared<Options>();
-  command.add_flag("--keys", options->keys, "print only the recipe's keys, one a line");
+  command.add_flag("--keys", options->keys, "print only the recipe's keys, one per line");
   command.add_flag("--values", options->values,
-                   "print each key that takes one of several words, and its words, one key a line");
+                   "print the keys whose values are words, each with its words, one key per line");
   command.run(on_one_rank(command, [program, options] {
     if (options->keys)
       print_keys();

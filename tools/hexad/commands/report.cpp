@@ -44,13 +44,13 @@ base::ExitCode report(const Options& o) {
 }  // namespace
 
 void add_report(const Program& program) {
-  const Command command = program.root.add_command("report", "Make a run's report.html again, or compare several runs");
+  const Command command =
+      program.root.add_command("report", "Write a run's report.html again, or compare several runs");
   auto options = std::make_shared<Options>();
-  command.add_option("run", &options->runs, "run directories, or folders of them").required();
+  command.add_option("run", &options->runs, "run directories, or folders that contain run directories").required();
   command
-      .add_option(
-          "--out", &options->out,
-          "HTML file to write; by default report.html in the run directory, or comparison.html for several runs")
+      .add_option("--out", &options->out,
+                  "HTML file to write; default: report.html in the run directory, or comparison.html for several runs")
       .path();
   command.add_option("--csv", &options->csv, "also write the table of the runs to this file").path();
   command.add_flag("--json", options->json, "print the table and the page's path as one JSON object");

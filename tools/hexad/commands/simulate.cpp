@@ -1,50 +1,200 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "framework/base/counted.h"
+#include "framework/base/units.h"
 #include "framework/config/document.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/recipe_options.h"
+#include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/papers/paper.h"
+#include "tools/plan/step_forecast.h"
+#include "tools/plan/step_trace.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/complete.h"
 
 namespace hexad::app {
+
+using namespace plan;
+using namespace train;
+
 namespace {
 
 struct Options {
-  std::string paper, input;
+  std::string paper, cluster, input, include_root, trace, routing = "even";
   std::vector<std::string> overrides;
+  int64_t world = 0;
+  bool json = false;
 };
 
-base::ExitCode simulate(const Options& options) {
-  const auto all = plan::papers();
-  const auto paper = std::ranges::find(all, options.paper, &plan::Paper::name);
-  fmt::print("{}\n", paper->evaluate(config::load(options.input, options.overrides)));
+base::ExitCode evaluate_paper(const Options& options) {
+  const auto all = papers();
+  const auto paper = std::ranges::find(all, options.paper, &Paper::name);
+  fmt::print("{}\n", paper->evaluate(config::load(options.input, options.overrides, options.include_root)));
   return base::ExitCode::done;
 }
 
+constexpr std::string_view of_cluster = "cluster.";
+
+// Overrides of the recipe, and those of the cluster file without their prefix.
+struct Overrides {
+  std::vector<std::string> recipe, cluster;
+};
+
+Overrides divided(const std::vector<std::string>& all) {
+  Overrides out;
+  for (const std::string& o : all)
+    o.starts_with(of_cluster) ? out.cluster.push_back(o.substr(of_cluster.size())) : out.recipe.push_back(o);
+  return out;
+}
+
+RoutingLoad load_of(const std::string& routing) {
+  return routing == "p99" ? RoutingLoad::p99 : routing == "worst" ? RoutingLoad::one_rank : RoutingLoad::even;
+}
+
+struct Simulation {
+  Recipe recipe;
+  mesh::Layout layout;
+  StepForecast step;
+  Throughput rates;
+  std::vector<std::string> assumed;
+};
+
+Simulation simulated(const Options& options, const Extensions& extensions) {
+  const Overrides overrides = divided(options.overrides);
+  const Cluster cluster = load_cluster(options.cluster, overrides.cluster);
+  const config::Document document = config::load(options.input, overrides.recipe, options.include_root);
+  Recipe recipe = load_to_train(document, extensions, options.world, say);
+  const int64_t ranks = options.world > 0 ? options.world : recipe.parallel.fewest_ranks();
+  if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
+  complete(recipe, 1);
+  const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
+  const StepPrices prices(cluster, layout.world());
+  StepForecast step = forecast_step(recipe, extensions, layout, prices, load_of(options.routing));
+  const Throughput rates = throughput(step.seconds, recipe, extensions, prices.prices(), ranks);
+  return {.recipe = recipe, .layout = layout, .step = std::move(step), .rates = rates, .assumed = assumptions(cluster)};
+}
+
+void print_text(const Options& options, const Simulation& s) {
+  fmt::print("{} on {}: {}\n{}\n\n", options.input, options.cluster, base::counted(s.layout.world(), "rank"),
+             s.layout.to_string());
+  fmt::print("step time   {:>12}   {} of {} micro-batches simulated\n", base::human_duration(s.step.seconds),
+             s.step.simulated_micro_batches, s.step.micro_batches);
+  fmt::print("tokens/s    {:>12}   {} for each rank\n", base::human_count(s.rates.tokens_per_second),
+             base::human_count(s.rates.tokens_per_second / s.layout.world()));
+  if (s.rates.peak_flops_per_second > 0)
+    fmt::print("MFU         {:>12}   of {} for each rank\n", base::human_percent(s.rates.mfu()),
+               base::human_quantity(s.rates.peak_flops_per_second / s.layout.world(), "FLOP/s"));
+  fmt::print("\nShare of a step, by pipeline stage: kernels; communication that no kernel hides, by class; idle\n");
+  fmt::print("{:>5} {:>6} {:>8}", "stage", "rank", "kernels");
+  for (int c = 0; c < comm::traffic_class_count; ++c) fmt::print(" {:>8}", name_of(static_cast<comm::TrafficClass>(c)));
+  fmt::print(" {:>8}\n", "idle");
+  for (size_t i = 0; i < s.step.stages.size(); ++i) {
+    const StepForecast::Stage& stage = s.step.stages[i];
+    const auto share = [&](double seconds) { return fmt::format("{:.1f}%", 100 * seconds / s.step.seconds); };
+    fmt::print("{:>5} {:>6} {:>8}", i, stage.rank, share(stage.busy));
+    for (const double seconds : stage.exposed) fmt::print(" {:>8}", share(seconds));
+    fmt::print(" {:>8}\n", share(stage.idle));
+  }
+  for (size_t i = 0; i < s.assumed.size(); ++i)
+    fmt::print("{}{}\n", i == 0 ? "\nassumed: " : "         ", s.assumed[i]);
+}
+
+void print_json(const Options& options, const Simulation& s) {
+  using Json = nlohmann::ordered_json;
+  const auto by_class = [](const std::array<double, comm::traffic_class_count>& values) {
+    Json json = Json::object();
+    for (int c = 0; c < comm::traffic_class_count; ++c)
+      json[std::string(name_of(static_cast<comm::TrafficClass>(c)))] = values[c];
+    return json;
+  };
+  Json stages = Json::array();
+  for (const StepForecast::Stage& stage : s.step.stages)
+    stages.push_back({{"rank", stage.rank},
+                      {"kernel_seconds", stage.busy},
+                      {"exposed_seconds", by_class(stage.exposed)},
+                      {"idle_seconds", stage.idle},
+                      {"sent_bytes", by_class(stage.sent)}});
+  const Json json{{"recipe", options.input},
+                  {"cluster", options.cluster},
+                  {"ranks", s.layout.world()},
+                  {"layout", s.layout.to_string()},
+                  {"step_seconds", s.step.seconds},
+                  {"micro_batches", s.step.micro_batches},
+                  {"simulated_micro_batches", s.step.simulated_micro_batches},
+                  {"tokens_per_second", s.rates.tokens_per_second},
+                  {"model_flops_per_second", s.rates.model_flops_per_second},
+                  {"mfu", s.rates.peak_flops_per_second > 0 ? Json(s.rates.mfu()) : Json(nullptr)},
+                  {"stages", stages},
+                  {"assumed", s.assumed}};
+  fmt::print("{}\n", json.dump(2));
+}
+
+base::ExitCode simulate_step(const Options& options, const Extensions& extensions) {
+  if (!options.trace.empty()) require_replaceable(options.trace, "\x1f\x8b", "trace");
+  const Simulation s = simulated(options, extensions);
+  options.json ? print_json(options, s) : print_text(options, s);
+  if (options.trace.empty()) return base::ExitCode::done;
+  telemetry::write_trace(options.trace, trace_of(s.step));
+  return base::ExitCode::done;
+}
+
+base::ExitCode simulate(const Options& options, const Extensions& extensions) {
+  if (options.paper.empty() == options.cluster.empty())
+    base::fail(base::ExitCode::usage,
+               options.paper.empty() ? "neither --cluster nor --paper is given" : "--cluster and --paper are given",
+               "; expected one of them: --cluster FILE simulates a step of a recipe, --paper NAME evaluates a paper's "
+               "closed forms");
+  return options.paper.empty() ? simulate_step(options, extensions) : evaluate_paper(options);
+}
+
 std::string keys_of_all_papers() {
-  std::string text = "Keys of INPUT.yaml, in the papers' symbols: default, [unit] and meaning (docs/simulate.md).\n";
-  for (const plan::Paper& paper : plan::papers())
+  std::string text =
+      "Keys of INPUT.yaml for --paper, in the papers' symbols: default, [unit] and meaning (docs/simulate.md).\n";
+  for (const Paper& paper : papers())
     text += fmt::format("\n--paper {}: {}\n{}", paper.name, paper.title, paper.keys());
   return text;
 }
 
 }  // namespace
 
-// Only the papers' closed forms are evaluated. `bench predict` simulates the schedules of a recipe.
 void add_simulate(const Program& program) {
-  const Command command = program.root.add_command("simulate", "Evaluate a paper's closed forms; prints JSON");
+  const Command command = program.root.add_command(
+      "simulate", "Predict a step of a recipe on a cluster, or evaluate a paper's closed forms");
   auto options = std::make_shared<Options>();
   std::vector<std::string_view> names;
-  for (const plan::Paper& paper : plan::papers()) names.push_back(paper.name);
-  command.add_option("--paper", &options->paper, fmt::format("{}", fmt::join(names, ", ")))
-      .required()
+  for (const Paper& paper : papers()) names.push_back(paper.name);
+  Option cluster = command.add_option(
+      "--cluster", &options->cluster,
+      "YAML of a cluster, measured (hexad profile) or described (recipes/clusters): predicts a step there");
+  cluster.path();
+  command.add_option("--paper", &options->paper, fmt::format("prints JSON: {}", fmt::join(names, ", ")))
       .legal(one_of(names));
-  command.add_option("input", &options->input, "YAML with the paper's symbols as keys").required();
-  command.add_option("overrides", &options->overrides, "key.path=value, applied to the input");
+  command.add_option("input", &options->input, "YAML recipe, or with --paper the paper's symbols as keys").required();
+  command.add_option("overrides", &options->overrides,
+                     "key.path=value, applied to the input; cluster.key.path=value, applied to the cluster");
+  add_include_root(command, options->include_root);  // of the recipe, or of the symbols' file
+  command.add_option("--world", &options->world, "number of ranks; 0: the smallest number that the layout needs")
+      .legal(whole_number(0, 1 << 24))
+      .needs(cluster);
+  command
+      .add_option(
+          "--routing", &options->routing,
+          "load of the experts: even; p99: one rank gets what it exceeds in one of a hundred routers; worst: all "
+          "tokens visit one rank")
+      .legal(one_of({"even", "p99", "worst"}))
+      .needs(cluster);
+  command.add_option("--trace", &options->trace, "file for the simulated timeline, such as step.json.gz")
+      .path()
+      .needs(cluster);
+  command.add_flag("--json", options->json, "print one JSON object").needs(cluster);
   command.footer(keys_of_all_papers);
-  command.run(on_one_rank(command, [options] { return simulate(*options); }));
+  command.run(
+      on_one_rank(command, [options, extensions = program.extensions] { return simulate(*options, extensions); }));
 }
 
 }  // namespace hexad::app

@@ -30,7 +30,7 @@ ExitCode run(const Options& options, const Extensions& extensions) {
     Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
     if (world.rank() == 0 && mpirun_patience()) {
       const auto phase = world.file_work().announce("measuring the write speed of " + recipe.run.dir);
-      trainer.expect_save(plan::estimate_write(recipe.run.dir, plan::checkpoint_bytes(recipe, extensions)).most);
+      trainer.expect_save(plan::estimate_write(recipe.run.dir, plan::checkpoint_bytes(recipe, extensions)).ample);
     }
     return trainer.run();
   };

@@ -15,8 +15,8 @@ void require_replaceable(const std::string& path, std::string_view beginning, st
   file.read(found.data(), static_cast<std::streamsize>(found.size()));
   found.resize(file.gcount());
   if (found.empty() || found == beginning) return;
-  base::fail(base::ExitCode::usage, path, ": exists and is not a ", kind, ": it does not begin with '", beginning,
-             "'; choose another file, or remove it");
+  base::fail(base::ExitCode::usage, path, ": exists but is not a ", kind, ", because it does not begin with '",
+             beginning, "'; choose another file, or remove it");
 }
 
 }  // namespace hexad::app

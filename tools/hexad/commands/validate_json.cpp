@@ -16,9 +16,10 @@ using config::RecipeProblem;
 using Json = nlohmann::ordered_json;
 
 Json memory_of(const plan::MemoryEstimate& m) {
-  return {
-      {"weights", m.weights},   {"gradients", m.gradients}, {"optimizer", m.optimizer}, {"activations", m.activations},
-      {"temporary", m.passing}, {"offloaded", m.offloaded}, {"total", m.total}};
+  return {{"weights", m.weights},     {"gradients", m.gradients},
+          {"optimizer", m.optimizer}, {"activations", m.activations},
+          {"temporary", m.temporary}, {"offloaded", m.offloaded},
+          {"total", m.total}};
 }
 
 // Returns the layers of each stage's chunks: [first, last + 1).
@@ -88,7 +89,7 @@ void place(std::vector<RecipeProblem>& problems, const std::string& recipe, cons
       const config::Node* node = p.line > 0 || p.key.empty() ? nullptr : node_of(document, p.key);
       if (node && node->at.source) p.source = *node->at.source, p.line = node->at.line;
     }
-  } catch (const base::Error&) {  // it is no YAML, which is the problem itself
+  } catch (const base::Error&) {  // the text is not YAML, which is itself the problem
   }
 }
 
@@ -129,6 +130,7 @@ std::string json_of(const Validation& v) {
       {"ranks", v.ranks},
       {"fewest_ranks", v.fewest_ranks},
       {"layout", by_axis([&](base::Axis axis) { return v.layout.size(axis); })},
+      {"order", v.layout.order().empty() ? "auto" : v.layout.order()},
       {"start", v.start_line},
       {"warnings", v.warnings},
       {"resumes_from", v.start.checkpoint.empty()
@@ -148,6 +150,12 @@ std::string json_of(const Validation& v) {
        {{"bytes", v.checkpoint_bytes},
         {"seconds", v.checkpoint_time.most > 0 ? Json{v.checkpoint_time.least, v.checkpoint_time.most} : Json(nullptr)},
         {"seconds_are", v.checkpoint_time.source}}}};
+  if (v.step)
+    json["step"] = {{"cluster", v.step->cluster},
+                    {"seconds", v.step->seconds},
+                    {"tokens_per_second", v.step->rates.tokens_per_second},
+                    {"mfu", v.step->rates.peak_flops_per_second > 0 ? Json(v.step->rates.mfu()) : Json(nullptr)},
+                    {"assumed", v.step->assumed}};
   for (int rank = 0; v.with_mesh && rank < v.layout.world(); ++rank)
     json["mesh"].push_back(by_axis([&](base::Axis axis) { return v.layout.coordinate(axis, rank); }));
   return json.dump(2, ' ', false, Json::error_handler_t::replace);

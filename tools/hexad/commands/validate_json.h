@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,18 @@
 #include "parallel/pp/stage_split.h"
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_report.h"
+#include "tools/plan/step_forecast.h"
 #include "tools/train/checkpoint/start_check.h"
 
 namespace hexad::app {
+
+/// Prediction of a step on a cluster.
+struct StepOnCluster {
+  std::string cluster;  // path of the cluster file
+  double seconds;
+  plan::Throughput rates;
+  std::vector<std::string> assumed;
+};
 
 /// Results for a valid recipe.
 struct Validation {
@@ -31,6 +41,7 @@ struct Validation {
   int64_t memory_limit_bytes = 0;  // 0: none
   double checkpoint_bytes = 0;
   plan::WriteTime checkpoint_time;
+  std::optional<StepOnCluster> step;
 };
 
 std::string json_of(const Validation& validation);

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "framework/config/include_root.h"
+#include "framework/config/document.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "layers/model_size.h"
 #include "parallel/comm/self_group.h"
@@ -17,8 +17,8 @@
 #include "tools/train/process/machine.h"
 #include "tools/train/process/planted_fault.h"
 #include "tools/train/process/say.h"
-#include "tools/train/recipe/agreement.h"
 #include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/job.h"
 #include "tools/train/recipe/traffic_options.h"
 #include "tools/verify/child_runs.h"
 #include "tools/verify/exactness.h"
@@ -60,7 +60,8 @@ struct Loaded {
 
 Loaded load(const Options& o, const Extensions& extensions) {
   std::vector<std::string> overrides = o.overrides;
-  const auto alone = one_rank_overrides();  // the layout varies instead
+  const auto alone =
+      one_rank_overrides();  // this text replaces the recipe's layout, because `verify` varies the layout
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
   Recipe recipe = load_recipe(config::load(o.recipe, overrides, o.include_root), extensions, 0, say);
   complete(recipe, 1);
@@ -93,9 +94,11 @@ void print_bounds(const Subject& subject) {
     }
   for (const auto& [why, e] : bounds)
     if (why != "f64")
-      fmt::print("  {}: {:.1e} {}\n", why, e.tolerance,
-                 e.follows_routing() ? "as a root mean square, tokens visit the experts that the oracle chose"
-                                     : "of a tensor's root mean square or of the element");
+      fmt::print(
+          "  {}: {:.1e} {}\n", why, e.tolerance,
+          e.follows_routing()
+              ? "for the root mean square of a tensor's differences; tokens visit the experts that the oracle chose"
+              : "relative to the larger of the tensor's root mean square and the element");
 }
 
 void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
@@ -106,7 +109,8 @@ void print_subject(const Options& o, const Loaded& loaded, const Subject& subjec
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
   fmt::print("data: {}\n", subject.source_text());
   fmt::print(
-      "oracle: one rank{}. Tolerance: {:.1e} of a tensor's root mean square or of the element, counts exact\n",
+      "oracle: one rank{}. Tolerance: {:.1e} relative to the larger of the tensor's root mean square and the element; "
+      "counts must be equal\n",
       r.device == device::DeviceKind::cpu ? "" : fmt::format(" on the CPU, layouts on device: {}", name_of(r.device)),
       exactness_of(subject.oracle_recipe()).tolerance);
   print_bounds(subject);
@@ -118,13 +122,13 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Chooses the subject named after the precision, if that is not the oracle's.
+// Chooses the subject named after the precision, unless the precision is the oracle's.
 Variant in_precision(const Options& o, Variant v) {
   if (o.precision != "f64") v.choose("subject", o.precision);
   return v;
 }
 
-// Refuses a fault that changes nothing, because it would look like a fault that was not found.
+// Rejects a fault that changes nothing, because it would look like a fault that was not found.
 void check_fault(const Options& o, const Subject& subject) {
   const comm::SelfGroup self;
   const ModelInstance model(subject.oracle_recipe(), subject.extensions(), self);
@@ -135,7 +139,8 @@ void check_fault(const Options& o, const Subject& subject) {
 
 Illegal illegal_for(const Options& o, const Subject& subject) {
   return [&](const Variant& v) {
-    if (o.mpi && v["transport"] != "rendezvous") return std::string("transport: with --mpi messages go through MPI");
+    if (o.mpi && v["transport"] != "rendezvous")
+      return std::string("transport: must be rendezvous with --mpi, because messages go through MPI");
     if (o.precision != "f64" && v["subject"] != "own" && v["subject"] != o.precision)
       return "subject: --precision sets it to " + o.precision;
     return subject.illegal(in_precision(o, v));
@@ -182,7 +187,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   const Selection selection = selected(o, subject);
   print_subject(o, loaded, subject);
   check_fault(o, subject);
-  // Only the keeper's process uses both objects. Its children have the oracles computed before they were made.
+  // Only the keeper's process uses both objects. Its child processes use only oracles that existed before the fork.
   Oracles oracles(subject);
   ChildRuns runs(subject, [&](const Variant& v) -> const Oracle& { return oracles.of(v); },
                  {.jitter = o.jitter, .seconds = o.timeout});
@@ -249,7 +254,7 @@ ExitCode verify_recipe(Options o, const Extensions& extensions) {
 
 void add_verify(const Program& program) {
   const Command command =
-      program.root.add_command("verify", "Show that no parallel layout changes what a recipe computes");
+      program.root.add_command("verify", "Check that no parallel layout changes the results of a recipe");
   auto options = std::make_shared<Options>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
@@ -257,35 +262,38 @@ void add_verify(const Program& program) {
   std::vector<std::string_view> devices;
   for (const auto& [kind, name] : enum_names(device::DeviceKind{})) devices.push_back(name);
   command
-      .add_option("--device", &options->device,
-                  "device of the layouts: cpu, emulated or cuda (default: HEXAD_DEVICE, or the recipe's); the oracle "
-                  "stays one rank on the CPU")
+      .add_option(
+          "--device", &options->device,
+          "device of the layouts: cpu, emulated or cuda; default: HEXAD_DEVICE, or the recipe's device; the oracle "
+          "is always one rank on the CPU")
       .legal(one_of(devices));
-  command.add_option("--world", &options->world, "number of ranks; 0: 4, or with --mpi the number of processes")
+  command.add_option("--world", &options->world, "number of ranks; 0: 4 ranks, or with --mpi the number of processes")
       .legal(whole_number(0, 64));
-  command.add_option("--layouts", &options->layouts,
-                     "all: every mesh, options pairwise; a number: a sample of so many layouts; or a list, such as "
-                     "'tp=2,cp=2;pp=2,ep=4,zero=1'");
+  command.add_option(
+      "--layouts", &options->layouts,
+      "all: every mesh, options pairwise; a number: a sample of this number of layouts; or a list, such as "
+      "'tp=2,cp=2;pp=2,ep=4,zero=1'");
   command
       .add_option("--precision", &options->precision,
                   "precision of the layouts: f64, or f32 or bf16 with the experts that the oracle chose (subject=f32, "
                   "subject=bf16)")
       .legal(one_of({"f64", "f32", "bf16"}));
   command.add_option("--steps", &options->steps, "optimizer steps of every run").legal(whole_number(1, 100));
-  command.add_flag("--mpi", options->mpi, "ranks are the processes of mpirun or srun, not threads");
+  command.add_flag("--mpi", options->mpi, "use the processes of mpirun or srun as ranks, instead of threads");
   command.add_flag("--shrink", options->shrink, "verify a small model of the same kind");
   command.add_option("--jitter", &options->jitter, "seed of random delays in communication");
   command.add_option("--seed", &options->seed, "seed of the choice of options and samples");
   command
-      .add_option("--timeout", &options->timeout,
-                  "seconds until a run is given up; a hang is found after distributed.watchdog_seconds, or after a "
-                  "quarter of this time if that is shorter")
+      .add_option(
+          "--timeout", &options->timeout,
+          "seconds after which a run is abandoned; a hang is found after distributed.watchdog_seconds, or after a "
+          "quarter of this time if that is shorter")
       .legal(number_above(0));
   command.run([program, command, options] {
     const auto body = [&] { return verify_recipe(*options, program.extensions); };
     return options->mpi ? body()
                         : on_one_rank(command, body,
-                                      "add --mpi, or start it without the launcher: its ranks are then threads")();
+                                      "add --mpi, or start it without the launcher, so that its ranks are threads")();
   });
 }
 

@@ -28,13 +28,13 @@ double expected_devices(int64_t k, int64_t E, int64_t D) {
 }
 
 double volume(Mode mode, double P, double D, double g) {
-  base::require(1 <= g && g <= D, "[eps] a token visits ", g, " of ", D, " devices");
+  base::require(1 <= g && g <= D, "[eps] a token visits ", g, " of ", D, " devices; expected 1 to ", D);
   if (mode == Mode::tp_tp) return 2 * P * (D - 1) / D;
   return gathered(mode, P, D) + all_to_all(P, D, g);
 }
 
 double combine_volume_without_reduce(Mode mode, double P, double D, double k) {
-  base::require(mode != Mode::tp_tp, "[eps] TP+TP combines by an all-reduce");
+  base::require(mode != Mode::tp_tp, "[eps] TP+TP combines by an all-reduce, not by an all-to-all");
   return gathered(mode, P, D) + all_to_all(P, D, k);
 }
 
@@ -76,7 +76,8 @@ double largest_gain(double T_comm, double T_comp, const Overhead& o) {
 }
 
 double unrestricted_groups(double T_comm, double T_comp, const Overhead& o) {
-  base::require(o.k > 0, "[eps] without a cost a group, more groups always gain");
+  base::require(o.k > 0, "[eps] the cost per group is ", o.k,
+                ", expected above 0, because otherwise more groups always gain");
   return std::sqrt(std::min(T_comm, T_comp) / o.k);
 }
 
@@ -88,7 +89,7 @@ std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_exper
 }
 
 Groups best_groups(const std::vector<Groups>& tried) {
-  base::require(!tried.empty(), "[eps] no groups to choose from");
+  base::require(!tried.empty(), "[eps] there are no groups to choose from");
   return *std::ranges::max_element(tried, {}, &Groups::gain);
 }
 

@@ -2,8 +2,8 @@
 // that one of D devices sends.
 //
 // Contradictions in the paper:
-//   V_TP+EP < V_TP+TP  is an equality if a token visits all devices (g = D)
-//   T_Attn, T_MoE      divide W by D x BW, though section 4.2 gives W as bytes that one device moves: here by BW
+//  V_TP+EP < V_TP+TP  is an equality if a token visits all devices (g = D)
+//   T_Attn, T_MoE      divide W by D x BW, but section 4.2 defines W as the bytes of one device; here: by BW
 #pragma once
 
 #include <array>
@@ -37,18 +37,18 @@ constexpr std::string_view name_of(Mode m) {
 ///   TP+TP  an all-reduce, 2 P (D - 1)/D      DP+EP  an all-to-all, g P (D - 1)/D^2
 ///   TP+EP  a reduce-scatter (combine: all-gather) and that all-to-all, P (D - 1)/D + g P (D - 1)/D^2
 double volume(Mode mode, double P, double D, double g);
-/// Returns the bytes of combine without LocalReduce (Fig. 8(b)): each of a token's k rows returns by itself, so the
+/// Returns the bytes of combine without LocalReduce (Fig. 8(b)): each of a token's k rows returns separately, so the
 /// all-to-all has k instead of g.
 double combine_volume_without_reduce(Mode mode, double P, double D, double k);
 
 /// One layer in the terms of section 4.2: bytes read and written, FLOPs.
 struct Block {
-  double M_in = 0, M_out = 0;  // activations of all tokens
-  double M_weight = 0;         // of all devices
-  double flops = 0;            // F, of all devices
+  double M_in = 0, M_out = 0;  // activation bytes of all tokens: input and output
+  double M_weight = 0;         // weight bytes of all devices
+  double flops = 0;            // F: FLOPs of all devices
 };
 struct Machine {
-  double FP = 1, BW = 1, NW = 1;  // of a device: FLOP/s, bytes/s of its memory, bytes/s to the other devices
+  double FP = 1, BW = 1, NW = 1;  // rates of a device: FLOP/s, bytes/s of its memory, bytes/s to other devices
   double V_O = 0;                 // least seconds of any communication
 };
 /// Return W(Attn) and W(MoE): bytes that a device reads and writes.

@@ -31,7 +31,7 @@ struct Time {
   void fields(V& v) {
     v("FP", fp, "[FLOP/s] of a device", positive());
     v("BW", bw, "[bytes/s] memory of a device", positive());
-    v("NW", nw, "[bytes/s] from a device to the others", positive());
+    v("NW", nw, "[bytes/s] from a device to other devices", positive());
     v("V_O", v_o, "[s] least time of any communication", at_least(0));
     v("M_KVCache", m_kv, "[bytes] all keys and values kept; 0 in prefill", at_least(0));
     v("L", layers, "layers", at_least(1));
@@ -116,15 +116,16 @@ struct Input {
   template <class V>
   void fields(V& v) {
     v("E", e, "experts", at_least(1));
-    v("k", k, "experts a token visits", at_least(1));
+    v("k", k, "experts that a token visits", at_least(1));
     v("D", d, "devices", at_least(1));
     v("m", m, "tokens of a pass, all devices", at_least(1));
     v("P", p, "[bytes] activations of these tokens", positive());
-    v("g", g, "devices a token visits; auto: expected, with all experts equally likely", automatic, at_least(1));
+    v("g", g, "devices that a token visits; auto: the expected number, if all experts are equally likely", automatic,
+      at_least(1));
     v("time", time, "T_LLM of section 4.2");
     v("split", split, "section 4.3: tensors cut by experts or by columns");
     v("pipeline", pipeline, "section 5.2: the best number of groups N");
-    v("pays", pays, "section 5.2: loads from which groups pay");
+    v("pays", pays, "section 5.2: loads from which groups are worthwhile");
   }
 
   double devices() const { return g ? *g : expected_devices(k, e, d); }
@@ -135,7 +136,7 @@ void check_overhead(const OverheadKeys& in, Problems& problems) {
   if (in.measured && in.measured->is_constant())
     problems.add("pipeline.R.measured", "must be at least two points, [[N, s], ...]");
   else if (in.measured && !(fit_alpha_beta(in.measured->points).line.beta > 0))
-    problems.add("pipeline.R.measured", "must rise: without a cost a group, more groups always gain");
+    problems.add("pipeline.R.measured", "must rise, because without a cost per group more groups always gain");
   if (in.measured) refuse_written(problems, {"pipeline.R.k", "pipeline.R.b"}, "has no use if measured is given");
   if (!in.measured && !in.k) problems.add("pipeline.R.k", "must be given with b, or measured");
   if (!in.measured && !in.b) problems.add("pipeline.R.b", "must be given with k, or measured");

@@ -71,22 +71,22 @@ struct Choice {
 };
 Choice choose(double o1, std::optional<Pipelined> o2, std::optional<Pipelined> o3);
 
-/// Limits of T over T_base with ever more chunks for O2 and O3, if all efficiencies are equal (equation 13 is o3:
-/// 7/32).
+/// Limits of T over T_base as the number of chunks of O2 and O3 grows, if all efficiencies are equal (equation 13 is
+/// o3: 7/32).
 struct Limits {
   double o1, o2, o3;
 };
 Limits limits(const Network& network);
 
-/// Returns the bandwidth of a network card if `cards` GPUs, `per_node` on each node, exchange `volume` bytes each
-/// (Figure 13).
+/// Returns the effective bandwidth of a network interface, in bytes/s, if `cards` GPUs, `per_node` on each node,
+/// exchange `volume` bytes each (Figure 13).
 double effective_bandwidth(double volume, double cards, double per_node, double seconds);
 
 /// A training step in which the time of its `count` all-to-alls changes.
 struct Step {
-  double seconds;        // before the change
+  double seconds;        // duration of the step before the change
   double count;          // number of all-to-alls in a step, which run one after the other
-  double tokens, flops;  // of a step, for all GPUs
+  double tokens, flops;  // tokens and FLOPs of a step on all GPUs
   double peak_flops;     // FLOP/s of all GPUs
 };
 struct StepEstimate {
@@ -100,7 +100,7 @@ inline constexpr ParameterBytes bf16_gradients{.weights = 2, .gradients = 2, .op
 inline constexpr ParameterBytes f32_gradients{.weights = 2, .gradients = 4, .optimizer = 12};
 
 struct Shards {
-  double p = 1, t = 1, e = 1;   // pipeline, tensor, expert
+  double p = 1, t = 1, e = 1;   // degrees of pipeline, tensor and expert parallelism
   double d = 1, d_experts = 1;  // replicas outside and in experts; the paper uses one d for both
 };
 struct StateBytes {

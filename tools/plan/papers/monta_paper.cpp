@@ -10,7 +10,7 @@ namespace {
 
 using namespace config;
 
-/// Longest useful list of candidates.
+/// Maximum number of candidates in a list.
 constexpr int64_t most_listed_chunks = 1024;
 
 struct Memory {
@@ -37,7 +37,7 @@ struct StepKeys {
   template <class V>
   void fields(V& v) {
     v("T_step", seconds, "[s] a step with the baseline's all-to-alls", positive());
-    v("n_A2A", count, "all-to-alls one after the other in a step (4 an MoE layer and micro-batch)", positive());
+    v("n_A2A", count, "all-to-alls in a step, one after the other (4 per MoE layer and micro-batch)", positive());
     v("tokens", tokens, "tokens of a step, all GPUs", positive());
     v("F", flops, "[FLOP] of the model in a step, all GPUs", positive());
     v("FP", peak, "[FLOP/s] peak of all GPUs together", positive());
@@ -60,13 +60,13 @@ struct Input {
 
   template <class V>
   void fields(V& v) {
-    v("I", volume, "[bytes] sent by a rank in one all-to-all; or b, s, h, k, BPE, whose product it is (equation 3)",
+    v("I", volume, "[bytes] sent by a rank in one all-to-all; none: the product of b, s, h, k and BPE (equation 3)",
       positive());
     v("b", b, "sequences of a micro-batch", at_least(1));
     v("s", s, "[tokens] sequence length", at_least(1));
     v("h", h, "hidden size", at_least(1));
-    v("k", k, "experts a token visits", at_least(1));
-    v("BPE", bytes, "[bytes] an element", positive());
+    v("k", k, "experts that a token visits", at_least(1));
+    v("BPE", bytes, "[bytes] of an element", positive());
     v("t", t, "degree of tensor parallelism, inside a node", at_least(1));
     v("e", e, "degree of expert parallelism, between nodes", at_least(2));
     v("B1", b1, "[bytes/s] bandwidth of the all-to-all", positive());
@@ -78,7 +78,7 @@ struct Input {
     v("r3", r3, "share of B3 reached: a number, or [[bytes, share], ...] over I/N", positive(), at_most(1));
     v("r2_O3", r2_o3, "r2 while copies run beside the all-gather (O3); none: r2", positive(), at_most(1));
     v("r3_O3", r3_o3, "r3 while an all-gather runs beside the copies (O3); none: r3", positive(), at_most(1));
-    v("I_minimal", smallest, "[bytes] smallest chunk that is tried (I/(N t)); bounds the search for N", positive());
+    v("I_minimal", smallest, "[bytes] smallest chunk (I/(N t)) to try; limits the search for N", positive());
     v("N", chunks, "chunks of O2 and O3, instead of the search", at_least(1), at_most(most_listed_chunks));
     v("memory", memory, "bytes of a rank, Tables 3 and 4; needs b, s, h");
     v("step", step, "a training step around the all-to-alls");
@@ -101,7 +101,7 @@ struct Input {
 void check(const Input& in, Problems& problems) {
   const bool sizes = in.b && in.s && in.h;
   if (!in.volume && !sizes && problems.good({"I", "b", "s", "h"}))
-    problems.add("I", "must be given, or b, s and h: it is their product with k and BPE");
+    problems.add("I", "must be given, or b, s and h, because I is then the product of b, s, h, k and BPE");
   if (in.volume && in.memory && !sizes && problems.good({"b", "s", "h"})) problems.add("memory", "needs b, s and h");
   if (in.volume) refuse_written(problems, {"BPE"}, "has no use if I is given");
   if (in.volume && !in.memory)
@@ -152,7 +152,7 @@ Searched search(Strategy strategy, const Input& in, const Network& network, doub
     tried = all_pipelined(strategy, in.I(), network, most_chunks(in.I(), network, *in.smallest));
   Searched out{.json = Json::object(), .best = best_pipelined(tried)};
   if (!out.best) {
-    out.json["not_possible"] = "I/t is below I_minimal: not even one chunk";
+    out.json["not_possible"] = "I/t is below I_minimal, so even one chunk is too small";
     return out;
   }
   out.json["N"] = out.best->chunks;

@@ -2,11 +2,12 @@
 // are elements unless a name says bytes. There is one expert per rank, as in the paper.
 //
 // Corrections and additions to the paper:
-//   equations 2, 4, 5  count one expert a token; with k experts T_DI, T_M and T_DO are k times as large
-//   equation 5         holds from n = 2 on: one micro-batch shares nothing (printed, n = 1 would cost memory)
-//   equation 6         divides by the memory of a program that keeps all temporary gradients (equation 4); a
-//                      program that frees them early needs equation 3, so absolute sizes are given, too
-//   Figure 8           its phase times are not in the text: they are derived here from the dependencies
+//   equations 2, 4, 5  count one expert per token; with k experts T_DI, T_M and T_DO are k times as large
+//   equation 5         holds from n = 2 on; a single micro-batch saves nothing (by the equation, n = 1 would cost
+//                      memory)
+//   equation 6         divides by the memory of a program that keeps all temporary gradients (equation 4); a program
+//                      that frees them early needs only equation 3, so absolute sizes are given too
+//   Figure 8           the text has no formulas of its phase times; they are derived here from the dependencies
 #pragma once
 
 #include <array>
@@ -29,7 +30,7 @@ struct Layer {
 double model_states(const Layer& layer);
 /// Returns T_I, T_O, and k times T_DI, T_DO, T_M (equation 2).
 double activations(const Layer& layer);
-/// Returns the gradients of two neighbouring tensors, for operations that run one after the other (equation 3).
+/// Returns the gradients of two neighbouring tensors, which suffice if operations run one after the other (equation 3).
 double sequential_buffers(const Layer& layer);
 /// Returns all temporary gradients together, as needed by a pipeline without shared buffers (equation 4).
 double pipeline_buffers(const Layer& layer);
@@ -40,8 +41,8 @@ double saved(const Layer& layer, int64_t n);
 double saving_ratio(const Layer& layer, int64_t n);
 /// Returns the remaining activations and temporary buffers: 2 (2 B M + k (4 B M + B H)/n) for n >= 2.
 double shared_buffers(const Layer& layer, int64_t n);
-/// Returns the elements of the outputs by slot that are kept for the router's gradient. It needs every expert's output,
-/// and the buffers of T_DO are overwritten.
+/// Returns the elements of the outputs by slot that are kept for the router's gradient. The gradient needs every
+/// expert's output, and the buffers of T_DO are overwritten.
 double outputs_by_slot(const Layer& layer);
 
 /// alpha(y, x) of section 2.3: speed of stream y beside stream x (or both other streams), relative to its speed alone.
@@ -68,8 +69,8 @@ struct Operations {
   double S = 0, C = 0, R = 0, M = 0;
 };
 
-/// Paradigms of Figure 8. Streams: communication runs S1 S2 R1 S3 R2 ... Sn R(n-1) Rn, computation C1 ... Cn, copies M1
-/// ... Mn.
+/// Paradigms of Figure 8. Order in each stream: communication S1 S2 R1 S3 R2 ... Sn R(n-1) Rn, computation C1 ... Cn,
+/// copies M1 ... Mn.
 enum class Paradigm {
   no_copies,      // 1: S4, and no restoring
   copies_after,   // 2: M needs C; forward of S1 to S3
@@ -82,7 +83,7 @@ enum class Paradigm {
 ///   2          S1         S2 | C1              R(i-1) S(i+1) | Ci | M(i-1)         R(n-1) | Cn | M(n-1) Rn | Mn
 ///   3          S1 | M1    S2 | C1 | M2         R(i-1) S(i+1) | Ci | M(i+1)         R(n-1) | Cn          Rn
 struct Phases {
-  double p0, p1, p2, p3, p4;  // seconds; p2: all n - 2 together
+  double p0, p1, p2, p3, p4;  // seconds; p2 is the sum of all n - 2 phases
   double seconds() const { return p0 + p1 + p2 + p3 + p4; }
 };
 Phases phases(Paradigm paradigm, const Operations& one, int64_t n, const Slowdowns& alpha);
@@ -127,8 +128,8 @@ Prediction predict(const Layer& layer, const Machine& machine, Reuse reuse, int6
 /// batch.
 struct Ideal {
   double comm, comp;
-  /// seconds() is the time that no overlap can beat. largest_speedup() is the largest gain over running one after the
-  /// other: at most 2.
+  /// seconds() returns the time that no overlap can beat. largest_speedup() returns the largest gain over running all
+  /// work in sequence, at most 2.
   double seconds() const { return comm > comp ? comm : comp; }
   double largest_speedup() const { return (comm + comp) / seconds(); }
 };

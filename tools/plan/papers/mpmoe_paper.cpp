@@ -41,8 +41,8 @@ struct Input {
     v("H", h, "hidden dimension of an expert", at_least(1));
     v("B", b, "[tokens] batch of a rank", at_least(1));
     v("E", e, "experts of the gate", at_least(1));
-    v("k", k, "experts a token visits", at_least(1));
-    v("BPE", bytes, "[bytes] an element", positive());
+    v("k", k, "experts that a token visits", at_least(1));
+    v("BPE", bytes, "[bytes] of an element", positive());
     v("n", n, "numbers of micro-batches to compare", non_empty(), at_least(1), at_most(4096));
     v("W_comm", comm, "[bytes/s] an all-to-all alone: a number, or [[bytes, bytes/s], ...]; none: memory only",
       positive());

@@ -1,10 +1,10 @@
 // Parm (Pan et al. 2024): closed forms of the communication of an MoE layer under model (MP), expert (EP) and
 // expert-sharding (ESP) parallelism. Sizes are elements; a collective costs alpha + beta x seconds.
 //
-// Corrections, and choices of a convention if the paper has two:
+// Corrections, and choices where the paper has two conventions:
 //   Algorithm 1    line 2 is T = k f B L/E, without M, so that y = E T M N_ESP
 //   equation 13    drops N_ESP in its second line
-//   equation 14    ends in an MP-AllGather: that is S2 without overlap. Algorithm 1's alpha_o, beta_o price
+//   equation 14    ends in an MP-AllGather, so it is S2 without overlap. Algorithm 1's alpha_o, beta_o price
 //                  the overlapped pair of AlltoAll and AllGather. Here they are used as in equation 14,
 //                  over y/N_MP (the AlltoAll's own size), not over y
 #pragma once
@@ -50,7 +50,7 @@ Baseline baseline(const Layer& layer, const BaselineCosts& costs);
 /// without an AllGather.
 double s1_seconds(const Layer& layer, const Costs& costs);
 /// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). Their joint cost is the
-/// measured one, or saa_seconds of the two if it was not measured.
+/// measured one if given, otherwise saa_seconds() of the two.
 double s2_seconds(const Layer& layer, const Costs& costs);
 /// Returns the seconds of S2 with the AllGather after the AlltoAll (the paper's AAS; the right side of equation 7).
 double s2_sequential_seconds(const Layer& layer, const Costs& costs);

@@ -50,14 +50,14 @@ struct Input {
     v("L", l, "[tokens] sequence length", at_least(1));
     v("M", m, "embedding size", at_least(1));
     v("E", e, "experts", at_least(1));
-    v("k", k, "experts a token visits", at_least(1));
+    v("k", k, "experts that a token visits", at_least(1));
     v("f", f, "capacity factor", positive());
     v("N_MP", mp, "GPUs of a model parallel group", at_least(1));
     v("N_EP", ep, "GPUs of an expert parallel group", at_least(1), at_most(4096));
     v("N_ESP", esp, "GPUs of an expert-sharding group", at_least(1), at_most(4096));
     for (const auto& [keys, cost] : collectives()) {
       v(keys->alpha, cost->alpha, base::cat("[s] start of ", keys->doc), at_least(0));
-      v(keys->beta, cost->beta, base::cat("[s an element] of ", keys->doc), at_least(0));
+      v(keys->beta, cost->beta, base::cat("[s/element] of ", keys->doc), at_least(0));
       v(keys->measured, cost->measured,
         "[[elements, s], ...] of this collective, instead of alpha and beta: a line is fitted", positive());
     }
@@ -98,14 +98,14 @@ void check(Input in, Problems& problems) {
       problems.add(keys.alpha, base::cat("must be given with ", keys.beta, ", or ", keys.measured, why));
   };
   need(key_a2a, in.a2a, "");
-  if (in.mp > 1) need(key_ag_mp, in.ag_mp, ": N_MP is above 1");
+  if (in.mp > 1) need(key_ag_mp, in.ag_mp, ", because N_MP is above 1");
   if (in.ag_esp.given() || in.ar_esp.given() || in.a2a_ep.given()) {
-    need(key_ag_esp, in.ag_esp, ", as the baseline's other collectives are");
-    need(key_ar_esp, in.ar_esp, ", as the baseline's other collectives are");
-    need(key_a2a_ep, in.a2a_ep, ", as the baseline's other collectives are");
+    need(key_ag_esp, in.ag_esp, ", because another collective of the baseline is given");
+    need(key_ar_esp, in.ar_esp, ", because another collective of the baseline is given");
+    need(key_a2a_ep, in.a2a_ep, ", because another collective of the baseline is given");
   }
   if (problems.good({"N_MP"}) && in.mp == 1) {
-    constexpr std::string_view why = "has no use with N_MP = 1: there is no MP-AllGather";
+    constexpr std::string_view why = "has no use with N_MP = 1, because there is no MP-AllGather";
     for (const CollectiveKeys* keys : {&key_ag_mp, &key_o})
       refuse_written(problems, {keys->alpha, keys->beta, keys->measured}, why);
   }

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
+#include "framework/base/units.h"
 #include "framework/kernels/kernel_table.h"
-#include "framework/telemetry/units.h"
 #include "tools/plan/profile/parts.h"
 
 namespace hexad::plan {
@@ -18,7 +18,7 @@ constexpr double turns = 0.012;
 // Weights of one shape, packed once as in training, and operands for any number of rows.
 class GroupedProduct {
  public:
-  GroupedProduct(const ProductShape& shape, Element element, tensor::Device device)
+  GroupedProduct(const ProductShape& shape, Element element, device::Device device)
       : shape_(shape), dtype_(element == Element::bf16 ? Dtype::bf16 : Dtype::f32), device_(device) {
     weight_ = filled({shape.experts, shape.outputs, shape.inputs}, dtype_);
     gradient_ = filled({shape.experts, shape.outputs, shape.inputs}, Dtype::f32);
@@ -52,13 +52,13 @@ class GroupedProduct {
 
   ProductShape shape_;
   Dtype dtype_;
-  tensor::Device device_;
+  device::Device device_;
   Tensor weight_, gradient_;
 };
 
 constexpr int64_t row_width = 512;  // columns of gathered rows, f32
 
-std::function<void()> make_copy(CopyKind kind, int64_t bytes, tensor::Device device) {
+std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device device) {
   const int64_t rows = bytes / (4 * row_width);
   const Tensor here = Tensor::zeros({rows, row_width}, Dtype::f32, device),
                other = Tensor::zeros(here.shape(), Dtype::f32, device);
@@ -114,7 +114,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
         cluster.products.push_back(std::move(measured));
       }
       progress(fmt::format("{} products of {} experts, {} x {}: up to {} a rank", element_name, shape.experts,
-                           shape.inputs, shape.outputs, telemetry::human_quantity(best, "FLOP/s")));
+                           shape.inputs, shape.outputs, base::human_quantity(best, "FLOP/s")));
     }
 }
 
@@ -132,8 +132,8 @@ void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& 
     const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
     cluster.copies.push_back({kind, curve});
     const Curve::Point& last = curve.points.back();
-    progress(fmt::format("{}: {} at {}", name, telemetry::human_quantity(last.x / last.y, "B/s"),
-                         telemetry::human_bytes(last.x)));
+    progress(
+        fmt::format("{}: {} at {}", name, base::human_quantity(last.x / last.y, "B/s"), base::human_bytes(last.x)));
   }
 }
 

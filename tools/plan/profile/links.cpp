@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "framework/base/ordinal.h"
-#include "framework/telemetry/units.h"
+#include "framework/base/enum_names.h"
+#include "framework/base/units.h"
 #include "tools/plan/profile/parts.h"
 #include "tools/plan/profile/repeated_collective.h"
 
@@ -31,9 +31,8 @@ void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, c
       const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
       cluster.links.push_back({operation, g.kind, g.ranks, g.nodes, curve});
       const Curve::Point& last = curve.points.back();
-      progress(fmt::format("{} of {} ranks, {}: up to {} at {}", name, g.ranks,
-                           enum_names(g.kind)[base::ordinal(g.kind)].second, telemetry::human_bytes(last.x),
-                           telemetry::human_quantity(last.x / last.y, "B/s")));
+      progress(fmt::format("{} of {} ranks, {}: up to {} at {}", name, g.ranks, base::enum_name(g.kind),
+                           base::human_bytes(last.x), base::human_quantity(last.x / last.y, "B/s")));
     }
 }
 

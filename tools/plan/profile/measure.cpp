@@ -20,7 +20,7 @@ Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, 
     if (world.rank() == 0) progress(line);
   };
   Cluster cluster;
-  const auto [nodes, ranks_per_node] = machine_of(world);
+  const auto [nodes, ranks_per_node] = nodes_of(world);
   cluster.measured.nodes = nodes, cluster.measured.ranks_per_node = ranks_per_node;
   cluster.measured.threads = options.threads;
   const std::vector<MeasuredGroup> groups = measured_groups(world);

@@ -14,16 +14,16 @@ namespace hexad::plan {
 struct ProductShape {
   int64_t experts, inputs, outputs;
 };
-/// Experts of the quickstart's size, and two larger shapes that exceed the caches.
+/// Default shapes: experts of the quickstart's size, and two larger shapes that exceed the caches.
 inline const std::vector<ProductShape> usual_products{{8, 512, 1024}, {8, 256, 512}, {4, 1024, 4096}};
 
 struct ProfileOptions {
   double seconds = 120;                // approximate total time
-  int octaves = 1;                     // between two sizes of a message
-  int64_t largest_bytes = 16ll << 20;  // of a message or copy
-  int64_t largest_rows = 4096;         // of a product
-  int rounds = 3;                      // of slowdowns; the median of the rounds counts
-  int threads = 1;                     // of kernels
+  int octaves = 1;                     // distance between two measured sizes of a message
+  int64_t largest_bytes = 16ll << 20;  // largest size of a message or copy
+  int64_t largest_rows = 4096;         // largest number of rows of a product
+  int rounds = 3;                      // measurements of each slowdown; their median counts
+  int threads = 1;                     // threads of a rank's kernels
   std::string offload_folder = "/tmp";
   std::vector<ProductShape> products = usual_products;
 };
@@ -37,7 +37,7 @@ using Progress = std::function<void(const std::string&)>;
 /// Origin, but no other field of it.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
-/// Returns a table for people.
+/// Returns a readable table.
 std::string profile_table(const Cluster& cluster);
 
 }  // namespace hexad::plan

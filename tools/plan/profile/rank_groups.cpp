@@ -18,19 +18,19 @@ std::vector<int64_t> parts_of(int64_t n) {
 
 }  // namespace
 
-Machine machine_of(const comm::ProcessGroup& world) {
+NodesAndRanks nodes_of(const comm::ProcessGroup& world) {
   const std::vector<int>& nodes = world.node_of_rank();
   std::vector<int64_t> ranks(static_cast<size_t>(*std::max_element(nodes.begin(), nodes.end())) + 1);
   for (int node : nodes) ++ranks[node];
   const auto [fewest, most] = std::minmax_element(ranks.begin(), ranks.end());
   if (*fewest != *most)
     base::fail(base::ExitCode::usage, "nodes have ", *fewest, " to ", *most,
-               " ranks; a profile needs the same number on each");
+               " ranks; a profile needs the same number on each node");
   return {static_cast<int64_t>(ranks.size()), *most};
 }
 
 std::vector<MeasuredGroup> measured_groups(const comm::ProcessGroup& world) {
-  const auto [nodes, ranks_per_node] = machine_of(world);
+  const auto [nodes, ranks_per_node] = nodes_of(world);
   const std::vector<int>& node_of_rank = world.node_of_rank();
   const int node = node_of_rank[world.rank()];
   const int64_t place = std::count(node_of_rank.begin(), node_of_rank.begin() + world.rank(), node);

@@ -10,10 +10,10 @@
 namespace hexad::plan {
 
 /// Numbers of nodes and of ranks on each node. Throws Error(usage) if nodes have different numbers of ranks.
-struct Machine {
+struct NodesAndRanks {
   int64_t nodes, ranks_per_node;
 };
-Machine machine_of(const comm::ProcessGroup& world);
+NodesAndRanks nodes_of(const comm::ProcessGroup& world);
 
 /// One group of a kind: the group that this rank is in.
 struct MeasuredGroup {

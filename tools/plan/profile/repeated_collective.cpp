@@ -3,12 +3,12 @@
 namespace hexad::plan {
 
 using base::Dtype;
-using comm::Event;
 using comm::Splits;
 using device::Category;
+using device::Event;
 using tensor::Tensor;
 
-Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, tensor::Device device) {
+Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, device::Device device) {
   const comm::ProcessGroup* g = &group;
   const int64_t n = group.size(), others = n - 1;
   device::Stream* stream = &device.context().compute();

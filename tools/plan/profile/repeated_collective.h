@@ -11,11 +11,11 @@ namespace hexad::plan {
 /// A collective with its tensors, which it keeps. The group outlives it.
 struct Exchange {
   int64_t wire_bytes;  // bytes that a rank sends to other ranks
-  std::function<comm::Event()> start;
+  std::function<device::Event()> start;
 };
 
 /// Makes an exchange of f32 zeros with equal splits. `bytes` is rounded up to whole elements for every rank. For
 /// `send`, each rank sends to the next rank and receives from the previous one; the event is that of the receive.
-Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, tensor::Device device);
+Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, int64_t bytes, device::Device device);
 
 }  // namespace hexad::plan

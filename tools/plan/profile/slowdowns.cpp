@@ -29,11 +29,11 @@ struct Stamps {
 };
 using StampsPtr = std::shared_ptr<Stamps>;
 
-// Equal units of work of one lane, enough for the measured time.
+// Equal units of work on one lane, enough of them for the measured time.
 struct Load {
   Lane lane;
   size_t units;
-  std::function<comm::Event(const StampsPtr&)> start;  // starts all units; returns the event of the last one
+  std::function<device::Event(const StampsPtr&)> start;  // starts all units; returns the event of the last one
 };
 
 // Returns the number of units done at `time`, including the finished part of the current unit.
@@ -53,9 +53,9 @@ std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& t
   for (const Load* load : loads) stamps.push_back(std::make_shared<Stamps>(load->units));
   timer.meet();
   const double begin = now();
-  std::vector<comm::Event> last;
+  std::vector<device::Event> last;
   for (size_t i = 0; i < loads.size(); ++i) last.push_back(loads[i]->start(stamps[i]));
-  for (const comm::Event& event : last) event.wait();
+  for (const device::Event& event : last) event.wait();
   for (const StampsPtr& s : stamps) s->open.wait();
   double end = stamps.front()->times.back();
   for (const StampsPtr& s : stamps) end = std::min(end, s->times.back());
@@ -107,7 +107,7 @@ class Loads {
     const Unit unit = unit_of(link->points);
     const Exchange exchange = make_exchange(operation, *g.group, static_cast<int64_t>(unit.size), timer_.device());
     return {inter ? Lane::inter : Lane::intra, unit.count, [=](const StampsPtr& stamps) {
-              comm::Event last;
+              device::Event last;
               for (size_t i = 0; i < unit.count; ++i) {
                 last = exchange.start();
                 last.then([=] { stamps->set(i); });
@@ -152,7 +152,7 @@ class Loads {
                                          Write::replace);
                 stamps->set(i);
               }
-              return comm::Event();
+              return device::Event();
             }};
   }
 

@@ -2,20 +2,16 @@
 
 #include <algorithm>
 
-#include "framework/base/ordinal.h"
-#include "framework/telemetry/units.h"
+#include "framework/base/enum_names.h"
+#include "framework/base/units.h"
 #include "tools/plan/least_squares.h"
 #include "tools/plan/profile/profile.h"
 
 namespace hexad::plan {
 namespace {
 
-using telemetry::human_quantity;
-
-template <class E>
-std::string_view word(E value) {
-  return enum_names(E{})[base::ordinal(value)].second;
-}
+using base::enum_name;
+using base::human_quantity;
 
 // Returns the speed at a measured size, with `per_size` units per unit of size; "-" if nothing was measured there.
 std::string speed_at(const Curve& curve, double size, double per_size, std::string_view unit) {
@@ -28,7 +24,7 @@ std::string links_table(const std::vector<MeasuredLink>& links) {
   std::string text = fmt::format("\n{:<16}{:<8}{:>5}{:>13}{:>13}{:>13}{:>13}\n", "links", "group", "ranks", "4 KiB",
                                  "64 KiB", "1 MiB", "16 MiB");
   for (const MeasuredLink& l : links) {
-    text += fmt::format("{:<16}{:<8}{:>5}{:>13}", word(l.operation), word(l.group), l.ranks,
+    text += fmt::format("{:<16}{:<8}{:>5}{:>13}", enum_name(l.operation), enum_name(l.group), l.ranks,
                         fmt::format("{:.0f} us", 1e6 * l.points.points.front().y));
     for (double size : {65536.0, 1048576.0, 16777216.0})
       text += fmt::format("{:>13}", speed_at(l.points, size, 1, "B/s"));
@@ -38,7 +34,7 @@ std::string links_table(const std::vector<MeasuredLink>& links) {
 }
 
 std::string product_name(const MeasuredProduct& p) {
-  return fmt::format("{} {}, {} x {} x {}", word(p.element), word(p.pass), p.experts, p.inputs, p.outputs);
+  return fmt::format("{} {}, {} x {} x {}", enum_name(p.element), enum_name(p.pass), p.experts, p.inputs, p.outputs);
 }
 
 std::string products_table(const std::vector<MeasuredProduct>& products) {
@@ -55,7 +51,7 @@ std::string products_table(const std::vector<MeasuredProduct>& products) {
 std::string copies_table(const std::vector<MeasuredCopy>& copies) {
   std::string text = fmt::format("\n{:<16}{:>13}{:>13}{:>13}\n", "copies", "64 KiB", "1 MiB", "16 MiB");
   for (const MeasuredCopy& c : copies) {
-    text += fmt::format("{:<16}", word(c.kind));
+    text += fmt::format("{:<16}", enum_name(c.kind));
     for (double size : {65536.0, 1048576.0, 16777216.0})
       text += fmt::format("{:>13}", speed_at(c.points, size, 1, "B/s"));
     text += '\n';
@@ -73,7 +69,7 @@ std::string fitted_row(const std::string& name, const Curve& curve, double per_s
   std::string worst = "two points";  // any line fits two points
   if (curve.points.size() > 2)
     worst = fmt::format("{:.0f}% at {}", 100 * fit.worst_relative_error,
-                        sizes.empty() ? telemetry::human_bytes(size) : fmt::format("{:g} {}", size, sizes));
+                        sizes.empty() ? base::human_bytes(size) : fmt::format("{:g} {}", size, sizes));
   return fmt::format("{:<38}{:>12}{:>16}{:>22}\n", name, fmt::format("{:.1f} us", 1e6 * fit.line.alpha),
                      fit.line.beta > 0 ? human_quantity(per_size / fit.line.beta, unit) : "-", worst);
 }
@@ -83,11 +79,12 @@ std::string fitted_row(const std::string& name, const Curve& curve, double per_s
 std::string fits_table(const Cluster& cluster) {
   std::string rows;
   for (const MeasuredLink& l : cluster.links)
-    rows +=
-        fitted_row(fmt::format("{} {}, {} ranks", word(l.operation), word(l.group), l.ranks), l.points, 1, "B/s", "");
+    rows += fitted_row(fmt::format("{} {}, {} ranks", enum_name(l.operation), enum_name(l.group), l.ranks), l.points, 1,
+                       "B/s", "");
   for (const MeasuredProduct& p : cluster.products)
     rows += fitted_row(product_name(p), p.points, 2.0 * static_cast<double>(p.inputs * p.outputs), "FLOP/s", "rows");
-  for (const MeasuredCopy& c : cluster.copies) rows += fitted_row(std::string(word(c.kind)), c.points, 1, "B/s", "");
+  for (const MeasuredCopy& c : cluster.copies)
+    rows += fitted_row(std::string(enum_name(c.kind)), c.points, 1, "B/s", "");
   if (rows.empty()) return {};
   return fmt::format("\n{:<38}{:>12}{:>16}{:>22}\n", "fit: start + size / rate", "start", "rate", "worst error") + rows;
 }

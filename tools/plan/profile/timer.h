@@ -20,7 +20,7 @@ double rounded(double value);
 /// all ranks continue alike.
 class Timer {
  public:
-  Timer(const comm::ProcessGroup& world, tensor::Device device) : world_(world), device_(device) {}
+  Timer(const comm::ProcessGroup& world, device::Device device) : world_(world), device_(device) {}
 
   /// Timed work, and the size under which its seconds are recorded. One repeat runs it for at least `batch_seconds`. If
   /// ranks share a core, a short run mostly ends within its time slice, and would seem to have the core for itself.
@@ -39,15 +39,15 @@ class Timer {
   void meet() const { world_.barrier(device_.context().compute()).wait(); }
   double largest(double value) const { return world_.all_reduce_value(value, comm::Reduce::max, device_); }
   double mean(double value) const { return world_.all_reduce_value(value, comm::Reduce::sum, device_) / world_.size(); }
-  tensor::Device device() const { return device_; }
+  device::Device device() const { return device_; }
   const comm::ProcessGroup& world() const { return world_; }
 
  private:
   const comm::ProcessGroup& world_;
-  tensor::Device device_;
+  device::Device device_;
 };
 
-/// Time shared by several measurements: a measurement may use the time left by earlier ones.
+/// Time shared by several measurements: a measurement may use the time that earlier ones have left.
 class Budget {
  public:
   Budget(const Timer& timer, double seconds) : timer_(timer), seconds_(seconds), begin_(now()) {}

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 
+#include "framework/base/enum_names.h"
 #include "framework/io/checkpoint_writer.h"
 #include "framework/io/finite.h"
 #include "framework/io/flat_regions.h"
@@ -20,8 +21,8 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Name and kind of an optimizer state in a checkpoint. The states of AdamW have kinds of their own. States of other
-// rules are model states, named after the parameter.
+// Name and kind of an optimizer state in a checkpoint. The states of AdamW have separate kinds. States of other rules
+// are model states, named after the parameter.
 struct StoredAs {
   std::string name;
   io::Kind kind;
@@ -155,7 +156,7 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
 
 [[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
   fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", the recipe has changed:", changes,
-       "\nuse another run.dir, or train.init_from to start a new run from these weights");
+       "\nuse another run.dir, or set train.init_from to start a new run from these weights");
 }
 
 // Failure of one rank's part of common work, to be sent to the other ranks.
@@ -174,8 +175,8 @@ Failure attempted(F&& work) {
   return {};
 }
 
-// Collective. Throws the failure of the first rank that failed, on all ranks. They must agree, because the rank that
-// ends first gives the job its exit code.
+// Throws the failure of the first rank that failed, on all ranks. They must agree, because the exit code of the job is
+// that of the rank that ends first. Collective.
 void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
   device::DeviceContext host;
   const std::vector<std::string> texts = gather_texts(mine.text, world, host);
@@ -186,7 +187,7 @@ void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
   fail(static_cast<ExitCode>(codes[first - texts.begin()]), *first);
 }
 
-// Collective. Verifies this rank's share of the shards.
+// Verifies this rank's share of the shards. Collective.
 void verify_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
   const Failure failure = attempted([&] {
     io::Checkpoint::open(folder, io::Check::quick, work)
@@ -210,13 +211,12 @@ io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup
 
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe) {
   const std::string saved = saved_shuffle(checkpoint);
-  for (const auto& [order, name] : enum_names(data::Shuffle{})) {
-    if (name != saved) continue;
+  if (const auto order = base::enum_named<data::Shuffle>(saved)) {
     data::DataConfig before = recipe.data;
     before.shuffle = order;
-    if (recipe.data.shuffle.value_or(order) != order)
+    if (recipe.data.shuffle.value_or(*order) != *order)
       refuse(checkpoint, "\n  data." + config::differences(before, recipe.data).front());
-    return order;
+    return *order;
   }
   fail(ExitCode::data, checkpoint.folder(), ": the data are shuffled by '", saved,
        "', expected sequences or documents: a newer program wrote this checkpoint");
@@ -265,7 +265,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
     }
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
-  // Refuses weights that are not finite: they must not replace the last good checkpoints.
+  // Rejects weights that are not finite: they must not replace the last good checkpoints.
   attempt(ExitCode::numeric, [&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor, io::name_of(item.kind), item.name);
   });

@@ -21,14 +21,14 @@ class Checkpointer {
   /// Makes a checkpointer. `store_options.warn` receives warnings for the user.
   Checkpointer(const Recipe& recipe, const comm::ProcessGroup& world, io::StoreOptions store_options);
 
-  /// Collective. Writes checkpoints/step-N with one shard a rank. If several ranks hold a tensor, the first one writes
-  /// it. Returns the bytes of the tensors that this rank wrote. If a rank fails, no file is left behind and all ranks
-  /// throw the first rank's error: Error(numeric) with the tensor's name if a tensor is not finite, otherwise
-  /// Error(resource).
+  /// Writes checkpoints/step-N with one shard per rank. If several ranks hold a tensor, the first one writes it.
+  /// Returns the bytes of the tensors that this rank wrote. If a rank fails, no file is left behind and all ranks throw
+  /// the first rank's error: Error(numeric) with the tensor's name if a tensor is not finite, otherwise
+  /// Error(resource). Collective.
   int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
-  /// Collective. Returns the checkpoint that checkpoint.resume names; nothing for a new run. Rank 0 searches (and
-  /// warns). Every rank checks its share of the files. All ranks open the same checkpoint.
+  /// Returns the checkpoint that checkpoint.resume names; nothing for a new run. Rank 0 searches (and warns). Every
+  /// rank checks its share of the files. All ranks open the same checkpoint. Collective.
   std::optional<io::Checkpoint> find() const;
   /// Removes the files of killed saves (rank 0).
   void clean() const;
@@ -60,13 +60,13 @@ class Checkpointer {
 /// run. Otherwise the run can continue from it.
 void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
-/// Collective. Opens the checkpoint on every rank, each of which verifies every byte of its share of the shards. All
-/// ranks throw the first error that a rank finds.
+/// Opens the checkpoint on every rank, each of which verifies every byte of its share of the shards. All ranks throw
+/// the first error that a rank finds. Collective.
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work);
 
 /// Returns the order of the data in a run that continues from this checkpoint. It stays the order of the checkpoint's
 /// run: in another order, the run would see some tokens twice and miss others. A checkpoint of an older program names
-/// no order and means `documents`. Throws Error(usage) if the recipe sets another order. Throws Error(data) if the
+/// no order, which means `documents`. Throws Error(usage) if the recipe sets another order. Throws Error(data) if the
 /// order in the checkpoint is unknown.
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
 /// Returns changes_of_recipe() since the checkpoint's run and, if it differs, "layout: BEFORE -> NOW".

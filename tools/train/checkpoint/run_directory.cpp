@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "framework/base/path_problem.h"
+#include "framework/config/nearest_path.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
@@ -74,6 +75,8 @@ bool is_run_directory(const fs::path& dir) { return has_file(dir, "recipe.yaml")
 void require_run_directory(const std::string& dir) {
   const std::string path = dir + "/recipe.yaml", problem = base::file_problem(path);
   if (problem.empty()) return;
+  if (const std::string folder = base::folder_problem(dir); problem == "no such file" && !folder.empty())
+    base::fail(base::ExitCode::usage, "'", dir, "' is not a run directory: ", folder, config::nearest_folders(dir));
   base::fail(base::ExitCode::usage, "'", dir,
              "' is not a run directory: ", problem == "no such file" ? "it has no recipe.yaml" : path + ": " + problem);
 }

@@ -26,7 +26,8 @@ SavedRun open_run(const std::string& path, const std::vector<std::string>& overr
 
 /// True if `dir` holds a recipe.yaml.
 bool is_run_directory(const std::filesystem::path& dir);
-/// Throws Error(usage) unless `dir` holds a readable recipe.yaml.
+/// Throws Error(usage) unless `dir` holds a readable recipe.yaml. If `dir` does not exist, the message names similar
+/// folders.
 void require_run_directory(const std::string& dir);
 
 }  // namespace hexad::train

@@ -1,5 +1,6 @@
 #include "tools/train/checkpoint/saved_run.h"
 
+#include "framework/base/enum_names.h"
 #include "framework/io/json.h"
 #include "tools/train/recipe/renamed_keys.h"
 
@@ -11,14 +12,14 @@ using io::JsonNode;
 
 std::string manifest_of(const io::Checkpoint& checkpoint) { return checkpoint.folder() + "/manifest.json"; }
 
-// Member of the manifest that holds JSON of a run.
+// Name of the member of the manifest that holds JSON of a run.
 class Member {
  public:
   Member(const io::Checkpoint& checkpoint, std::string name, const std::string& text)
       : where_(manifest_of(checkpoint)), name_(std::move(name)), value_(io::parse_json(text, where_)) {}
   JsonNode root() const { return {value_, where_, name_}; }
   JsonNode operator[](const char* key) const { return root()[key]; }
-  /// Returns the text of `key`, or `otherwise` if an older program did not write the key.
+  /// Returns the text of `key`, or `otherwise` if an older program wrote the checkpoint without it.
   std::string text(const char* key, const char* otherwise) const {
     root().check(value_.is_object(), "an object");
     return value_.contains(key) ? root()[key].text() : otherwise;
@@ -45,7 +46,7 @@ io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t w
   for (const data::Digest& f : progress.fingerprints) fingerprints.push_back({f.high, f.low});
   run.data_position = Json{{"next_sequence", progress.next_sequence},
                            {"fingerprints", fingerprints},
-                           {"shuffle", data::name_of(recipe.data.order())}}
+                           {"shuffle", base::enum_name(recipe.data.order())}}
                           .dump();
   run.random_state =
       Json{

@@ -16,7 +16,7 @@ namespace hexad::train {
 /// Returns the description to be saved. `world` is the number of ranks.
 io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world);
 
-/// Returns the recipe as it was saved. Keys of an older program have their present names.
+/// Returns the recipe as it was saved, with the current names of keys.
 config::Document saved_document(const io::Checkpoint& checkpoint);
 /// Returns the saved recipe as a struct. Throws Error(usage) if a value is no longer legal.
 Recipe saved_recipe(const io::Checkpoint& checkpoint);

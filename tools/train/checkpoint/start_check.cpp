@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "framework/base/path_problem.h"
+#include "framework/config/nearest_path.h"
 #include "framework/data/training_data.h"
 #include "framework/device/meta/meta_run.h"
 #include "framework/device/offload_arena.h"
@@ -70,12 +71,13 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   if (std::string jump = learning_rate_jump(before, recipe, checkpoint.step()); !jump.empty())
     all.push_back(std::move(jump));
   for (const std::string& change : changes_of_data(before, recipe))
-    all.push_back(
-        cat(change, " since ", checkpoint.folder(), ": the next steps read other data than that run would have read"));
+    all.push_back(cat(
+        change, " since ", checkpoint.folder(),
+        ": the next steps read other data than that run would have read; restore the value, or use another run.dir"));
   return all;
 }
 
-// Rejects other data, and the same folder with other contents.
+// Throws Error(data) for other data, also for the same folder with other contents.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now) {
   const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
@@ -90,7 +92,7 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
     for (const std::string& change : changes_of_recipe(saved_recipe(checkpoint), recipe))
       if (change.starts_with(key + ": ")) what = change;
     fail(ExitCode::data, what, ": has changed since ", checkpoint.folder(), " was saved: fingerprint ", now[i],
-         ", expected ", before[i], "; use another run.dir, or train.init_from to start from these weights");
+         ", expected ", before[i], "; use another run.dir, or set train.init_from to start from these weights");
   }
 }
 
@@ -98,6 +100,9 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
 void require_checkpoint(const std::string& folder) {
   const std::string problem = base::file_problem(folder + "/manifest.json");
   if (problem.empty()) return;
+  if (base::folder_problem(folder) == "no such folder")
+    fail(ExitCode::data, "train.init_from (", folder, ") is not a checkpoint: no such folder",
+         config::nearest_folders(folder));
   std::error_code error;
   std::string newest;
   for (fs::directory_iterator entry(fs::path(folder) / "checkpoints", error), end; !error && entry != end;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "framework/base/counted.h"
 #include "framework/base/philox.h"
 #include "framework/tensor/host_read.h"
 
@@ -38,7 +39,7 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, do
     const float l = logits[id];
     return std::isnan(l) ? -std::numeric_limits<float>::infinity() : l;  // a NaN would make the order undefined
   };
-  // Ties go to the lower id, so that the choice is the same everywhere.
+  // Ties select the lower id, so that the choice is the same on every machine.
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logit(a) > logit(b); });
   if (options.temperature <= 0) return order.front();
   if (options.top_k > 0 && options.top_k < static_cast<int64_t>(order.size())) order.resize(options.top_k);
@@ -79,8 +80,9 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
   const int64_t tokens = std::ssize(text), cut = tokens - longest_prompt(context);
   if (cut <= 0) return {};
   const size_t bytes = tokenizer.decode(text.first(cut)).size();
-  return cat("the prompt has ", tokens, " tokens, but the model's context (model.context: ", context, ") takes ",
-             tokens - cut, ": the first ", cut, " (", bytes, " bytes of text) are cut off");
+  return cat("the prompt has ", counted(tokens, "token"), ", but the model's context (model.context: ", context,
+             ") takes ", tokens - cut, ": the first ", cut, " (", counted(bytes, "byte"), " of text) ",
+             cut == 1 ? "is" : "are", " cut off");
 }
 
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
@@ -105,8 +107,8 @@ std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> 
       const auto values = read.wait<T>();
       std::transform(values.begin(), values.end(), row.begin(), [](T x) { return static_cast<float>(x); });
     });
-    // The first rank decides. The same product may round differently for another rank's rows. Ranks with different
-    // choices would then wait for each other in the experts' exchange.
+    // The first rank decides. The same product may be rounded differently on another rank. Ranks with different choices
+    // would then wait for each other in the experts' exchange.
     if (options.vocabulary > 0) row.resize(std::min<int64_t>(row.size(), options.vocabulary));
     const int64_t choice[] = {sample(row, options, random.uniform_double(out.size()))};
     const auto id = static_cast<int32_t>(instance.mesh.world().all_gather_values(choice, instance.context).front());

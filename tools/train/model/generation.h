@@ -17,16 +17,16 @@ struct SamplingOptions {
   double top_p = 1;          // keeps the smallest set of most probable tokens whose probabilities reach this sum
   uint64_t seed = 1;
   int32_t stop_id = -1;    // ends the text and is not part of it
-  int64_t vocabulary = 0;  // ids from here on have no text and are never chosen (a padded vocabulary); 0: all have
+  int64_t vocabulary = 0;  // larger ids have no text and are never chosen (a padded vocabulary); 0: all ids have text
 };
 
 /// Returns the ids of a prompt for generate(): an end of document, which precedes every text, and the tokens of `text`.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
-/// Returns the largest number of prompt ids that generate() uses with this context: all but one, so that two can be
-/// written.
+/// Returns the largest number of prompt ids that generate() uses with this context: all positions but one, so that two
+/// ids can be generated.
 int64_t longest_prompt(int64_t context);
-/// Returns a warning if a prompt from prompt_of() is longer than longest_prompt(). It says how much of the text is cut
-/// off. Otherwise empty.
+/// Returns a warning if a prompt from prompt_of() is longer than longest_prompt(), with the length of the text that is
+/// cut off; otherwise an empty text.
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
 /// Continues `prompt` until stop_id, max_tokens or the model's context. `prompt` has at least one id; if it is longer

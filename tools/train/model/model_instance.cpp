@@ -37,7 +37,8 @@ std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, c
 std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
                                                device::DeviceContext& context,
                                                std::function<void(const std::string&)> say) {
-  if (context.kind() == device::DeviceKind::meta) return nullptr;  // imagined ranks accept tensors of any device
+  if (context.kind() == device::DeviceKind::meta)
+    return nullptr;  // imagined ranks accept tensors of any device, so none is needed
   comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
   options.say = std::move(say);
   return comm::make_device_group(world, context, options);
@@ -50,7 +51,7 @@ bool has_documents(const data::Batch& batch) {
   return false;
 }
 
-// Returns this rank's limit of page-locked memory, in bytes. The machine needs the other memory for itself.
+// Returns this rank's limit of page-locked memory, in bytes. The machine needs the rest of its memory for itself.
 int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   if (recipe.device == device::DeviceKind::cpu) return 0;
   if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;

@@ -22,14 +22,14 @@ using layers::Transformer;
 
 class PassRecorder;
 
-/// Runs the passes of MoE layers as fibers. When a pass would wait, another micro-batch continues, if micro-batches
-/// take turns.
+/// Runs the passes of MoE layers as fibers. If micro-batches take turns, another micro-batch continues when a pass
+/// would wait.
 class PassesAsFibers final : public schedule::GraphRunner {
  public:
   explicit PassesAsFibers(schedule::Fibers& fibers) : fibers_(fibers) {}
   void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
 
-  std::vector<PassRecorder*> recorders;  // receive each pass
+  std::vector<PassRecorder*> recorders;  // recorders that receive each pass
 
  private:
   schedule::Fibers& fibers_;
@@ -42,7 +42,8 @@ struct ModelInstance {
   /// the model behaves as on the recipe's device, but has no memory and no memory limit.
   ModelInstance(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 std::function<void(const std::string&)> say = {}, std::shared_ptr<device::MetaRun> meta = {});
-  /// Makes `runner` run all later passes of the MoE layers. null: they take turns again, as at the start.
+  /// Makes `runner` run all later passes of the MoE layers. Null restores the initial state, in which micro-batches may
+  /// take turns.
   void run_passes_by(schedule::GraphRunner* runner);
 
   /// Sets the schedule of all MoE layers. Call it between steps, with the same schedule on all ranks.
@@ -51,7 +52,7 @@ struct ModelInstance {
   const Extensions extensions;
   const ScheduleConfig schedule_config;
   device::DeviceContext context;
-  // Group of all ranks that sends from card to card; null: the world's groups do.
+  // Group of all ranks that sends from card to card; null: the world's groups are used.
   const std::unique_ptr<comm::ProcessGroup> cards;
   mesh::Mesh mesh;
   ParameterSet parameters;

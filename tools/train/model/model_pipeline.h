@@ -26,7 +26,7 @@ class ModelPipeline {
     double loss_gradient;  // gradient of the summed cross-entropy
     // Gradient of each MoE layer's auxiliary losses of a micro-batch.
     double aux_losses_gradient;
-    std::vector<RouterStatistics>* statistics;               // by MoE layer of the whole model
+    std::vector<RouterStatistics>* statistics;               // one entry for each MoE layer of the whole model
     std::function<void(Parameter&, bool last)> contributed;  // see pp::TapeStages
   };
   /// Runs forward and backward of all `batches` (those of this rank's dp coordinate) by schedule.pipeline. Returns this

@@ -85,7 +85,7 @@ void check_replicas(const autograd::ParameterSet& parameters, const comm::Proces
   for (size_t r = 0; r < pieces.size(); ++r)
     for (const Piece& p : pieces[r]) holders[p.key][p.content].push_back(static_cast<int>(r));
   const auto differ = [&](const Piece& p) { return holders.at(p.key).size() > 1; };
-  // Names pieces in the order of the first rank that holds one, which is the same on all ranks.
+  // Names pieces in the order of the first rank that holds each piece, which is the same on all ranks.
   for (size_t r = 0; r < pieces.size(); ++r) {
     const auto first = std::find_if(pieces[r].begin(), pieces[r].end(), differ);
     if (first == pieces[r].end()) continue;

@@ -17,7 +17,7 @@ constexpr size_t word_bits = 64, words = CPU_SETSIZE / word_bits;
 CoreMask own_mask() {
   cpu_set_t set;
   CoreMask mask;
-  // The machine has more cores than fit into the set.
+  // The machine may have more cores than fit into the set.
   if (sched_getaffinity(0, sizeof set, &set) != 0) return mask.set(0);
   for (size_t core = 0; core < mask.size(); ++core) mask[core] = CPU_ISSET(core, &set);
   return mask;

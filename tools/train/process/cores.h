@@ -37,7 +37,8 @@ Cores find_cores();
 std::optional<double> control_group_quota(const std::filesystem::path& membership,
                                           const std::filesystem::path& mounted);
 
-/// Returns a warning if each rank computes with `threads` threads. Empty if there is a core for each of them.
+/// Returns a warning if each rank computes with `threads` threads and there are fewer cores than threads; otherwise
+/// empty.
 std::string warn_of_threads(const Cores& cores, int64_t threads);
 
 }  // namespace hexad::train

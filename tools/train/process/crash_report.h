@@ -1,4 +1,4 @@
-// Report of a rank that dies of a bug: rank, step and backtrace.
+// Report of a rank that crashes: rank, step and backtrace.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace hexad::train {
 
-/// Reports SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT on standard error before they end the process as usual. Leaves
-/// signals alone that already have a handler (of a sanitizer).
+/// Reports SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT on standard error before they end the process as usual. Ignores
+/// signals that already have a handler (of a sanitizer).
 void install_crash_handlers();
 
-/// Appends reports to this file, too, with the rank.
+/// Appends reports to this file too, with the rank.
 void report_crashes_to(const std::filesystem::path& log, int rank);
 
-/// Appends to that file that this rank ends, and why. Does nothing before report_crashes_to().
+/// Appends the reason for this rank's end to that file. Does nothing before report_crashes_to().
 void report_end(std::string_view why);
 
-/// Sets the optimizer step that reports name.
+/// Sets the optimizer step for later reports.
 void report_crashes_in_step(int64_t step);
 
 }  // namespace hexad::train

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
-#include "framework/telemetry/units.h"
+#include "framework/base/units.h"
 #include "parallel/comm/launcher.h"
 #include "tools/train/process/machine.h"
 
@@ -101,7 +101,7 @@ std::string launcher_to_train(int64_t ranks, double save_seconds) {
 std::string explain_launcher() {
   if (in_slurm_allocation()) return "  the run saves before the time limit if sbatch gets --signal=USR1@SECONDS";
   return fmt::format(
-      "  {}, or {} in the environment: seconds to save in, from mpirun's SIGTERM (Ctrl-C) to its SIGKILL",
+      "  {}, or {} in the environment: time for a save in seconds, from mpirun's SIGTERM (Ctrl-C) to its SIGKILL",
       patience_parameter, patience_variable);
 }
 
@@ -112,7 +112,7 @@ std::string warn_of_short_patience(double step_seconds, double save_seconds) {
   return fmt::format(
       "{} about {}, but mpirun kills the ranks {:g} s after its SIGTERM (Ctrl-C), saved or not: `export {}={}` before "
       "the start gives them enough time; SIGUSR1 to mpirun stops the run and waits for its save",
-      step_seconds > 0 ? "a step and a save take" : "a save takes", telemetry::human_duration(seconds), *patience,
+      step_seconds > 0 ? "a step and a save take" : "a save takes", base::human_duration(seconds), *patience,
       patience_variable, advised_patience(seconds));
 }
 

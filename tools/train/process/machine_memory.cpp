@@ -60,7 +60,7 @@ std::vector<ControlGroup> control_groups(const std::string& root) {
   return groups;
 }
 
-/// Returns the identity of the running kernel. Two processes with the same one share a machine, even if their host
+/// Returns the identity of the running kernel. Two processes with the same identity share a machine, even if their host
 /// names differ.
 std::string kernel_identity(const std::string& root) {
   std::string id;
@@ -88,7 +88,7 @@ std::vector<MemoryPool> memory_pools(const std::string& root) {
          {std::pair{"memory.max", "memory.current"}, std::pair{"memory.limit_in_bytes", "memory.usage_in_bytes"}}) {
       const auto most = first_number(folder + limit), now = first_number(folder + use);
       if (!most || !now) continue;
-      // The kernel gives back cached files that were not used lately when memory is needed.
+      // The kernel frees cached files that were not used recently when memory is needed.
       const int64_t cached = number_after("inactive_file", folder + "memory.stat").value_or(0);
       pools.push_back({id_of(kernel + folder_identity(folder)), "the memory limit of control group " + path,
                        std::max<int64_t>(0, *most - *now + cached)});

@@ -1,5 +1,5 @@
-// Deliberate failures, for tests: HEXAD_FAULT=kind@rank,step,point. tools/train/model/weight_fault.h plants those of
-// weights and gradients.
+// Deliberate failures, for tests: HEXAD_FAULT=kind@rank,step,point. Faults of weights and gradients are planted by
+// tools/train/model/weight_fault.h.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ std::optional<Fault> fault_from_environment();
 /// Returns the fault to inject before `step` on `rank`: its `point` is "step" or empty.
 std::optional<Fault> fault_of_step(int rank, int64_t step);
 
-/// Plants `kill` (SIGKILL to this process), `abort`, `segv` or `hang` (for ever). Called before each step.
+/// Plants `kill` (SIGKILL to this process), `abort`, `segv` or `hang` (forever). Called before each step.
 void inject_fault(int rank, int64_t step);
 
 /// Plants `slow@rank,step,MILLISECONDS`: from that step on, each step of that rank takes that much longer. `spans`

@@ -9,10 +9,28 @@ namespace hexad::train {
 namespace {
 
 bool crosses_nodes(const mesh::Layout& layout, base::Axis axis, std::span<const int> node_of_rank) {
-  for (int rank = 0; rank < layout.world(); ++rank)
-    for (const int other : layout.members(axis, rank))
-      if (node_of_rank[other] != node_of_rank[rank]) return true;
-  return false;
+  bool crosses = false;
+  const auto group_of = [&](int rank) { return layout.members(axis, rank); };
+  mesh::for_each_group(layout.world(), group_of, [&](const std::vector<int>& ranks) {
+    for (const int rank : ranks) crosses |= node_of_rank[rank] != node_of_rank[ranks.front()];
+  });
+  return crosses;
+}
+
+std::string named(const mesh::Layout& layout, base::Axis axis) {
+  return base::cat("parallel.", mesh::name_of(axis), " (", layout.size(axis), ")");
+}
+
+// Returns the layout of the same sizes in which tp varies fastest. pp is last if its place is illegal then.
+mesh::Layout with_tp_first(mesh::Sizes sizes, int world) {
+  const mesh::AxisOrder first = mesh::AxisOrder(sizes.order).with(base::Axis::tp, 0);
+  try {
+    sizes.order = first.to_string();
+    return {sizes, world};
+  } catch (const mesh::IllegalLayout&) {
+    sizes.order = first.with(base::Axis::pp, first.axes().size() - 1).to_string();
+    return {sizes, world};
+  }
 }
 
 }  // namespace
@@ -25,13 +43,26 @@ std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> n
   for (const base::Axis axis : {base::Axis::tp, base::Axis::cp, base::Axis::ep, base::Axis::etp}) {
     if (axis == base::Axis::etp && layout.size(axis) == layout.size(base::Axis::tp)) continue;  // same groups as tp
     if (crosses_nodes(layout, axis, node_of_rank) && !crosses_nodes(layout, axis, node_by_node))
-      keys += base::cat(keys.empty() ? "" : ", ", "parallel.", mesh::name_of(axis), " (", layout.size(axis), ")");
+      keys += (keys.empty() ? "" : ", ") + named(layout, axis);
   }
   if (keys.empty()) return {};
   return base::cat(
       "the groups of ", keys,
       " span several nodes, because ranks are assigned to nodes in turn; fill one node after the other to keep "
       "these groups inside nodes: srun --distribution=block, mpirun --map-by slot");
+}
+
+std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of_rank) {
+  if (sizes.order.empty()) return {};
+  const auto world = static_cast<int>(node_of_rank.size());
+  const mesh::Layout layout(sizes, world), other = with_tp_first(sizes, world);
+  std::string keys;
+  for (const base::Axis axis : {base::Axis::tp, base::Axis::etp})
+    if (crosses_nodes(layout, axis, node_of_rank) && !crosses_nodes(other, axis, node_of_rank))
+      keys += (keys.empty() ? "" : ", ") + named(layout, axis);
+  if (keys.empty()) return {};
+  return base::cat("the groups of ", keys, " span several nodes, because of parallel.order (", sizes.order,
+                   "); parallel.order: ", other.order(), " keeps them inside nodes");
 }
 
 }  // namespace hexad::train

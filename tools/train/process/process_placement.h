@@ -1,4 +1,4 @@
-// Placement of ranks on nodes, and the groups of a layout that it slows down.
+// Placement of ranks on nodes, and the groups of a layout that are slow because of it.
 #pragma once
 
 #include <span>
@@ -11,5 +11,9 @@ namespace hexad::train {
 /// Returns a warning if groups of ranks with the most traffic span nodes, but would not if ranks were numbered node by
 /// node; otherwise empty. `node_of_rank` is ProcessGroup::node_of_rank() of all ranks.
 std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> node_of_rank);
+
+/// Returns a warning if an explicit order puts tp or etp groups on several nodes that an order with tp first keeps
+/// inside nodes; otherwise empty. `node_of_rank` has the node of every rank.
+std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of_rank);
 
 }  // namespace hexad::train

@@ -12,7 +12,7 @@
 namespace hexad::train {
 namespace {
 
-// A signal handler may only use state of this kind, which is global.
+// A signal handler may only use atomic global state.
 volatile std::sig_atomic_t requested = 0;
 std::atomic<int64_t> first_at = 0;  // time of the first SIGINT or SIGTERM in milliseconds
 std::atomic<pid_t> mpirun = 0;

@@ -6,6 +6,6 @@
 namespace hexad::train {
 
 extern const std::string_view version;       // "0.5.0"
-extern const std::string_view architecture;  // of the processors for which it was compiled
+extern const std::string_view architecture;  // "x86-64-v3": processors for which the program was compiled
 
 }  // namespace hexad::train

@@ -1,4 +1,4 @@
-#include "tools/train/recipe/agreement.h"
+#include "tools/train/recipe/job.h"
 
 #include <algorithm>
 #include <fstream>

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "tools/train/recipe/untrained.h"
-
 namespace hexad::train {
 
 std::vector<std::string> cautions(const Recipe& recipe) {

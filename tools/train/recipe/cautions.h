@@ -1,4 +1,4 @@
-// Cautions about settings that are legal in a recipe, but probably a mistake.
+// Warnings about settings that are legal in a recipe, but probably a mistake.
 #pragma once
 
 #include <string>
@@ -8,8 +8,13 @@
 
 namespace hexad::train {
 
-/// Returns a line for each caution, with its keys. They are not errors: short trials of a long recipe are usual, and
-/// the recipe in a run's directory must stay readable afterwards.
+/// Returns a line for each warning, with its keys. They are not errors, for two reasons: short trials of a long recipe
+/// are usual, and the recipe in a run's directory must stay readable afterwards.
 std::vector<std::string> cautions(const Recipe& recipe);
+
+/// Returns the part of these lines that is about parameters that cannot get a gradient: one for each setting under
+/// which the loss does not depend on some parameters. Such parameters change only by rounding or weight decay, or not
+/// at all. Each line has the keys, the parameters, and the setting to use instead.
+std::vector<std::string> untrained(const Recipe& recipe);
 
 }  // namespace hexad::train

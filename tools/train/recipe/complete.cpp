@@ -19,8 +19,8 @@ void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
     std::error_code error;
     std::string where;
     if (fs::path(path).is_relative()) {
-      where =
-          base::cat(" in the working directory, ", fs::current_path().string(), ", where relative dataset paths begin");
+      where = base::cat(" in the working directory, ", fs::current_path().string(),
+                        ", to which dataset paths are relative");
       const fs::path beside = fs::path(recipe_path).parent_path() / path;
       if (fs::exists(beside, error)) where += base::cat("; found ", beside.string(), " beside the recipe");
     }

@@ -1,11 +1,10 @@
 #include "tools/train/recipe/job.h"
 
-#include "framework/config/include_root.h"
+#include "framework/config/document.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
-#include "tools/train/recipe/agreement.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/traffic_options.h"
 

@@ -1,6 +1,7 @@
 // The recipe of a job: read with the same result on all ranks, and applied to the job's traffic.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,15 @@
 namespace hexad::train {
 
 /// Reads the recipe on all ranks of `world` and completes it for their machine. Sets the guards and priorities of
-/// `world` from it. Included files are in the recipe's folder or in `include_root` (may be empty). Collective. Throws
-/// Error(usage) on all ranks alike, with every problem and its file and line.
+/// `world` from it. Included files are in the recipe's folder or in `include_root` (may be empty). Throws the same
+/// Error(usage) on all ranks, with every problem and its file and line. Collective.
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root = "");
+
+/// Collective. Calls `load` on every rank and compares the resulting recipes, and the programs themselves. The number
+/// of threads may differ, because nodes do. Throws the same error on all ranks. An error in the recipe is thrown as it
+/// is if all ranks find it. If only some ranks find one, that error is thrown under its exit code. Otherwise throws
+/// Error(usage) with the first rank whose program or recipe differs from that of rank 0, and the keys that differ.
+Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load);
 
 }  // namespace hexad::train

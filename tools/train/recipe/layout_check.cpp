@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/train/recipe/divisible.h"
+#include "framework/config/constraints.h"
 #include "tools/train/recipe/stages.h"
 
 namespace hexad::train {
@@ -36,7 +36,7 @@ void check_tokens(const Recipe& r, Problems& problems) {
   if (!problems.good({"parallel.cp", "parallel.tp", "batch.micro", "model.context"})) return;
   if (cp > 1 && r.model.context % (2 * cp) != 0)
     return problems.add("model.context", cat("must be divisible by 2 x parallel.cp (2 x ", cp, " = ", 2 * cp,
-                                             "), the head-tail pieces of a sequence; nearest: ",
+                                             "), the number of pieces of a sequence; nearest: ",
                                              nearest_multiples(r.model.context, 2 * cp)));
   const bool split = r.parallel.sp || r.model.moe.experts > 0;  // MoE layers always give each tp rank its own tokens
   const int64_t rows = r.batch.micro * r.model.context / cp;
@@ -83,20 +83,34 @@ void check_batch(const Recipe& r, int64_t world, Problems& problems) {
                    micro > 0 ? cat("; or batch.micro: ", micro) : ""));
 }
 
+// Checks the order also without a number of ranks, because an illegal order is illegal for every number.
+void check_ranks(const Recipe& r, int64_t world, Problems& problems) {
+  try {
+    if (r.parallel.order) mesh::AxisOrder{*r.parallel.order};
+    if (world > 0)
+      mesh::Layout(r.parallel.sizes(), static_cast<int>(world));
+    else if (r.parallel.order)
+      r.parallel.smallest_layout();
+  } catch (const mesh::IllegalLayout& e) {
+    problems.add(e.key(), e.reason());
+  }
+}
+
 }  // namespace
 
 void check_layout(const Recipe& r, int64_t world, Problems& problems) {
   if (problems.good({"model", "parallel", "batch.micro"})) check_heads(r, problems), check_tokens(r, problems);
   check_experts(r, problems);
   if (problems.good({"model", "parallel", "schedule.pipeline"})) check_stages(r, problems);
-  if (world > 0 && problems.good({"parallel"})) {
-    try {
-      mesh::Layout(r.parallel.sizes(), static_cast<int>(world));
-    } catch (const mesh::IllegalLayout& e) {
-      problems.add(e.key(), e.reason());
-    }
-  }
+  if (problems.good({"parallel"})) check_ranks(r, world, problems);
   check_batch(r, world, problems);
+}
+
+void check_divisible(config::Problems& problems, std::string_view path, int64_t value, std::string_view by,
+                     int64_t divisor) {
+  if (problems.good({path, by}) && value % divisor != 0)
+    problems.add(path, base::cat("must be divisible by ", by, " (", divisor,
+                                 "); nearest: ", config::nearest_multiples(value, divisor)));
 }
 
 }  // namespace hexad::train

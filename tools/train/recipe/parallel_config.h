@@ -22,6 +22,7 @@ struct ParallelConfig {
   int64_t cp = 1;
   cp::ContextKind cp_kind = cp::ContextKind::ring;
   mesh::Expansion cp_expansion = mesh::Expansion::automatic;
+  std::optional<std::string> order{};  // a mesh::AxisOrder's text
   int64_t ep = 1;
   std::optional<int64_t> etp{};
   int64_t zero = 0;
@@ -32,11 +33,17 @@ struct ParallelConfig {
             .tp = static_cast<int>(tp),
             .ep = static_cast<int>(ep),
             .etp = static_cast<int>(etp.value_or(0)),
-            .expansion = cp_expansion};
+            .expansion = cp_expansion,
+            .order = order.value_or("")};
   }
 
   /// Returns the smallest number of ranks on which the layout is possible.
   int64_t fewest_ranks() const { return pp * std::lcm(cp * tp, ep * etp.value_or(tp)); }
+
+  /// Returns the layout on fewest_ranks(); none if the sizes are too large to count them. Throws IllegalLayout.
+  std::optional<mesh::Layout> smallest_layout() const;
+  /// True if parallel.order puts ranks of an etp group into several tp groups. False if the layout is illegal.
+  bool etp_across_tp() const;
 
   template <class V>
   void fields(V& v) {
@@ -44,7 +51,7 @@ struct ParallelConfig {
     constexpr int64_t most = 1 << 20;  // largest number of ranks; products of two such numbers still fit
     v("pp", pp, "pipeline stages", at_least(1), at_most(most));
     v("tp", tp, "ranks that share the heads, the MLPs' width and the vocabulary", at_least(1), at_most(most));
-    v("sp", sp, "sequence parallelism: each tp rank holds a part of the tokens wherever features are not divided");
+    v("sp", sp, "sequence parallelism: each tp rank holds a part of the tokens where features are not divided");
     v("cp", cp, "ranks that share a sequence", at_least(1), at_most(most));
     v("cp_kind", cp_kind,
       "attention over ranks that share a sequence: ring (keys and values travel while attention is computed), "
@@ -52,21 +59,27 @@ struct ParallelConfig {
     v("cp_expansion", cp_expansion,
       "placement of experts when sequences are cut: horizontal (along dp), vertical (along cp first), or auto "
       "(vertical if cp >= ep or if horizontal does not fit)");
+    v("order", order,
+      "axis that varies fastest over the ranks, then the next, such as tp-cp-dp-ep-pp: each of tp, cp, ep, dp and pp "
+      "once (Megatron-Core's notation); experts have etp and edp at the places of tp and dp; auto: tp is fastest, and "
+      "cp_expansion places the experts",
+      automatic);
     v("ep", ep, "ranks over which the experts of a layer are spread", at_least(1), at_most(most));
     v("etp", etp, "ranks that share one expert's width; auto: equal to tp", automatic, at_least(1), at_most(most));
     v("zero", zero,
-      "state divided over the data-parallel ranks: 0 none, 1 optimizer state, 2 also gradients, 3 also weights",
+      "state that is divided over the data-parallel ranks: 0: none, 1: optimizer state, 2: also gradients, 3: also "
+      "weights",
       between(0, 3));
   }
 };
 
 /// Returns the overrides that put a model of any layout on one rank.
 inline std::vector<std::string> one_rank_overrides() {
-  return {"parallel.pp=1", "parallel.tp=1",     "parallel.sp=false", "parallel.cp=1",
-          "parallel.ep=1", "parallel.etp=auto", "parallel.zero=0",   "parallel.cp_expansion=auto"};
+  return {"parallel.pp=1",     "parallel.tp=1",   "parallel.sp=false",          "parallel.cp=1",      "parallel.ep=1",
+          "parallel.etp=auto", "parallel.zero=0", "parallel.cp_expansion=auto", "parallel.order=auto"};
 }
 
-/// Returns a readable text: "dp 2 x cp 2 x tp 2 ..." and other settings that differ from the defaults.
+/// Returns a readable text: "dp 2 x cp 2 x tp 2 ...", and the other settings that differ from their defaults.
 std::string describe(const ParallelConfig& c, int64_t world);
 
 }  // namespace hexad::train

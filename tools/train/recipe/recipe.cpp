@@ -10,7 +10,6 @@
 #include "framework/config/words.h"
 #include "framework/io/checkpoint_store.h"
 #include "optim/lr_schedule.h"
-#include "tools/train/recipe/divisible.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/schedule_check.h"
@@ -63,7 +62,7 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
 void check_name(std::string_view key, const std::string& name, std::string_view kind,
                 const std::vector<std::string>& known, Problems& problems) {
   if (std::ranges::find(known, name) == known.end())
-    problems.add(key, cat("is no registered ", kind, "; there are: ", config::nearest_first(name, known)));
+    problems.add(key, cat("is not a registered ", kind, "; registered: ", config::nearest_first(name, known)));
 }
 
 // Rejects settings that the recipe's router does not read.
@@ -139,7 +138,7 @@ void take_device_from_environment(Recipe& r, Problems& problems) {
     if (name == wanted) return void(r.device = kind);
     names += (names.empty() ? "" : ", ") + std::string(name);
   }
-  problems.add("device", cat("is set by HEXAD_DEVICE=", wanted, ", which is not a device; there are: ", names));
+  problems.add("device", cat("is set by HEXAD_DEVICE=", wanted, ", which is not a device; expected one of ", names));
 }
 
 // Rejects settings that devices with their own memory do not support. Otherwise the error would come in the middle of a
@@ -154,7 +153,7 @@ void check_device(const Recipe& r, Problems& problems) {
     problems.add("distributed.register_buffers", "needs NCCL, but distributed.device_collectives is host");
 }
 
-// Replaces a leading ~. YAML does not do so, and the shell does not after key=.
+// Replaces a leading ~. YAML does not replace it, nor does the shell after key=.
 void expand_home_folders(Recipe& r, Problems& problems) {
   const auto expand = [&](const std::string& key, std::string& path) {
     if (!problems.good({key})) return;
@@ -174,8 +173,8 @@ void expand_home_folders(Recipe& r, Problems& problems) {
     expand(cat("data.mixture.", i, ".dataset"), r.data.mixture[i].dataset);
 }
 
-// Reads the recipe and checks every rule, even if others are broken. A check runs if the keys that it reads are legal
-// in themselves.
+// Reads the recipe and checks every rule, even if other rules are broken. A check runs if each key that it reads has a
+// legal value.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems) {
   Recipe r = config::read<Recipe>(document, problems);
   expand_home_folders(r, problems);
@@ -195,10 +194,10 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   check_moe_order(r, extensions, problems);
   if (problems.good({"train.steps", "profile.steps"})) check_profile(r, problems);
   if (problems.good({"model", "train.steps", "schedule.trace"})) check_trace(r, problems);
-  std::vector<Traffic> classes = r.distributed.priority;
+  std::vector<comm::TrafficClass> classes = r.distributed.priority;
   std::sort(classes.begin(), classes.end());
   if (std::adjacent_find(classes.begin(), classes.end()) != classes.end())
-    problems.add("distributed.priority", "names a class of traffic twice");
+    problems.add("distributed.priority", "must name each class of traffic at most once");
   if (r.distributed.network_classes.size() > r.distributed.priority.size())
     problems.add("distributed.network_classes", cat("has ", r.distributed.network_classes.size(), " numbers for the ",
                                                     r.distributed.priority.size(), " classes in distributed.priority"));

@@ -17,6 +17,7 @@
 #include "layers/moe/schedule/moe_schedule_config.h"
 #include "layers/recompute_config.h"
 #include "parallel/comm/device_group.h"
+#include "parallel/comm/traffic_class.h"
 #include "parallel/pp/pipeline_kind.h"
 #include "tools/train/recipe/extensions.h"
 #include "tools/train/recipe/parallel_config.h"
@@ -65,24 +66,24 @@ struct TrainConfig {
       at_least(1));
     v("log_every", log_every, "steps between plain progress lines", at_least(1));
     v("router_every", router_every,
-      "steps between records of every expert's load in metrics.jsonl, which has those of the first and the last step, "
-      "too; 0: none",
+      "steps between records of every expert's load in metrics.jsonl; the first and the last step are also recorded; "
+      "0: no records",
       at_least(0));
     v("eval_every", eval_every, "steps between held-out evaluations; 0: only at the end", at_least(0));
     v("eval_sequences", eval_sequences,
-      "sequences of a held-out evaluation during training, always the same, spread over the held-out set; 0: all; the "
-      "evaluation at the end uses the whole set",
+      "number of sequences in a held-out evaluation during training, always the same ones, spread over the held-out "
+      "set; 0: all; the evaluation at the end uses the whole set",
       at_least(0));
     v("max_skipped", max_skipped,
       "consecutive steps without a finite loss and gradient after which training stops (exit 5)", at_least(1));
     v("deterministic", deterministic,
       "use only kernels whose results are bitwise identical in every run, even if that costs speed or memory "
-      "(attention's backward on a GPU); on the CPU all kernels are such");
+      "(attention's backward on a GPU); all CPU kernels qualify");
     v("peak_flops", peak_flops,
       "FLOP/s of a rank at full speed, for MFU; auto: the best rate of each rank, measured with matrix products at the "
       "start and repeatedly during the run",
       automatic, positive());
-    v("init_from", init_from, "checkpoint folder whose weights a new run starts from; empty: random weights");
+    v("init_from", init_from, "checkpoint folder with the initial weights of a new run; empty: random weights");
   }
 };
 
@@ -106,8 +107,8 @@ struct CheckpointConfig {
     v("resume", resume,
       "checkpoint to resume from: auto (the newest good one, if any), none (start from the beginning) or a step");
     v("on_failure", on_failure,
-      "reaction to a checkpoint that cannot be written: stop (exit 4), or go_on training; the last checkpoint has to "
-      "succeed");
+      "reaction to a checkpoint that cannot be written: stop (exit 4) or go_on (training continues); a failure of the "
+      "last checkpoint always stops the run");
   }
 };
 
@@ -142,7 +143,7 @@ struct ScheduleConfig {
   template <class V>
   void fields(V& v) {
     v("pipeline", pipeline, "pipeline schedule over the stages of parallel.pp");
-    v("moe", moe, "schedule of an MoE layer; only wire: fp8, which rounds, changes results");
+    v("moe", moe, "schedule of an MoE layer; results do not depend on it, except for wire: fp8, which rounds");
     v("trace", trace,
       "step whose MoE passes are recorded, beside their prediction, in trace.json.gz, metrics.jsonl, the log and the "
       "report; 0: none",
@@ -156,20 +157,13 @@ struct ScheduleConfig {
   }
 };
 
-/// Traffic whose priority can be chosen. Control traffic is always first.
-enum class Traffic : uint8_t { tp, ep, pp, cp, dp };
-constexpr auto enum_names(Traffic) {
-  using enum Traffic;
-  return std::to_array<std::pair<Traffic, std::string_view>>(
-      {{tp, "tp"}, {ep, "ep"}, {pp, "pp"}, {cp, "cp"}, {dp, "dp"}});
-}
-
 struct DistributedConfig {
   config::ByteSize bucket_bytes = 1 << 22;
   double watchdog_seconds = 300;
   std::optional<bool> check_collectives;
   int64_t replica_check_every = 0;
-  std::vector<Traffic> priority{Traffic::tp, Traffic::ep, Traffic::pp, Traffic::cp, Traffic::dp};
+  std::vector<comm::TrafficClass> priority{comm::TrafficClass::tp, comm::TrafficClass::ep, comm::TrafficClass::pp,
+                                           comm::TrafficClass::cp, comm::TrafficClass::dp};
   config::ByteSize piece_bytes = 128 << 10;
   config::ByteSize window_bytes = 2 << 20;
   config::ByteSize low_window_bytes = 256 << 10;
@@ -199,19 +193,19 @@ struct DistributedConfig {
       "peer); another class can go first only between pieces",
       at_least(1));
     v("window_bytes", window_bytes,
-      "bytes in flight on a rank's link, in each direction, of traffic that yields to no other class; enough to keep "
-      "the link busy",
+      "maximum bytes in flight on a rank's link, in each direction, for traffic that yields to no other class; must be "
+      "large enough to keep the link busy",
       at_least(1));
     v("low_window_bytes", low_window_bytes,
-      "like window_bytes, for each class that yields to another class in use: the higher class waits for at most so "
-      "many bytes; faster networks need more",
+      "like window_bytes, for each class that yields to another class in use: the higher class waits for at most "
+      "this number of bytes; faster networks need a larger value",
       at_least(1));
     v("device_collectives", device_collectives,
       "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
       "has a GPU of its own and NCCL is installed, else MPI, from GPU to GPU if it is CUDA-aware");
     v("register_buffers", register_buffers,
-      "register buckets of gradients and weights of at least 4 MiB with NCCL, which then need not copy them if links "
-      "and algorithms allow that; each bucket takes whole pages of 2 MiB of GPU memory");
+      "register buckets of gradients and weights of at least 4 MiB with NCCL, so that NCCL can avoid copying them if "
+      "links and algorithms allow that; each bucket takes whole pages of 2 MiB of GPU memory");
     v("network_classes", network_classes,
       "numbers that NCCL passes to the network (InfiniBand: service levels, RoCE: types of service) for the classes of "
       "traffic in priority, in the same order; []: the network's own choice",
@@ -225,8 +219,8 @@ struct ProfileConfig {
   template <class V>
   void fields(V& v) {
     v("steps", steps,
-      "steps whose timeline is recorded, on all ranks and with the memory in use, in trace.json.gz: one step, or first "
-      "and last as in 3..5; empty: none");
+      "steps whose timeline, with memory in use on all ranks, is written to trace.json.gz: one step, or a range such "
+      "as 3..5; empty: none");
   }
 };
 
@@ -240,8 +234,7 @@ struct RunConfig {
     v("dir", dir, "run directory: recipe, metrics, checkpoints, report", config::non_empty());
     v("prompts", prompts, "texts that the trained model continues in the report");
     v("heldout_prompts", heldout_prompts,
-      "number of held-out documents whose beginnings the model also continues in the report: prompts of the data's own "
-      "kind",
+      "number of held-out documents whose beginnings the trained model also continues in the report",
       config::at_least(0));
   }
 };
@@ -260,7 +253,7 @@ struct MemoryConfig {
     v("limit_bytes", limit_bytes,
       "largest memory of a rank for tensors: an allocation beyond it fails (exit 4), and `hexad validate` refuses "
       "(exit 2) a recipe that is estimated to need more; 0: no limit. A run that is estimated to need more memory than "
-      "its machines have is refused at its start (exit 4); none: no limit, and such a run is started anyway",
+      "its machines have is refused at its start (exit 4); none: no limit, and such a run is started nevertheless",
       config::at_least(0));
     v("pinned_bytes", pinned_bytes,
       "largest page-locked host memory of a rank on a GPU for copies and offloaded data; more is refused (exit 4); "
@@ -291,8 +284,8 @@ struct Recipe {
     v("model", model, "architecture of the model");
     v("device", device, "device of a rank's computation; the environment variable HEXAD_DEVICE overrides it");
     v("parallel", parallel, "distribution of the model over ranks");
-    v("batch", batch, "sequences a step");
-    v("train", train, "the training run");
+    v("batch", batch, "sequences in a step");
+    v("train", train, "training run");
     v("optim", optim, "optimizer and learning rate");
     v("recompute", recompute, "activations that backward recomputes instead of keeping them");
     v("offload", offload, "data moved out of memory until it is needed");

@@ -5,7 +5,7 @@
 
 #include <fmt/ranges.h>
 
-#include "framework/config/settings.h"
+#include "framework/config/typed_recipe.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/recipe/renamed_keys.h"
 

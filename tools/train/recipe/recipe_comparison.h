@@ -25,8 +25,8 @@ std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& n
 /// otherwise an empty text.
 std::string learning_rate_jump(const Recipe& before, const Recipe& now, int64_t step);
 
-/// Recipe of a run, perhaps written by another version of this program. Comparisons leave out keys that cannot be read,
-/// and run.dir, which differs in all runs.
+/// Recipe of a run, which may have been written by another version of this program. Comparisons omit keys that cannot
+/// be read, and run.dir, which differs in all runs.
 class RecordedRecipe {
  public:
   explicit RecordedRecipe(const std::filesystem::path& path);

@@ -8,10 +8,10 @@
 
 namespace hexad::train {
 
-/// Gives the recipe's keys their present names; see config::rename_keys.
+/// Replaces old key names in the recipe with the current ones; see config::rename_keys.
 std::vector<std::string> rename_keys(config::Document& recipe);
 
-/// Gives schedules in a checkpoint's texts their present names: ", parts 4" becomes ", chunks 4".
+/// Replaces old names in the texts of schedules in a checkpoint: ", parts 4" becomes ", chunks 4".
 std::string rename_schedules(std::string text);
 
 }  // namespace hexad::train

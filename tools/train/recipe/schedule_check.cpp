@@ -13,7 +13,7 @@ using base::cat;
 using config::Problems;
 using moe::MoeSchedule;
 
-// Returns why the order of a chunked schedule is illegal, or an empty text.
+// Returns the reason why the order of a chunked schedule is illegal, or an empty text.
 std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
   if (!s.is_chunked()) return {};
   const moe::IssueOrder& order = registry.moe_order_of(s);
@@ -27,7 +27,7 @@ std::string order_problem(const MoeSchedule& s, const layers::Registry& registry
   return {};
 }
 
-// True if communication is never in flight beside the experts. An open setting may lead to such overlap.
+// True if communication is never in flight together with the experts. An open setting counts as possible overlap.
 bool computes_alone(const moe::MoeScheduleConfig& c) {
   return c.chunk_by == moe::ChunkBy::none && c.overlap == moe::Overlap::sequential && c.memory_reuse &&
          !c.memory_limit && c.shared == moe::SharedExperts::after;
@@ -41,6 +41,7 @@ moe::ScheduleSite site_of(const Recipe& r) {
           .experts = r.model.moe.experts,
           .shared_experts = r.model.moe.shared_experts,
           .recomputes_blocks = r.recompute == layers::Recompute::block,
+          .etp_across_tp = r.parallel.etp_across_tp(),
           .least_memory_limit = [&r](moe::ReuseStrategy strategy) { return least_memory_limit(r, strategy); }};
 }
 
@@ -50,7 +51,7 @@ int64_t least_memory_limit(const Recipe& r, moe::ReuseStrategy strategy) {
   const moe::MoeConfig& m = r.model.moe;
   const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
   const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
-  // Largest number of slots for a chunk of one token on every rank, whatever experts they choose.
+  // Maximum number of slots for a chunk of one token on every rank, whatever experts the tokens choose.
   const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
   return moe::buffer_bytes(m.top_k * etp, there, shape, strategy, dtype_of(r.train.precision));
 }
@@ -63,7 +64,7 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry
   site.orders = registry.moe_order_names();
   std::vector<MoeSchedule> all = combinations(r.schedule.moe, site);
   std::erase_if(all, [&](const MoeSchedule& s) {
-    // A named order is kept here, so that it is later refused with the reason.
+    // Keeps a named order here, so that it is later rejected with the reason.
     return !refusals(site, s).empty() || (!r.schedule.moe.order && !order_problem(s, registry).empty());
   });
   return all;
@@ -131,7 +132,7 @@ void check_moe_order(const Recipe& r, const layers::Registry& registry, Problems
     std::vector<std::string> names = registry.moe_order_names();
     std::ranges::stable_sort(names, {}, [&](const std::string& n) { return config::edit_distance(name, n); });
     const std::vector<std::string_view> views(names.begin(), names.end());
-    return problems.add("schedule.moe.order", "is no registered order; there are: " + config::join(views));
+    return problems.add("schedule.moe.order", "is not a registered order; registered: " + config::join(views));
   }
   if (r.model.moe.experts == 0 || !problems.good({"schedule.moe", "model.moe.experts", "parallel"})) return;
   if (order->name != moe::alternating_order().name && r.schedule.moe.chunk_by == moe::ChunkBy::none)

@@ -22,7 +22,7 @@ std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers
 
 /// True if the program may choose schedules with more or fewer chunks than `schedule`.
 bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
-/// Returns the largest number of chunks, from 2 on, that is legal in `schedule` and among those tried.
+/// Returns the largest number of chunks, from 2 on, that is legal in `schedule` and that the program would try.
 int64_t most_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
 
 void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);

@@ -8,7 +8,7 @@
 
 namespace hexad::train {
 
-/// Returns schedule.pipeline. A single stage only runs its micro-batches one after the other, or in pairs.
+/// Returns schedule.pipeline. With a single stage, micro-batches run one after the other, or in pairs.
 inline pp::PipelineConfig pipeline_of(const Recipe& r) {
   if (r.parallel.pp > 1) return r.schedule.pipeline;
   pp::PipelineConfig one;
@@ -16,12 +16,12 @@ inline pp::PipelineConfig pipeline_of(const Recipe& r) {
   return one;
 }
 
-/// Returns the layers of every virtual stage, as schedule.pipeline.split says. Otherwise they are balanced by FLOPs,
-/// including the head, as counted on a meta device. Throws Error(usage) if the model has too few layers or the split
-/// does not fit.
+/// Returns the layers of every virtual stage, as schedule.pipeline.split sets them. Without it, they are balanced by
+/// FLOPs, including the head, as counted on a meta device. Throws Error(usage) if the model has too few layers or the
+/// split does not fit.
 pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registry);
-/// Returns a readable table of the layers of each stage, a line each. With two virtual stages: "stage 0   embedding,
-/// layers 0-1 | layers 6-7, head".
+/// Returns a readable table with one line of layers per stage. With two virtual stages: "stage 0   embedding, layers
+/// 0-1 | layers 6-7, head".
 std::string stage_table(const Recipe& recipe, const layers::Registry& registry);
 
 }  // namespace hexad::train

@@ -14,12 +14,6 @@ constexpr bool debug_build = false;
 constexpr bool debug_build = true;
 #endif
 
-comm::TrafficClass class_of(Traffic traffic) {
-  constexpr comm::TrafficClass classes[] = {comm::TrafficClass::tp, comm::TrafficClass::ep, comm::TrafficClass::pp,
-                                            comm::TrafficClass::cp, comm::TrafficClass::dp};
-  return classes[base::ordinal(traffic)];
-}
-
 }  // namespace
 
 comm::Priorities priorities_of(const DistributedConfig& config) {
@@ -28,7 +22,7 @@ comm::Priorities priorities_of(const DistributedConfig& config) {
   p.of_class.fill(static_cast<int>(config.priority.size()) + 1);
   p.of_class[base::ordinal(comm::TrafficClass::control)] = 0;
   int place = 1;
-  for (Traffic t : config.priority) p.of_class[base::ordinal(class_of(t))] = place++;
+  for (comm::TrafficClass c : config.priority) p.of_class[base::ordinal(c)] = place++;
   return p;
 }
 
@@ -40,7 +34,7 @@ comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::
                                    .watchdog_seconds = config.watchdog_seconds,
                                    .register_buffers = config.register_buffers};
   for (size_t i = 0; i < config.network_classes.size(); ++i)
-    options.network_class[base::ordinal(class_of(config.priority[i]))] = static_cast<int>(config.network_classes[i]);
+    options.network_class[base::ordinal(config.priority[i])] = static_cast<int>(config.network_classes[i]);
   if (recipe.train.deterministic) options.sum_of = kernels::kernels(context).pointwise.sum_of.get();
   options.on_failure = [&world](const base::Error& e) {
     report_end(e.what());

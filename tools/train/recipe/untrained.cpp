@@ -1,4 +1,4 @@
-#include "tools/train/recipe/untrained.h"
+#include "tools/train/recipe/cautions.h"
 
 #include <string_view>
 
@@ -19,18 +19,18 @@ std::string router_line(const layers::ModelConfig& model) {
   if (m.normalize && m.top_k == 1)
     why = fmt::format(
         "model.moe.normalize: true with model.moe.top_k: 1 makes the weight of a token's only expert {}, whatever the "
-        "router says",
+        "router's logits",
         m.scale);
   else if (softmax && m.experts == 1)
-    why = "model.moe.experts: 1 with model.moe.score: softmax makes every weight 1, whatever the router says";
+    why = "model.moe.experts: 1 with model.moe.score: softmax makes every weight 1, whatever the router's logits";
   else
     return {};
   const bool auxiliary = m.aux_loss.coefficient > 0 || m.z_loss > 0;
   const std::string remedy = m.experts == 1 ? "model.moe.score: sigmoid with normalize: false lets it learn"
                                             : "model.moe.normalize: false lets it learn";
   return fmt::format("{}: the router's weights get {}; {}", why,
-                     auxiliary ? "a gradient from the auxiliary losses only, none from the data"
-                               : "no gradient and move by rounding only",
+                     auxiliary ? "a gradient only from the auxiliary losses, none from the data"
+                               : "no gradient and change only by rounding",
                      remedy);
 }
 
@@ -48,7 +48,8 @@ std::vector<std::string> untrained(const Recipe& recipe) {
     add("model.bias: true with model.position: learned gives keys a bias (k.bias) that adds the same to all scores of "
         "a query: it gets no gradient, which is harmless; with rotary positions, qk_norm or qkv_clip it learns");
   if (m.hidden == 1)
-    add("model.hidden: 1 makes every norm remove the size of its only number, so no parameter before the last norm "
+    add("model.hidden: 1 makes every norm remove the magnitude of its only element, so no parameter before the last "
+        "norm "
         "gets a gradient; 2 or more lets them learn");
   if (m.vocab == 1)
     add("model.vocab: 1 makes every prediction right, so no parameter gets a gradient; 2 or more gives a loss");

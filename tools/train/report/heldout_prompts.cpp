@@ -13,7 +13,7 @@ constexpr std::string_view blanks = " \t\r\n";
 // Piece of a document, whose first and last word may be cut.
 struct Piece {
   std::string text;
-  bool begins, ends;  // at the document's begin, at its end
+  bool begins, ends;  // true if it is at the document's beginning, at its end
 };
 
 // Returns the first whole words of a piece, about forty bytes. If it has no blank, returns whole characters of that
@@ -41,11 +41,11 @@ std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::T
   return first_words({tokenizer.decode(some), begins, end != ids.end() && some.size() == document.size()});
 }
 
-// Returns a prompt from a document that begins in sequence `first` or soon after it. If none does, returns the first
-// text of sequence `first`.
+// Returns a prompt from the first document that begins in sequence `first` or soon after it. If there is none, returns
+// the first text of sequence `first`.
 std::string prompt_near(const data::Source& heldout, const data::Tokenizer& tokenizer, int64_t first) {
   constexpr int64_t searched = 64;
-  // A sequence continues the text of the sequence before it.
+  // A sequence continues the text of the previous sequence.
   const auto two_from = [&](int64_t i) { return heldout.batch(i, std::min<int64_t>(2, heldout.size() - i)).ids; };
   for (int64_t i = first; first > 0 && i < std::min(first + searched, heldout.size()); ++i) {
     const std::vector<int32_t> ids = two_from(i);

@@ -1,4 +1,4 @@
-// Beginnings of held-out texts, which a trained model continues.
+// Beginnings of held-out texts, for a trained model to continue.
 #pragma once
 
 #include <string>

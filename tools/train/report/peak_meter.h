@@ -1,4 +1,4 @@
-// Measurement of the peak FLOP/s that MFU is relative to.
+// Measurement of the peak FLOP/s, relative to which MFU is computed.
 #pragma once
 
 #include "framework/device/context.h"
@@ -17,8 +17,9 @@ class PeakMeter {
   PeakMeter(const Recipe& recipe, const comm::ProcessGroup& world);
 
   double peak_of_all_ranks() const { return peak_; }
-  /// Takes another sample if its cost is small against the steps since the last one; sooner if a step was faster than
-  /// the peak. `seconds` and `flops` are the step's, over all ranks, and equal on all ranks. Collective, between steps.
+  /// Takes another sample if its cost is small compared with the steps since the last one, or earlier if a step was
+  /// faster than the peak. `seconds` and `flops` are the step's, over all ranks, and equal on all ranks. Collective,
+  /// between steps.
   void after_step(double seconds, double flops);
 
  private:

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
+
 namespace hexad::train {
 namespace {
 
@@ -50,14 +52,14 @@ telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, d
 RankClock::RankClock(const comm::World& world, const mesh::Mesh& mesh)
     : world_(world), slow_ranks_(kinds_of(mesh)), totals_(world.size()) {}
 
-RankClock::Traffic RankClock::take() const {
-  Traffic traffic;
+RankClock::TrafficByClass RankClock::take() const {
+  TrafficByClass traffic;
   for (size_t c = 0; c < traffic.size(); ++c) traffic[c] = world_.group().take(static_cast<comm::TrafficClass>(c));
   return traffic;
 }
 
 void RankClock::keep_late_bytes() {
-  const Traffic late = take();
+  const TrafficByClass late = take();
   for (size_t c = 0; c < late.size(); ++c)
     if (static_cast<comm::TrafficClass>(c) != comm::TrafficClass::control) late_bytes_[c] += late[c].bytes;
 }
@@ -105,7 +107,7 @@ RankClock::Phase RankClock::measure(device::DeviceContext& context, const std::f
   try {
     work();
   } catch (...) {
-    take();  // traffic of no step
+    take();  // discards the traffic between steps
     throw;
   }
   const Account account = account_since(began);
@@ -132,11 +134,13 @@ std::vector<std::string> RankClock::warnings(const std::vector<telemetry::RankTi
   const auto slow = slow_ranks_.add(times);
   for (size_t i = 0; i < std::min(slow.size(), named); ++i)
     texts.push_back(fmt::format(
-        "{} is slow: {:.1f} ms of own work a step, {:.2f} x the median of comparable ranks ({:.1f} ms), over the "
+        "{} is slow: {:.1f} ms of own work per step, {:.2f} x the median of comparable ranks ({:.1f} ms), over the "
         "last {} steps; the other ranks wait for this one",
         name(slow[i].rank), 1e3 * slow[i].own_seconds, slow[i].own_seconds / slow[i].median_seconds,
         1e3 * slow[i].median_seconds, telemetry::SlowRanks::window));
-  if (slow.size() > named) texts.push_back(fmt::format("{} more ranks are slow", slow.size() - named));
+  if (slow.size() > named)
+    texts.push_back(slow.size() == named + 1 ? "1 more rank is slow"
+                                             : fmt::format("{} more ranks are slow", slow.size() - named));
   return texts;
 }
 
@@ -147,8 +151,9 @@ std::string RankClock::summary() const {
   const size_t slowest = std::ranges::max_element(own) - own.begin();
   return fmt::format(
       "own work of a rank in a step, without waiting: median {:.2f} ms, highest {:.2f} ms ({}, the slowest rank in {} "
-      "of {} steps)",
-      telemetry::lower_median(own), own[slowest], name(static_cast<int>(slowest)), totals_[slowest].slowest, steps_);
+      "of {})",
+      telemetry::lower_median(own), own[slowest], name(static_cast<int>(slowest)), totals_[slowest].slowest,
+      base::counted(steps_, "step"));
 }
 
 }  // namespace hexad::train

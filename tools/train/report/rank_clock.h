@@ -22,8 +22,8 @@ class RankClock {
   void begin();
   void end();
   double seconds() const { return step_.seconds; }
-  /// Fills comm and ranks of `metrics`, equal on all ranks, and step_seconds, this rank's own. Returns warnings about
-  /// slow ranks. Collective, after end().
+  /// Fills `comm` and `ranks` of `metrics`, which are equal on all ranks, and step_seconds, which is this rank's own.
+  /// Returns warnings about slow ranks. Collective, after end().
   std::vector<std::string> report(telemetry::StepMetrics& metrics, device::Device device);
 
   struct Phase {
@@ -37,12 +37,12 @@ class RankClock {
   std::string summary() const;
 
  private:
-  using Traffic = std::array<comm::TrafficStats, comm::traffic_class_count>;
+  using TrafficByClass = std::array<comm::TrafficStats, comm::traffic_class_count>;
   struct Account {
     double seconds = 0, waited_seconds = 0;
-    Traffic traffic{};
+    TrafficByClass traffic{};
   };
-  Traffic take() const;
+  TrafficByClass take() const;
   void keep_late_bytes();
   Account account_since(double began) const;
   /// Returns the accounts of all ranks, in rank order. Collective.
@@ -54,7 +54,7 @@ class RankClock {
   telemetry::SlowRanks slow_ranks_;
   double began_ = 0;
   Account step_;
-  /// Bytes of operations that ended on a device only after their step. They count in the next step.
+  /// Bytes of operations that ended on a device only after their step. They are counted in the next step.
   std::array<int64_t, comm::traffic_class_count> late_bytes_{};
   struct Total {
     int64_t slowest = 0;  // number of steps in which the rank was slowest

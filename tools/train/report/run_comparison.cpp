@@ -9,8 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
-#include "framework/config/settings.h"
+#include "framework/config/typed_recipe.h"
 #include "framework/telemetry/report_data.h"
 #include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/recipe/recipe_comparison.h"
@@ -42,7 +43,7 @@ void add_runs_below(const fs::path& folder, std::vector<fs::path>& runs) {
   }
 }
 
-// Returns why a run cannot be compared; empty if it can.
+// Returns the reason why a run cannot be compared; empty if it can.
 std::string trouble_of(const fs::path& dir) {
   try {
     return trained_steps(dir).metrics.steps.empty() ? "the run has trained no step" : "";
@@ -71,7 +72,7 @@ std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
   return names;
 }
 
-// Returns the keys with several values, in the order of the recipe. Keys that only some recipes have come last.
+// Returns the keys with several values, in the order of the recipe. Keys that only some recipes have are last.
 std::vector<std::string> differing_keys(const std::vector<telemetry::SweepRun>& runs, const Recipe& first) {
   std::vector<std::string> order;
   for (const config::Setting& s : config::settings(first)) order.push_back(s.path);
@@ -94,8 +95,11 @@ telemetry::SweepRun sweep_run(const std::string& name, const fs::path& dir, cons
   telemetry::SweepRun run{.name = name, .folder = dir.string()};
   if (const auto& starts = trained.history.starts; !starts.empty()) {
     run.ranks = starts.back().run.ranks;
-    run.layout = counted(run.ranks, "rank") + ": " + starts.back().layout;
+    run.layout = base::counted(run.ranks, "rank") + ": " + starts.back().layout;
   }
+  const RunEnding ending = ending_of(trained.history);
+  if (ending.outcome != Outcome::unknown) run.state = name_of(ending.outcome);
+  run.trouble = ending.trouble;
   run.summary = telemetry::summary_of(trained.metrics, trained.newest_start());
   run.columns = telemetry::report_data(trained.metrics);
   return run;

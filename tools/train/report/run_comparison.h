@@ -10,17 +10,17 @@
 
 namespace hexad::train {
 
-/// True if `path` is a folder, but no run directory.
+/// True if `path` is a folder, but not a run directory.
 bool is_folder_of_runs(const std::filesystem::path& path);
 
-/// Returns the run directories in `arguments`. A folder of runs stands for the runs in it, in the order of their names,
-/// numbers by value. `warn` receives the runs in a folder that cannot be compared; they are left out. Throws
+/// Returns the run directories in `arguments`. A folder of runs is replaced by its runs, in the order of their names,
+/// numbers by value. `warn` receives the runs in a folder that cannot be compared; they are omitted. Throws
 /// Error(usage) if a folder has no run, or if a run occurs twice.
 std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
                                    const std::function<void(const std::string&)>& warn);
 
-/// Compares the settings of runs, which are named after their folders. Throws Error(usage) if one is no run directory.
-/// Throws Error(data) if a run has trained no step.
+/// Compares the settings of runs, which are named after their folders. Throws Error(usage) if a folder is not a run
+/// directory. Throws Error(data) if a run has trained no step.
 telemetry::Sweep sweep_of(const std::vector<std::string>& run_dirs);
 
 }  // namespace hexad::train

@@ -101,6 +101,23 @@ void remove_recipes_after(const fs::path& dir, int64_t step) {
 
 }  // namespace
 
+std::string_view name_of(Outcome outcome) {
+  for (const auto& [value, name] : enum_names(Outcome{}))
+    if (value == outcome) return name;
+  base::fail_invariant("[run history] unknown outcome");
+}
+
+RunEnding ending_of(const RunHistory& history) {
+  if (history.end) {
+    const std::string& trouble = history.end->trouble;
+    if (trouble.empty()) return {Outcome::finished};
+    return {trouble.starts_with(trouble_of_preemption) ? Outcome::preempted : Outcome::failed, trouble};
+  }
+  if (history.starts.empty()) return {};
+  return {Outcome::no_end,
+          "No end is recorded: the run was killed, or was still training when this report was written."};
+}
+
 RunHistory read_history(const fs::path& dir) try {
   std::ifstream file(history_path(dir));
   if (!file) return {};
@@ -116,7 +133,7 @@ RunHistory read_history(const fs::path& dir) try {
 
 void record_start(const fs::path& dir, const RunStart& start, const std::string& recipe) {
   RunHistory history = read_history(dir);
-  // Removes starts whose steps all come after the new start, because these steps will run again.
+  // Removes starts whose steps are all later than the new start, because these steps will run again.
   std::erase_if(history.starts, [&](const RunStart& s) { return s.run.first_step >= start.run.first_step; });
   history.starts.push_back(start);
   history.end.reset();

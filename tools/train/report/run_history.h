@@ -1,11 +1,14 @@
-// history.json of a run directory: how the run was started, each time, and how it ended. report.html is made from it,
-// metrics.jsonl and recipe.yaml only.
+// history.json of a run directory: every start of the run, and its end. Only this file, metrics.jsonl and recipe.yaml
+// are needed to make report.html.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/telemetry/report.h"
@@ -22,7 +25,7 @@ struct RunStart {
 struct RunEnd {
   int64_t step = 0;
   std::string date;
-  std::string trouble;  // why the run ended before its last step; empty: it did not
+  std::string trouble;  // reason why the run ended before its last step; empty if it did not
   std::vector<telemetry::ReportInputs::Fact> facts;
   std::vector<telemetry::ReportInputs::Sample> samples;
   std::vector<std::string> timelines;
@@ -33,14 +36,38 @@ struct RunHistory {
   std::optional<RunEnd> end;     // absent: the run continues, or was killed
 };
 
+/// End of a run as its history records it. no_end: the run is still training, or was killed. unknown: an older program
+/// ran it.
+enum class Outcome : uint8_t { unknown, no_end, failed, preempted, finished };
+
+constexpr auto enum_names(Outcome) {
+  return std::to_array<std::pair<Outcome, std::string_view>>({{Outcome::unknown, "unknown"},
+                                                              {Outcome::no_end, "no end recorded"},
+                                                              {Outcome::failed, "failed"},
+                                                              {Outcome::preempted, "preempted"},
+                                                              {Outcome::finished, "finished"}});
+}
+std::string_view name_of(Outcome outcome);
+
+struct RunEnding {
+  Outcome outcome = Outcome::unknown;
+  std::string trouble = {};  // a sentence that says why the run is not finished; empty: it is, or nothing is known
+};
+
+RunEnding ending_of(const RunHistory& history);
+
+/// Beginnings of RunEnd::trouble, by which ending_of() tells the outcomes apart.
+inline constexpr std::string_view trouble_of_failure = "The run failed",
+                                  trouble_of_preemption = "The run was preempted";
+
 /// Reads the history; empty for the directory of an older program. Throws Error(data) if the file cannot be parsed.
 RunHistory read_history(const std::filesystem::path& dir);
 
 /// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). Removes the records of
 /// later steps, which will run again; metrics.jsonl is cut in the same way. Throws Error(resource).
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
-/// Records the end of a run. If the start trained no step since the last end, only its samples are added and the
-/// trouble is cleared: it has no record of how the steps ran. Throws Error(resource).
+/// Records the end of a run. If no step was trained since the last end, only adds the samples and clears the trouble,
+/// because there is no new record of how steps ran. Throws Error(resource).
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
 /// Returns the path of a start's recipe: "recipe-00000040.yaml" if the start is after step 40.

@@ -8,10 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/base/units.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/telemetry/metrics_json.h"
-#include "framework/telemetry/units.h"
 #include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/version.h"
@@ -23,10 +24,10 @@ namespace {
 
 constexpr std::string_view peak_fact = "Peak for MFU";
 
-// Returns a text of the memory that the allocator holds, and of its unused share.
+// Returns a text with the memory that the allocator holds, and its unused share.
 std::string held_memory(const std::map<std::string, int64_t>& measured) {
   const int64_t held = measured.at("held"), used = measured.at("total");
-  return fmt::format("{}, {:.1f}% unused", device::human_bytes(held),
+  return fmt::format("{}, {:.1f}% unused", base::human_bytes(static_cast<double>(held)),
                      100 * (1 - static_cast<double>(used) / static_cast<double>(held)));
 }
 
@@ -35,13 +36,13 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Adds the peak. A fact of the start says how it was determined, but the run may have measured a higher one later.
-// Older programs wrote both at the start.
+// Adds the peak FLOP/s of all ranks to the fact that says where the peak comes from. The fact is written at the start,
+// but the run may measure a higher peak later. Older programs wrote source and peak at the start.
 void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
   const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
   for (auto& fact : facts)
     if (peak > 0 && fact.name == peak_fact)
-      fact.value = fmt::format("{}, all ranks ({})", telemetry::human_quantity(peak, "FLOP/s"), fact.value);
+      fact.value = fmt::format("{}, all ranks ({})", base::human_quantity(peak, "FLOP/s"), fact.value);
 }
 
 std::map<std::string, int64_t> most_memory(const std::vector<telemetry::StepMetrics>& steps, int64_t after) {
@@ -59,8 +60,8 @@ std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, 
           {"Host of rank 0", host_name()},
           {"Command", command_line()},
           {"Processor of rank 0", processor_name()},
-          {"Layout", fmt::format("{}: {}; {} each", counted(ranks, "rank"), describe(recipe.parallel, ranks),
-                                 counted(recipe.train.threads.value_or(1), "thread"))},
+          {"Layout", fmt::format("{}: {}; {} each", base::counted(ranks, "rank"), describe(recipe.parallel, ranks),
+                                 base::counted(recipe.train.threads.value_or(1), "thread"))},
           {std::string(peak_fact), recipe.train.peak_flops ? "from the recipe" : "the best sample of each rank"}};
 }
 
@@ -85,16 +86,15 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
   }
   inputs.run.name = folder_name(run_dir);
   for (const RunStart& s : history.starts)
-    inputs.parts.push_back(
-        {s.run.first_step, s.date, fmt::format("{}: {}", counted(s.run.ranks, "rank"), s.layout), s.changes});
+    inputs.parts.push_back({s.run.first_step, s.date,
+                            fmt::format("{}: {}", base::counted(s.run.ranks, "rank"), s.layout), s.changes,
+                            s.run.ranks});
+  inputs.trouble = ending_of(history).trouble;
   if (history.end) {
     inputs.environment.push_back({"Ended", history.end->date});
     for (auto& fact : history.end->facts) inputs.environment.push_back(std::move(fact));
     inputs.samples = std::move(history.end->samples);
     inputs.timelines = std::move(history.end->timelines);
-    inputs.trouble = history.end->trouble;
-  } else if (!history.starts.empty()) {
-    inputs.trouble = "No end is recorded: the run was killed, or was still training when this report was made.";
   }
   inputs.environment.push_back({"Written", utc_now()});
   const auto memory = most_memory(run.metrics.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);

@@ -15,12 +15,12 @@ namespace hexad::train {
 /// Returns the facts of a report about the program, the machine and the layout of a start.
 std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks);
 
-/// Returns the highest bytes of the steps after `step`, by category. Steps before may have had another layout.
+/// Returns the highest bytes of the steps after `step`, by category. Earlier steps may have had another layout.
 std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir, int64_t step);
 
 /// Writes the report of a run directory. It is made from metrics.jsonl, history.json and the recipe of the newest start
-/// that trained a step. If `output` is empty, writes the directory's report.html. Throws Error(usage) if it is no run
-/// directory. Throws Error(data) if no step was trained.
+/// that trained a step. If `output` is empty, writes the directory's report.html. Throws Error(usage) if the folder is
+/// not a run directory. Throws Error(data) if no step was trained.
 void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output = {});
 
 }  // namespace hexad::train

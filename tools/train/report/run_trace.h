@@ -25,12 +25,12 @@ class RunTrace {
   RunTrace(const Recipe& recipe, ModelInstance& instance, const comm::ProcessGroup& world,
            std::function<void(const std::string&)> say, std::function<void(const std::string&)> warn);
 
-  /// Begins a step, before its work. Collective. Events between steps (evaluation, saving) belong to the step before.
+  /// Begins a step, before its work. Collective. Events between steps (evaluation, saving) belong to the previous step.
   void begin_step(int64_t step);
   /// Ends the recording after the last step. Collective.
   void end();
-  /// Adds further events, of all ranks, to the trace. Call it on rank 0 in a recorded step. Events count from `begin`,
-  /// in seconds of rank 0's base::now().
+  /// Adds events of all ranks to the trace. Call it on rank 0 in a recorded step. The times of events count from
+  /// `begin`, in seconds of rank 0's base::now().
   void add(std::vector<telemetry::TraceEvent> events, double begin);
 
  private:

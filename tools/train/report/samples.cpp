@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/units.h"
 #include "framework/base/utf8.h"
 #include "framework/config/words.h"
-#include "framework/telemetry/units.h"
 #include "layers/model_size.h"
 #include "parallel/comm/self_group.h"
 #include "tools/train/checkpoint/checkpointing.h"
@@ -46,8 +46,8 @@ Samples continue_prompts(const Recipe& recipe, ModelInstance& instance, const da
   return samples;
 }
 
-// Returns which memory is too small for the whole model in addition to this run; empty if none is. The model needs its
-// weights and, while they are read, one tensor as saved and as rounded.
+// Returns the name of the memory that is too small for the whole model in addition to this run; empty if there is none.
+// The model needs its weights and, while they are read, one tensor both as saved and as rounded.
 std::string exceeds_memory_limit(const Recipe& alone, const ModelInstance& instance) {
   const auto saved = static_cast<double>(size_of(accumulator_dtype(dtype_of(alone.train.precision))));
   const auto parameters = static_cast<double>(model_size(alone.model, instance.extensions).parameters);
@@ -56,8 +56,8 @@ std::string exceeds_memory_limit(const Recipe& alone, const ModelInstance& insta
   const double needed =
       parameters * static_cast<double>(size_of(dtype_of(alone.train.precision))) + 2 * saved * largest;
   const auto short_of = [&](double room, std::string_view what) {
-    return fmt::format("the whole model takes about {}, and {} of {} is left", telemetry::human_bytes(needed),
-                       telemetry::human_bytes(std::max(room, 0.0)), what);
+    return fmt::format("the whole model takes about {}, and {} of {} is left", human_bytes(needed),
+                       human_bytes(std::max(room, 0.0)), what);
   };
   const auto limit = static_cast<double>(alone.memory.limit());
   const double own_room = limit - static_cast<double>(instance.context.allocator()->stats().total);

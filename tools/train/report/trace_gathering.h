@@ -10,8 +10,9 @@ namespace hexad::train {
 void gather_trace_records(const telemetry::TraceRecords& mine, const comm::ProcessGroup& world, device::Device device,
                           telemetry::TraceRecords& all);
 
-/// Returns the seconds by which this rank's clock is ahead of rank 0's. Clocks of one node agree. Barriers synchronise
-/// the clocks of other nodes, as exactly as ranks leave a barrier together. Collective.
+/// Returns the seconds by which this rank's clock is ahead of rank 0's. Clocks of one node agree. Clocks of other nodes
+/// are compared at barriers, so the result is as exact as the times at which ranks leave a barrier together.
+/// Collective.
 double clock_offset(const comm::ProcessGroup& world, device::Device device);
 
 }  // namespace hexad::train

@@ -1,7 +1,5 @@
 #include "tools/train/report/trained_steps.h"
 
-#include <fmt/format.h>
-
 #include "tools/train/checkpoint/run_directory.h"
 
 namespace hexad::train {
@@ -21,7 +19,5 @@ std::string folder_name(const std::filesystem::path& dir) {
   const auto path = std::filesystem::weakly_canonical(dir);
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
-
-std::string counted(int64_t n, std::string_view thing) { return fmt::format("{} {}{}", n, thing, n == 1 ? "" : "s"); }
 
 }  // namespace hexad::train

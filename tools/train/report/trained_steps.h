@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <string>
-#include <string_view>
 
 #include "framework/telemetry/metrics_json.h"
 #include "tools/train/report/run_history.h"
@@ -19,12 +18,10 @@ struct TrainedSteps {
   int64_t newest_start() const { return history.starts.empty() ? 0 : history.starts.back().run.first_step; }
 };
 
-/// Reads the trained steps. Throws Error(usage) if `dir` is no run directory, Error(data) if it has no metrics.
+/// Reads the trained steps. Throws Error(usage) if `dir` is not a run directory, and Error(data) if it has no metrics.
 TrainedSteps trained_steps(const std::filesystem::path& dir);
 
-/// Returns the last part of the path, also for "runs/a/" and ".".
+/// Returns the last part of the path, even for "runs/a/" and ".".
 std::string folder_name(const std::filesystem::path& dir);
-/// Returns a count with its noun: "1 rank", "2 ranks".
-std::string counted(int64_t n, std::string_view thing);
 
 }  // namespace hexad::train

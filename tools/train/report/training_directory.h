@@ -25,7 +25,8 @@ class TrainingDirectory {
   /// Like require_held(), but checks now. Call it before writing files that another job may have written.
   void require_held_now();
 
-  /// Logs in this rank's file, and on rank 0's terminal. So call it on all ranks with a text that concerns all of them.
+  /// Logs in this rank's file, and on rank 0 also on the terminal. Call it on all ranks, with a text that concerns all
+  /// of them.
   void info(const std::string& text) const { log_->info(text); }
   void warn(const std::string& text) const { log_->warn(text); }
   /// Logs only in this rank's file.

@@ -105,7 +105,7 @@ void pack_along(T* to, const In* from, int64_t across, int64_t count, int64_t de
 enum class Put { sums, replace, add };
 
 /// Computes c[height, nr] = or += a[height, depth] b[depth, nr]. Element (i, k) of a is at i * row + k * term, and b is
-/// a panel of aligned rows of nr. For `sums`, c is recently used memory.
+/// a panel of aligned rows of nr. For `sums`, c is not prefetched, because it was used recently.
 template <int height, class T, int64_t row, int64_t term, Put how>
 __attribute__((noinline)) void multiply_rows(T* c, int64_t stride, const T* a, const T* b, int64_t depth) {
   constexpr int n = lanes<T>;
@@ -132,7 +132,7 @@ __attribute__((noinline)) void multiply_rows(T* c, int64_t stride, const T* a, c
   }
 }
 
-/// Computes the product for mr rows, of which at least the first `rows` are computed.
+/// Computes at least the first `rows` of the mr rows of the product.
 template <class T, int64_t row, int64_t term, Put how>
 void multiply(T* c, int64_t stride, const T* a, const T* b, int64_t depth, int64_t rows) {
   if (rows > mr / 2)

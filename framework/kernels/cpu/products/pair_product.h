@@ -59,7 +59,8 @@ struct Near {
   }
 };
 
-/// Work done while strips are multiplied, a little at every step of 32 terms. In one piece, the work would stall.
+/// Work that is done while strips are multiplied, a little at every step of 32 terms. In one piece, this work would
+/// stall the multiplications.
 class Meanwhile {
  public:
   Rounding rounding;
@@ -136,8 +137,9 @@ struct Product {
     meanwhile.b = block_after(i + rows < t.m, j, k, strips * padded / strip * steps);
     // The last rows, fewer than a strip, are packed, because all 32 rows of a strip are read.
     const int64_t in_place = a.contiguous && depth % terms == 0 ? rows / strip * strip : 0;
-    const int64_t group = blocks.left / (steps * terms) / strip * strip;  // rows packed at a time
-    const bool kept = one_depth && rows - in_place <= group && j > 0;     // packed for the previous columns
+    const int64_t group = blocks.left / (steps * terms) / strip * strip;  // maximum rows packed at a time
+    const bool kept =
+        one_depth && rows - in_place <= group && j > 0;  // true if the rows are still packed from the previous columns
     for (int64_t r = 0; r < rows; r += strip) {
       Strip x{reinterpret_cast<const char*>(a.at(i + r, k)), a.stride * 2, terms * 2};
       const int64_t at = r < in_place ? 0 : (r - in_place) % group;
@@ -145,7 +147,7 @@ struct Product {
         if (at == 0 && !kept) pack<Factor::left>(left, a, i + r, min(group, rows - r), k, depth);
         x = {left + at / strip * strip_bytes, 64, step_bytes};
       }
-      const int64_t here = r < in_place ? strip : group;  // rows until a is needed again
+      const int64_t here = r < in_place ? strip : group;  // rows until the next part of a is needed
       if (at == 0)
         meanwhile.a = rows_after(i + r + here, here, k, depth,
                                  (min(here, rows - r) + strip - 1) / strip * (padded / strip) * steps);
@@ -157,7 +159,7 @@ struct Product {
     }
   }
 
-  /// Prefetches up to `rows` rows of a from row i on, or the first rows of the next tile, within `steps` steps.
+  /// Prefetches up to `rows` rows of a, starting at row i, or the first rows of the next tile, within `steps` steps.
   Ahead rows_after(int64_t i, int64_t rows, int64_t k, int64_t depth, int64_t steps) const {
     if (i < t.m) return Ahead(t.a, i, min(rows, t.m - i), k, depth, steps);
     return next ? Ahead(next->a, 0, min(rows, next->m), 0, min(blocks.depth, next->k), steps) : Ahead();
@@ -173,7 +175,8 @@ struct Product {
     return next ? block(*next, 0, 0) : Ahead();
   }
 
-  /// Computes 32 x 32 elements of c from (i, j) on, of which factors.rows x columns exist, for a block of terms.
+  /// Computes 32 x 32 elements of c, starting at (i, j), for a block of terms. Only factors.rows x columns of them
+  /// exist.
   void multiply_strips(int64_t i, int64_t j, int64_t columns, const Factors& factors, TermBlock block,
                        const Sums& sums) {
     char* const at = static_cast<char*>(t.c.data) + (i * t.c.stride + j) * (narrowed ? 2 : 4);

@@ -1,9 +1,9 @@
 // One tile of a bf16 product on one thread, by instructions that multiply and add pairs of terms: the matrix unit's
 // (AMX) and the vector unit's (AVX-512 BF16). They are compiled if the compiler supports them.
 //
-// An element of c is a sum in a fixed order: pair after pair (AVX-512 BF16), or 32 terms after 32 terms, in the matrix
-// unit's order. An element does not depend on other rows or columns, or on the cut of the product into tiles. The two
-// units may differ in the last bits. Subnormal operands and results count as zero.
+// An element of c is a sum in a fixed order: pair after pair (AVX-512 BF16), or in groups of 32 terms, in the matrix
+// unit's order within a group. An element does not depend on other rows or columns, or on the cut of the product into
+// tiles. The two units may differ in the last bits. Subnormal operands and results count as zero.
 #pragma once
 
 #include "framework/kernels/cpu/products/gemm_tile.h"

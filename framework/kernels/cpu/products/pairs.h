@@ -11,9 +11,9 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-constexpr int64_t side = 16, terms = 32, tile_bytes = 1024;  // of a tile: rows, terms of a sum, size
+constexpr int64_t side = 16, terms = 32, tile_bytes = 1024;  // sizes of a tile: rows, terms of a sum, bytes
 constexpr int64_t strip = 2 * side;                          // rows or columns multiplied at a time
-constexpr int64_t step_bytes = 2 * tile_bytes;               // of a strip: 32 terms
+constexpr int64_t step_bytes = 2 * tile_bytes;               // bytes of a strip of 32 terms
 
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -22,7 +22,7 @@ int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step;
 struct Lines {
   const uint16_t* data;
   int64_t stride;
-  bool contiguous;  // true if the terms of a line are
+  bool contiguous;  // true if the terms of a line are contiguous
 
   const uint16_t* at(int64_t line, int64_t term) const {
     return data + (contiguous ? line * stride + term : line + term * stride);
@@ -152,7 +152,7 @@ void pack(char* to, const Lines& from, int64_t line, int64_t lines, int64_t term
       transpose_from(tile(at + tile_bytes), buffer + side * side, 64);
     }
   };
-  // In the order of memory, for the processor's own prefetching.
+  // Copies in the order of memory, so that the processor's own prefetching works.
   if constexpr (contiguous) {
     for (int64_t l = 0; l < lines; l += strip)
       for (int64_t k = 0; k < depth; k += terms) step(to + l / strip * strip_bytes + k / terms * step_bytes, l, k);

@@ -8,7 +8,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// Instruction set. x86-64-v3 is AVX2 with FMA, the minimum for this program; x86-64-v4 is AVX-512 (F, BW, CD, DQ, VL).
+/// Instruction sets. x86-64-v3 is AVX2 with FMA, the minimum for this program; x86-64-v4 is AVX-512 (F, BW, CD, DQ,
+/// VL).
 enum class Isa : uint8_t { v3, v4 };
 std::string_view name_of(Isa isa);
 

@@ -84,13 +84,13 @@ inline float reciprocal_of(float d) {
   return fma_of(r, fma_of(-d, r, 1.0f), r);
 }
 
-/// Returns 1 / (1 + e^-x) within 4 ulp for x > -87; below that, it stays at 1e-38.
+/// Returns 1 / (1 + e^-x) within 4 ulp for x > -87; for smaller x, about 1e-38.
 inline float sigmoid_of(float x) {
   const ScaledExp e = scaled_exp(clamp_of(-x, -87.0f, 87.0f));
   return reciprocal_of(fma_of(e.p, power_of_two(e.n), 1.0f));
 }
 
-/// Returns erf within 2 ulp: an odd polynomial near zero, 1 - exp(polynomial) beyond.
+/// Returns erf within 2 ulp: an odd polynomial near zero, 1 - exp(polynomial) elsewhere.
 inline float erf_of(float x) {
   const float t = x < 0 ? -x : x, s = x * x;
   float far = fma_of(-1.72853470e-5f, t, 3.83197126e-4f);

@@ -15,8 +15,8 @@ struct AdamwConstants {
   A eps;
 };
 
-/// Loops of one combination of dtypes. T: dtype of the model's copy; A: of main and moments; G: of the gradient, A or
-/// bf16. `weights` null: main is the only copy.
+/// Loops for one combination of dtypes. T is the dtype of the model's copy, A that of main and moments, G that of the
+/// gradient (A or bf16). If `weights` is null, main is the only copy.
 template <class T, class A, class G>
 struct OptimizerLoop {
   void (*adamw)(A* main, A* m, A* v, T* weights, const G* gradient, const AdamwConstants<A>& c, int64_t n);

@@ -1,4 +1,4 @@
-// One attention call in the form passed to its implementations, and the implementations. Operands: see
+// The operands of one attention call in the form passed to its implementations, and the implementations. See
 // AttentionKernels.
 #pragma once
 
@@ -34,10 +34,10 @@ void merge_attention(Stream& stream, const Tensor& sum, const Tensor& sum_log_su
 struct DocumentBounds {
   const Tensor &first, &last;
 };
-/// Writes cuDNN's operands for packed documents, in the order of tokens. lengths[D] (i32) are the lengths. offsets[N, D
-/// + 1] (i64) are the offsets of their first tokens, then of the end of all tokens, in N tensors (at most 9) with
-/// `distances` elements from token to token. If there are fewer documents, the last ones are empty, at the end;
-/// documents beyond D are left out.
+/// Writes cuDNN's operands for packed documents, in the order of tokens. lengths[D] (i32) are the documents' lengths.
+/// offsets[N, D + 1] (i64) describe N tensors (at most 9), whose tokens are `distances` elements apart: the offsets of
+/// the documents' first tokens, then the end of all tokens. If there are fewer than D documents, empty ones follow.
+/// Documents beyond D are left out.
 void find_documents(Stream& stream, const Tensor& lengths, const Tensor& offsets, const DocumentBounds& bounds,
                     int64_t positions, std::span<const int64_t> distances);
 

@@ -88,7 +88,7 @@ class GraphMaker {
                   v = input("v", Id::v, p_.key_heads, p_.v);
     auto [out, stats] = graph_.sdpa(q, k, v, options<SDPA_attributes>("attention").set_generate_stats(true));
     output(out, Id::out, p_.heads, p_.out);
-    // cuDNN writes them with our strides since 9.12; before, the frontend refused these.
+    // cuDNN writes statistics with these strides since 9.12. Before that, the frontend refused them.
     stats->set_output(true).set_data_type(DataType_t::FLOAT);
     describe(*stats, Id::stats, p_.heads, 1, by_token());
   }
@@ -100,7 +100,7 @@ class GraphMaker {
     Tensor_attributes stats;
     stats.set_name("stats").set_data_type(DataType_t::FLOAT);
     describe(stats, Id::stats, p_.heads, 1, by_token());
-    // Before 9.26, cuDNN reads no other layout without offsets.
+    // Before 9.26, cuDNN supports only this layout if there are no offsets.
     if (p_.documents == 0) stats.set_stride({p_.heads * p_.positions, p_.positions, 1, 1});
     auto o = options<SDPA_backward_attributes>("attention_backward").set_deterministic_algorithm(p_.deterministic);
     // Without these limits, cuDNN would reserve workspace for every document at full length.
@@ -116,12 +116,12 @@ class GraphMaker {
   const AttentionProblem& p_;
 };
 
-/// Returns the reason why the graph has no plan; empty: it has one.
+/// Returns the reason why there is no plan for the graph; empty if there is one.
 std::string refusal(error_t built, const Graph& graph, int64_t& workspace) {
   if (built.is_bad()) return built.get_message();
   if (error_t asked = graph.get_workspace_size(workspace); asked.is_bad()) return asked.get_message();
   if (workspace <= CudnnPlan::most_workspace) return {};
-  return cat("a workspace of ", workspace, " bytes; at most ", CudnnPlan::most_workspace, " are given");
+  return cat("a workspace of ", workspace, " bytes, expected at most ", CudnnPlan::most_workspace);
 }
 
 }  // namespace

@@ -21,11 +21,11 @@ struct HeadStrides {
 };
 
 /// Parameters of a call on which a plan depends: bf16 of `sequences` times `positions` tokens. Each token sees its
-/// whole sequence, or its document of it; if causal, only tokens up to itself there.
+/// whole sequence or, if there are documents, its document. If causal, it sees only tokens up to itself.
 struct AttentionProblem {
   bool backward = false, causal = true, deterministic = false;
   int64_t sequences = 0, positions = 0;
-  int64_t documents = 0;  // in all sequences; 0: there are none
+  int64_t documents = 0;  // number in all sequences; 0: no documents
   int64_t heads = 0, key_heads = 0, size = 0;
   float scale = 1;
   HeadStrides q, k, v, out;
@@ -61,7 +61,7 @@ class CudnnHandle {
   cudnnContext* handle_ = nullptr;
 };
 
-/// A card that need not exist: its properties in cuDNN's format (JSON), and its generation, such as 90.
+/// A card that need not exist: its properties in cuDNN's format (JSON), and its generation (for example 90).
 struct DescribedCard {
   std::string properties;
   int generation;
@@ -69,10 +69,10 @@ struct DescribedCard {
 
 class CudnnPlan {
  public:
-  /// Maximum bytes of workspace of a plan. Only a deterministic backward needs more: before 9.25 cuDNN then keeps all B
-  /// H S^2 gradients of scores in bf16, and is slower. That is 2.1 GB for 16 heads of 4 x 4096, and the same for four
-  /// documents. If not deterministic, its results differ from run to run. There it takes 2.06 ms for forward and
-  /// backward, against 5.2 ms of the deterministic flash attention of PyTorch.
+  /// Maximum bytes of workspace of a plan. Only a deterministic backward needs more. Before 9.25, cuDNN then keeps all
+  /// B H S^2 gradients of scores in bf16, and is slower: 2.1 GB for 16 heads of 4 x 4096 tokens, also if these are four
+  /// documents. A backward that is not deterministic gives different results in each run; with it, forward and backward
+  /// take 2.06 ms, against 5.2 ms of PyTorch's deterministic flash attention.
   static constexpr int64_t most_workspace = int64_t{4} << 30;
 
   CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle);
@@ -81,7 +81,7 @@ class CudnnPlan {
   CudnnPlan(CudnnPlan&&) noexcept;
   ~CudnnPlan();
 
-  /// Returns the reason why there is no plan; empty: there is one.
+  /// Returns the reason why there is no plan; empty if there is one.
   const std::string& refused() const { return refused_; }
   int64_t workspace() const { return workspace_; }
   void execute(const CudnnHandle& handle, CUstream_st* stream, AttentionOperands operands, void* workspace) const;

@@ -71,9 +71,9 @@ __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const
 
 __device__ __forceinline__ bool sees(const int2& range, int64_t key) { return key >= range.x && key < range.y; }
 
-/// Computes sums[i][c] += sum_j weights[i][j] rows[j][c], or weights[j][i] if `Transposed`, where the weights are
-/// [query, key]. `Masked`: sums only over pairs that see each other, so that a NaN in a row has no effect where its
-/// weight is zero.
+/// Computes sums[i][c] += sum_j weights[i][j] rows[j][c]. If `Transposed`, the weights are [query, key], and
+/// weights[j][i] is used. If `Masked`, sums only over pairs that see each other, so that a NaN in a row has no effect
+/// where its weight is zero.
 template <bool Transposed, bool Masked, class A>
 __device__ __forceinline__ void weigh(Share<A>& sums, const Staged<A, tile_rows>& weights, const Stage<A>& memory,
                                       const int2 (&ranges)[tile_rows], int64_t first_key) {

@@ -10,7 +10,7 @@ template <class A>
 struct Shared {
   Staged<A, tile_rows> scores;
   Stage<A> stage;
-  A row[tile_rows];  // rescaling of the sums so far; at the end the divisor of the sums
+  A row[tile_rows];  // factors of the sums so far; at the end, divisors of the sums
   int2 ranges[tile_rows];
 };
 
@@ -47,7 +47,8 @@ __global__ void __launch_bounds__(plain_threads) forward(ForwardOperands<D> p, S
   load_ranges(shared.ranges, p.visible, q.token, q.count);
 
   const A infinity = static_cast<A>(INFINITY);
-  const int row = static_cast<int>(threadIdx.x) / 4, part = static_cast<int>(threadIdx.x) % 4;  // in the softmax
+  const int row = static_cast<int>(threadIdx.x) / 4,
+            part = static_cast<int>(threadIdx.x) % 4;  // row and part of a row for the softmax
   A largest = -infinity, base = 0, total = 0;
   Share<A> sums{};
   for (int64_t j = range.begin / tile_rows * tile_rows; j < range.end; j += tile_rows) {

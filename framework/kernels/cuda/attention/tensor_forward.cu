@@ -4,7 +4,7 @@
 namespace hexad::kernels::cuda {
 namespace {
 
-constexpr int parts = 2;  // of 16 rows per warp: each load of a matrix of keys and values serves 32 rows
+constexpr int parts = 2;  // parts of 16 rows per warp: each load of a matrix of keys and values serves 32 rows
 constexpr int block_rows = 16 * parts * tensor_warps;
 
 template <int Width>

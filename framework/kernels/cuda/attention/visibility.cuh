@@ -6,8 +6,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Keys of one tile of queries. No query sees a key outside [begin, end) (INT_MAX, 0: no query sees any). Every query
-/// sees [all_begin, all_end), which is empty if rows are missing at the end of the sequence.
+/// Keys of one tile of queries. No query sees a key outside [begin, end); (INT_MAX, 0) if no query sees any key. Every
+/// query sees [all_begin, all_end). This range is empty if rows are missing at the end of the sequence.
 struct TileRange {
   int begin, end, all_begin, all_end;
 
@@ -17,7 +17,8 @@ struct TileRange {
   }
 };
 
-/// View for kernels: ranges of keys [rows[r].x, rows[r].y) of the queries [B S] (0, 0: sees none) and of their tiles.
+/// View for kernels. Query r of [B S] sees the keys [rows[r].x, rows[r].y); (0, 0) if it sees none. Also holds the
+/// ranges of the queries' tiles.
 struct Visible {
   const int2* rows;
   const TileRange* tiles;  // [B, tiles_of(S)]

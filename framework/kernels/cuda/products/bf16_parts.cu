@@ -19,8 +19,8 @@ enum class Along : uint8_t { rows, columns };
 
 constexpr Along other(Along along) { return along == Along::rows ? Along::columns : Along::rows; }
 
-/// Order of the parts: first, second, third; 0 is the largest. The last two orders are for factors whose parts are
-/// summed along: hi hi + hi mid + mid hi.
+/// Order of the parts: first, second, third; 0 is the largest. of_left and of_right are for two f32 factors: the
+/// product of the arranged parts is hi hi + hi mid + mid hi.
 struct Order {
   int at[parts];
 };
@@ -45,7 +45,7 @@ struct Bf16Parts {
 
 __device__ Bf16Parts bf16_parts_of(float w) {
   __nv_bfloat16 hi = __float2bfloat16_rn(w);
-  if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // only infinity becomes infinite
+  if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // rounds toward zero, so that a finite number stays finite
   const float rest = isfinite(w) ? w - to<float>(hi) : 0.0f;
   const __nv_bfloat16 mid = __float2bfloat16_rn(rest);
   return {hi, mid, __float2bfloat16_rn(rest - to<float>(mid))};

@@ -19,7 +19,7 @@ namespace {
 using device::cuda::cuda_stream;
 
 constexpr size_t most_workspace = size_t{32} << 20;  // cuBLAS's own size on Hopper
-constexpr size_t most_plans = 4096;                  // rows of experts differ at every step
+constexpr size_t most_plans = 4096;  // a limit is needed, because the experts' numbers of rows differ at every step
 constexpr uint32_t best_alignment = 256;
 
 void check(cublasStatus_t status, std::string_view what) {
@@ -45,14 +45,14 @@ uint32_t alignment_of(const void* p) {
 ///   out[m, n] = left[m, k] right[k, n]      | n, m, k     | right, n x k: as is   | left, k x m: as is
 ///     right is the transpose of w[n, k]     |             | w, k x n: transposed  |
 ///     left is the transpose of dy[k, m]     |             |                       | dy, m x k: transposed
-///
-/// Therefore A is our right factor and B our left factor. Each is transposed for cuBLASLt exactly if it is for us.
+/// Therefore A is our right factor and B our left factor. Each is transposed for cuBLASLt if and only if it is
+/// transposed here.
 struct Problem {
   int64_t m, n, k, a_stride, b_stride, out_stride;
   Dtype in, out;
   bool a_transposed, b_transposed, add;
   uint32_t a_alignment, b_alignment, out_alignment;
-  int multiprocessors;  // multiprocessors it may use; 0: all
+  int multiprocessors;  // maximum number of multiprocessors for the product; 0: all
 
   auto operator<=>(const Problem&) const = default;
 };
@@ -142,7 +142,7 @@ Plan Library::make_plan(const Problem& p) {
   cublasLtMatmulPreferenceOpaque_t preference{};
   check(cublasLtMatmulPreferenceInit(&preference), "preference");
   prefer(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{most_workspace});
-  // Keeps the parts of a split sum in f32 in the workspace; parts in a bf16 result would be rounded.
+  // Keeps the parts of a split sum in f32 in the workspace. In a bf16 result they would be rounded.
   prefer(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(&preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.a_alignment);
@@ -155,7 +155,7 @@ Plan Library::make_plan(const Problem& p) {
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, &plan.product, &plan.a, &plan.b, &plan.out,
                                                                &plan.out, &preference, 1, &best, &found);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return plan;
-  check(status, "choice of a kernel");
+  check(status, "choosing a kernel");
   plan.possible = found > 0 && best.state == CUBLAS_STATUS_SUCCESS;
   plan.algorithm = best.algo;
   plan.workspace = best.workspaceSize;

@@ -17,7 +17,7 @@ struct Matrix {
 /// Returns the tensor as a matrix. Throws std::logic_error with `op` and `name` if the tensor is not a matrix.
 Matrix matrix(std::string_view op, std::string_view name, const Tensor& t);
 
-/// A factor of a product: a matrix in its memory layout, or its transpose.
+/// A factor of a product: a matrix as stored, or its transpose.
 struct Factor {
   Matrix matrix;
   bool transposed = false;
@@ -27,9 +27,8 @@ struct Factor {
   Dtype dtype() const { return matrix.tensor.dtype(); }
 };
 
-/// Computes out = or += left right, summed in acc. The factors have one dtype, `out` has that dtype or acc, and no size
-/// is zero. Returns false, without a launch, if cuBLASLt has no kernel for these addresses and strides (bf16 at odd
-/// ones).
+/// Computes out = or += left right, summed in acc. The factors have one dtype. `out` has this dtype or acc. No size is
+/// zero. Returns false, without a launch, if cuBLASLt has no kernel for these addresses and strides (bf16 at odd ones).
 bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write);
 
 }  // namespace hexad::kernels::cuda

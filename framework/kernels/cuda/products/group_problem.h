@@ -7,8 +7,8 @@ namespace hexad::kernels::cuda {
 
 enum class GroupedPass : uint8_t { forward, input_gradient, weight_gradient };
 
-/// Product d[m, n] = or += a b over k terms. a, b and d are the first elements in their tensors. A product without
-/// elements has m = 0.
+/// Product d[m, n] = or += a b over k terms. a, b and d are the indices of the first elements in their tensors. A
+/// product without elements has m = 0.
 struct GroupProblem {
   int32_t m, n, k;
   int64_t a, b, d;

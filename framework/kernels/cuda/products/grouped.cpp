@@ -13,8 +13,8 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Minimum sizes for products one by one, if tensor cores cannot take them in one kernel: dense products of f32 and f64
-// then beat the simple kernel (not measured).
+// Minimum sizes for one product per group, if the kernel on tensor cores cannot take the operands. Above them, dense
+// products of f32 and f64 are faster than the simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
 // If each group is a launch, products with fewer rows per group (on average) use the simple kernel, which is one launch
 // for all groups (not measured).
@@ -59,7 +59,7 @@ bool fits_tensor_cores(const Operands& o) {
          aligned(o.x) && aligned(o.y) && aligned(o.w);
 }
 
-bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets, GroupedPass pass, Write write) {
+bool uses_one_product_per_group(const Operands& o, const GroupOffsets& offsets, GroupedPass pass, Write write) {
   if (offsets.host.empty()) return false;
   const bool fits = fits_tensor_cores(o);
   if (!tensor_cores::in_one_kernel) return fits;
@@ -69,7 +69,7 @@ bool goes_one_by_one(const Operands& o, const GroupOffsets& offsets, GroupedPass
   return seconds_one_by_one(product) < seconds_in_one_kernel(product);
 }
 
-/// True if a group may have no rows: false only if the host knows that every group has rows.
+/// True if a group may be without rows. False only if the host knows that every group has rows.
 bool may_have_empty_groups(const GroupOffsets& offsets) {
   return offsets.host.empty() || std::ranges::adjacent_find(offsets.host) != offsets.host.end();
 }
@@ -88,10 +88,11 @@ void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w
              Write write) {
   const std::string_view op = "grouped matmul";
   const Operands o = operands(op, x, out, weight);
-  require(o.w.dtype() == x.dtype(), "[", op, "] weights are ", o.w.dtype(), " beside ", x.dtype());
+  require(o.w.dtype() == x.dtype(), "[", op, "] weights are ", o.w.dtype(), ", expected the dtype of the rows, ",
+          x.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.features == 0) return;
-  if (goes_one_by_one(o, offsets, GroupedPass::forward, write))
+  if (uses_one_product_per_group(o, offsets, GroupedPass::forward, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& result) {
       MatmulKernels::of_cuda.forward(stream, result, in, expert_matrix(o.w, e), write);
     });
@@ -103,10 +104,11 @@ void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Te
                     const GroupOffsets& offsets, Write write) {
   const std::string_view op = "grouped matmul gradient";
   const Operands o = operands(op, dx, dy, weight);
-  require(o.w.dtype() == dx.dtype(), "[", op, "] weights are ", o.w.dtype(), " beside ", dx.dtype());
+  require(o.w.dtype() == dx.dtype(), "[", op, "] weights are ", o.w.dtype(), ", expected the dtype of the rows, ",
+          dx.dtype());
   check_offsets(op, offsets, o.groups, o.rows);
   if (o.groups == 0 || o.rows == 0 || o.width == 0) return;
-  if (goes_one_by_one(o, offsets, GroupedPass::input_gradient, write))
+  if (uses_one_product_per_group(o, offsets, GroupedPass::input_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& result, const Tensor& in) {
       MatmulKernels::of_cuda.input_gradient(stream, result, in, expert_matrix(o.w, e), write);
     });
@@ -124,7 +126,7 @@ void weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const T
     if (write == Write::replace) dw.device().context().fill(stream, device_raw(dw), 0, dw.bytes());
     return;
   }
-  if (goes_one_by_one(o, offsets, GroupedPass::weight_gradient, write))
+  if (uses_one_product_per_group(o, offsets, GroupedPass::weight_gradient, write))
     return for_each_expert(o, offsets, [&](int64_t e, const Tensor& in, const Tensor& dout) {
       MatmulKernels::of_cuda.weight_gradient(stream, expert_matrix(o.w, e), dout, in, write);
     });

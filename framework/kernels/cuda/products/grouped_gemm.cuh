@@ -32,7 +32,7 @@ struct GroupedGemm {
   using Element = cutlass::bfloat16_t;
   using Row = cutlass::layout::RowMajor;
   using Column = cutlass::layout::ColumnMajor;
-  // a row-major transpose is a column-major matrix
+  // A row-major transpose is a column-major matrix.
   using LayoutA = std::conditional_t<pass == GroupedPass::weight_gradient, Column, Row>;
   using LayoutB = std::conditional_t<pass == GroupedPass::forward, Column, Row>;
   using Tile = cute::Shape<cute::_128, cute::_256, cute::_64>;
@@ -74,8 +74,8 @@ struct GroupedGemm {
   };
 };
 
-/// Divides one block of memory into parts, each aligned to 64 bytes as tensor maps require. If it begins at nullptr, it
-/// only measures the size.
+/// Divides one block of memory into parts, each aligned to 64 bytes as tensor maps require. If the block begins at
+/// nullptr, only the size is computed.
 class Parts {
  public:
   explicit Parts(void* begin) : begin_(reinterpret_cast<uintptr_t>(begin)), next_(begin_) {}

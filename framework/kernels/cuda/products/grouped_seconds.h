@@ -27,8 +27,8 @@ struct GroupedProduct {
   }
 };
 
-/// Returns the seconds of one dense product per expert, one after the other. Each fills the card, but not at its start
-/// and its end.
+/// Returns the seconds of one dense product per expert, one after the other. Each product fills the card, except at its
+/// start and end.
 inline double seconds_one_by_one(const GroupedProduct& p) {
   constexpr double start = 5.5e-6;
   const double rate = p.pass == GroupedPass::weight_gradient ? 750e12 : 815e12;

@@ -39,8 +39,8 @@ Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype
   return {matrix(op, "copy", copy), factor.transposed};
 }
 
-/// Multiplies in acc, with copies of all operands that are not acc. For factors of two dtypes that bf16 parts do not
-/// suit, and for bf16 rows at addresses or strides without a cuBLASLt kernel. The result is rounded once.
+/// Multiplies in acc, with copies of all operands that are not acc, and rounds the result once. For factors of two
+/// dtypes that bf16 parts do not suit, and for bf16 rows at addresses or strides without a cuBLASLt kernel.
 void multiply_in_acc(Stream& stream, std::string_view op, const Matrix& out, const Factor& left, const Factor& right,
                      Write write) {
   const Dtype acc = accumulator_dtype(left.dtype());
@@ -57,7 +57,8 @@ void product(Stream& stream, std::string_view op, const Matrix& out, const Facto
              Write write) {
   const Dtype in = left.dtype(), result = out.tensor.dtype();
   require((in == Dtype::f64) == (right.dtype() == Dtype::f64) && (in == Dtype::f64) == (result == Dtype::f64), "[", op,
-          "] factors are ", in, " and ", right.dtype(), ", the result is ", result, "; f64 goes with f64 only");
+          "] factors are ", in, " and ", right.dtype(), ", the result is ", result,
+          "; expected f64 for all of them or for none");
   if (out.rows == 0 || out.columns == 0) return;
   if (left.columns() == 0) {
     if (write == Write::replace) zero(stream, out);

@@ -15,8 +15,8 @@ void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t gro
 /// Callers that use offsets more than once should provide them on the device, too.
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device);
 
-/// Zeroes the slices of dw[E, ...] whose group has no rows. The device finds these groups; a host that knows that there
-/// is none can omit the launch. A slice is a multiple of 16 bytes, and so is its address.
+/// Zeroes the slices of dw[E, ...] whose group has no rows. The device finds these groups; a host that knows that every
+/// group has rows can omit the launch. The size and the address of a slice are multiples of 16 bytes.
 void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets);
 
 }  // namespace hexad::kernels::cuda

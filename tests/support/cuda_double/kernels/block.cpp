@@ -15,7 +15,7 @@
 namespace hexad::cuda_double {
 namespace {
 
-/// Thrown to leave the stack of a thread of a failed kernel. It is no std::exception, so that no handler takes it for
+/// Thrown to unwind the stack of a thread of a failed kernel. Not a std::exception, so that no handler mistakes it for
 /// an error.
 struct GivenUp {};
 
@@ -47,8 +47,8 @@ struct KernelThread {
   std::vector<Copy> copies;
 };
 
-/// Lanes of one mask, which meet repeatedly. There are two sets of values: the last lane may still read those of one
-/// rendezvous while other lanes write those of the next.
+/// Lanes of one mask, which meet repeatedly. There are two sets of values: the last lane may still read the set of one
+/// rendezvous while other lanes write the set of the next.
 struct WarpRendezvous {
   unsigned mask = 0, here = 0;
   const char* name = nullptr;
@@ -329,7 +329,7 @@ Runner& this_runner() {
 
 #ifdef __SANITIZE_ADDRESS__
 /// Shared memory is then a static variable of the process, because the sanitizer does not guard thread-local variables.
-/// So only one kernel runs at a time.
+/// Therefore only one kernel runs at a time.
 std::mutex one_kernel;
 #endif
 

@@ -1,5 +1,5 @@
 // cuDNN's attention of documents on the CPU. Each document is gathered from its offsets, computed separately by the
-// reference, and scattered. Calls without documents are refused, because Hexad's own kernels compute them.
+// reference, and scattered. Calls without documents are rejected; Hexad's own kernels then compute them.
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
 #include <stdexcept>

@@ -1,5 +1,5 @@
-// CUDA's additions to C++ for g++, as far as Hexad's kernels use them. The twins of headers that kernels include also
-// include this file. A block's threads are fibers (block.h), which wait for each other at the same calls as on a card.
+// CUDA's additions to C++ for g++, as far as Hexad's kernels use them. Also included by the twins of headers that
+// kernels include. A block's threads are fibers (block.h), which wait for each other at the same calls as on a card.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,7 +15,7 @@
 #include "tests/support/cuda_double/kernels/block.h"
 #include "tests/support/cuda_double/kernels/coordinates.h"
 
-// The names are those of the language.
+// The names below are those of the language.
 // NOLINTBEGIN
 
 #undef __shared__

@@ -1,4 +1,5 @@
-// Grouped products on tensor cores for the CUDA double. It computes the problems of CUTLASS's kernel one by one.
+// Grouped products on tensor cores for the CUDA double. The double computes the problems of CUTLASS's kernel one by
+// one.
 #include <cuda_bf16.h>
 
 #include <stdexcept>

@@ -1,0 +1,19 @@
+// Passes of a matrix product.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+namespace hexad::base {
+
+/// Pass of a matrix product: y = x W, the gradient of x, or the gradient of W.
+enum class GemmPass : uint8_t { forward, input_gradient, weight_gradient };
+constexpr auto enum_names(GemmPass) {
+  return std::to_array<std::pair<GemmPass, std::string_view>>({{GemmPass::forward, "forward"},
+                                                               {GemmPass::input_gradient, "input_gradient"},
+                                                               {GemmPass::weight_gradient, "weight_gradient"}});
+}
+
+}  // namespace hexad::base

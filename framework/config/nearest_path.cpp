@@ -1,0 +1,67 @@
+#include "framework/config/nearest_path.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "framework/base/escaped.h"
+#include "framework/config/words.h"
+
+namespace hexad::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Returns the names of the visible folders in `folder`, sorted; empty if it cannot be listed.
+std::vector<std::string> folders_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code unknown;  // such as a link to nothing
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with('.') && at->is_directory(unknown)) names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace
+
+std::string nearest_folders(const std::string& text) {
+  constexpr size_t most = 3;
+  std::error_code error;
+  fs::path existing, rest;  // `rest` begins with the first missing part
+  for (const fs::path& part : fs::path(text)) {
+    if (part.empty()) continue;  // after a slash at the end
+    if (!rest.empty())
+      rest /= part;
+    else if (fs::exists(existing / part, error))
+      existing /= part;
+    else
+      rest = part;
+  }
+  if (rest.empty()) return "";
+  const std::vector<std::string> names = folders_in(existing.empty() ? fs::path(".") : existing);
+  const std::string missing = rest.begin()->string();
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  if (const std::string_view likely = closest(missing, candidates); !likely.empty()) {
+    fs::path found = existing / likely;
+    for (auto part = std::next(rest.begin()); part != rest.end() && fs::exists(found / *part, error); ++part)
+      found /= *part;
+    return fmt::format("; did you mean '{}'?", base::escaped(found.string()));
+  }
+  if (names.empty() || existing.empty() || existing == existing.root_path()) return "";
+  std::vector<std::string> sorted = names;
+  std::ranges::stable_sort(sorted, {}, [&](const std::string& name) { return edit_distance(missing, name); });
+  const size_t left = sorted.size() - std::min(sorted.size(), most);
+  sorted.resize(sorted.size() - left);
+  return fmt::format("; in '{}' there are: {}{}", base::escaped(existing.string()),
+                     base::escaped(fmt::format("{}", fmt::join(sorted, ", "))),
+                     left > 0 ? fmt::format(" and {} more", left) : "");
+}
+
+}  // namespace hexad::config

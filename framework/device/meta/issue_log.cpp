@@ -1,0 +1,48 @@
+#include "framework/device/meta/issue_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/base/error.h"
+#include "framework/device/span_log.h"
+
+namespace hexad::device {
+void IssueMark::wait() const { log_.wait_on_host(issue_); }
+
+double IssueMark::passed_at() const { base::fail_invariant("[meta device] operations take no time"); }
+
+int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {
+  if (paused_) return -1;
+  Queue& from = lanes_[base::ordinal(queue(lane))];
+  Issue issue{family, name, queue(lane), std::move(work), spans_ ? spans_->innermost() : -1, from.waits};
+  issue.after.insert(issue.after.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
+                     host_waits_.end());
+  const bool communicates = issue.communicates();
+  if (communicates && from.last >= 0) issue.after.push_back(from.last);
+  std::ranges::sort(issue.after);
+  issue.after.erase(std::ranges::unique(issue.after).begin(), issue.after.end());
+  const auto number = static_cast<int32_t>(issues_.size());
+  issues_.push_back(std::move(issue));
+  if (communicates) return number;
+  from.last = number;
+  from.waits.clear();
+  from.host_waits = host_waits_.size();
+  return number;
+}
+
+int IssueLog::add_group(IssuedGroup group) {
+  groups_.push_back(std::move(group));
+  return static_cast<int>(groups_.size()) - 1;
+}
+
+void IssueLog::wait(Lane lane, int32_t issue) {
+  if (host_ == Host::computes) return wait_on_host(issue);
+  if (issues_[issue].communicates() || issues_[issue].lane != lane) lanes_[base::ordinal(lane)].waits.push_back(issue);
+}
+
+void IssueLog::wait_on_host(int32_t issue) {
+  // A thread that computes has finished its own operations, so it waits only for communication.
+  if (host_ == Host::launches || issues_[issue].communicates()) host_waits_.push_back(issue);
+}
+
+}  // namespace hexad::device

@@ -1,0 +1,167 @@
+// Record of the operations that a rank issues on a meta device, from which a step can be priced.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "framework/base/dtype.h"
+#include "framework/base/gemm_pass.h"
+#include "framework/base/ordinal.h"
+#include "framework/device/event.h"
+#include "framework/device/lane.h"
+
+namespace hexad::device {
+
+class SpanLog;
+
+/// Matrix product of `rows` rows, divided evenly among `groups` weights of outputs x inputs.
+struct ProductWork {
+  base::Dtype dtype;  // dtype of the operands
+  base::GemmPass pass;
+  int64_t rows, inputs, outputs, groups = 1;
+  // Bytes of the result beyond elements of `dtype`, and bytes read if the product is added to the result.
+  int64_t extra_bytes = 0;
+
+  double flops() const {
+    return 2.0 * static_cast<double>(rows) * static_cast<double>(inputs) * static_cast<double>(outputs);
+  }
+};
+
+/// Attention over `keys` positions, with heads of `head_size` elements. `flops` counts all products of the call.
+struct AttentionWork {
+  base::Dtype dtype;
+  bool backward;
+  double flops;
+  int64_t keys, head_size;
+};
+
+/// Kernel whose time is limited by memory bandwidth.
+struct MemoryWork {
+  int64_t bytes;  // bytes read and written
+};
+
+/// Copy. device: inside the device's memory, or inside the host's where that is the device. to_host, from_host: between
+/// a device and its host. offload, restore: into offload memory, and back.
+struct CopyWork {
+  enum class Kind : uint8_t { device, to_host, from_host, offload, restore };
+  int64_t bytes;
+  Kind kind;
+};
+
+/// Collective or message.
+struct CommunicationWork {
+  int group;               // index in IssueLog::groups()
+  int64_t sent, received;  // bytes sent to and received from other ranks
+  int peer = -1;           // the other rank of a message, as its number in the group; -1 for a collective
+};
+
+using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, CommunicationWork>;
+
+/// Operation that a rank issued. Operations of one lane run in the order of the log; communication runs beside the
+/// lanes.
+struct Issue {
+  std::string_view family, name;  // "swiglu", "backward"; "comm", "all_to_all"; "copy", "offload"
+  Lane lane;                      // lane of the stream on which the operation was issued
+  Work work;
+  int32_t span;  // innermost span of the rank at the time of issue; -1: none
+  // Operations that must end first. Earlier operations of the same lane are listed only for communication.
+  std::vector<int32_t> after;
+
+  bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
+};
+
+/// Group of ranks that communicate with each other.
+struct IssuedGroup {
+  std::string name;        // "ep"
+  int traffic;             // comm::TrafficClass
+  std::vector<int> ranks;  // world ranks of the members, in the group's order
+  int rank;                // index of this rank in `ranks`
+};
+
+class IssueLog;
+
+/// Mark at an operation of the log. Nothing runs, so wait() returns immediately; the log records the wait.
+class IssueMark final : public DeviceMark {
+ public:
+  IssueMark(IssueLog& log, int32_t issue) : log_(log), issue_(issue) {}
+  int32_t issue() const { return issue_; }
+  bool passed() const override { return true; }
+  void wait() const override;
+  double passed_at() const override;
+
+ private:
+  IssueLog& log_;
+  const int32_t issue_;
+};
+
+/// Log of the operations that a rank issues. For one thread.
+class IssueLog {
+ public:
+  /// Executor of kernels. computes: the issuing thread, as on a CPU, which does nothing else meanwhile. launches:
+  /// queues of a device.
+  enum class Host : uint8_t { computes, launches };
+
+  explicit IssueLog(Host host) : host_(host) {}
+  IssueLog(const IssueLog&) = delete;
+  IssueLog& operator=(const IssueLog&) = delete;
+
+  /// Stores the number of the innermost open span of `spans` in each later operation. `spans` must be recording, and
+  /// must outlive the calls of add().
+  void follow(const SpanLog& spans) { spans_ = &spans; }
+  /// Appends an operation of `lane` and returns its number in the log. During a Pause, appends nothing and returns -1.
+  int32_t add(std::string_view family, std::string_view name, Lane lane, Work work);
+  /// Adds a group and returns its index in groups().
+  int add_group(IssuedGroup group);
+
+  /// Makes later operations of `lane` wait for `issue`.
+  void wait(Lane lane, int32_t issue);
+  /// Makes all later operations wait for `issue`, because the issuing thread waits for it.
+  void wait_on_host(int32_t issue);
+  /// Returns the number of the lane's last operation other than communication; -1: none.
+  int32_t last(Lane lane) const { return lanes_[base::ordinal(queue(lane))].last; }
+  /// Returns a mark for which other lanes can wait: the end of operation `issue`. The log must outlive the mark.
+  std::shared_ptr<const DeviceMark> mark(int32_t issue) { return std::make_shared<IssueMark>(*this, issue); }
+
+  /// Records nothing during its lifetime: for work that a real device would not do. `log` may be null.
+  class Pause {
+   public:
+    explicit Pause(IssueLog* log) : log_(log), before_(log && std::exchange(log->paused_, true)) {}
+    ~Pause() {
+      if (log_) log_->paused_ = before_;
+    }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    IssueLog* const log_;
+    const bool before_;
+  };
+
+  const std::vector<Issue>& issues() const { return issues_; }
+  const std::vector<IssuedGroup>& groups() const { return groups_; }
+
+ private:
+  struct Queue {
+    int32_t last = -1;
+    std::vector<int32_t> waits;  // operations for which the queue's next operation waits
+    size_t host_waits = 0;       // number of entries of host_waits_ for which the queue already waits
+  };
+  // On a host that computes, all lanes are one queue: the issuing thread.
+  Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }
+
+  const Host host_;
+  const SpanLog* spans_ = nullptr;
+  std::vector<Issue> issues_;
+  std::vector<IssuedGroup> groups_;
+  std::array<Queue, lane_count> lanes_{};
+  std::vector<int32_t> host_waits_;
+  bool paused_ = false;
+};
+
+}  // namespace hexad::device

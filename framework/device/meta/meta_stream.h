@@ -1,0 +1,30 @@
+// Lane of a meta device.
+#pragma once
+
+#include "framework/device/lane.h"
+#include "framework/device/stream.h"
+
+namespace hexad::device {
+
+class IssueLog;
+
+/// Runs host work immediately. If the run has a log, the order of the lane's operations is recorded there.
+class MetaStream final : public Stream {
+ public:
+  /// `log` may be null.
+  MetaStream(Lane lane, IssueLog* log) : lane_(lane), log_(log) {}
+  void run(std::function<void()> work) override { work(); }
+  void wait(const Event& event) override;
+  Event record() override;
+  bool runs_at_once() const override { return true; }
+  Lane lane() const { return lane_; }
+
+ private:
+  const Lane lane_;
+  IssueLog* const log_;
+};
+
+/// Returns the lane of a stream of a meta device; Lane::compute for any other stream.
+Lane lane_of(const Stream& stream);
+
+}  // namespace hexad::device

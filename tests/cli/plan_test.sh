@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# `hexad plan`, `simulate` and `validate` with a described cluster.
+. "$(dirname "$0")/cli.sh"
+
+clusters=$(cd "$(dirname "$0")/../../recipes/clusters" && pwd)
+
+# A model for two nodes: small, but of several layers, heads and experts.
+write_model() {
+  cat >model.yaml <<'EOF'
+model: {layers: 8, hidden: 512, heads: 8, kv_heads: 4, context: 512, vocab: 1024,
+        moe: {experts: 8, top_k: 2, expert_hidden: 512}}
+batch: {global: 64, micro: 1}
+train: {steps: 10, precision: bf16}
+device: cuda
+data: {synthetic: true}
+EOF
+}
+
+test_a_plan_is_a_recipe_that_trains() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain
+  expect_text out "16 ranks" " 1 " "10 " "tokens/s" "refused by the rules of:" "not modelled: " "from 1 to 2"
+  expect_text err "wrote best.yaml; train with: mpirun -np 16 "
+  expect 0 "$HEXAD" validate best.yaml --world 16
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --context 1024 \
+    model.moe.top_k=4 model.vocab=2048
+  expect_text best.yaml "context: 1024" "top_k: 4"
+  expect 0 "$HEXAD" validate best.yaml --world 16
+  expect_text out "1024 tokens of context"
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out model.yaml
+  expect_text err "model.yaml: exists"
+}
+
+test_a_plan_names_what_it_assumes() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json
+  expect_text out '"layouts": [' '"step_seconds": ' '"memory_bytes": ' '"refused": {' '"assumed": [' "as on one H100"
+}
+
+test_more_ranks_than_the_cluster_has_are_refused() {
+  write_model
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" --ranks 32
+  expect_text err "--ranks (32) is more than " "2 nodes of 8 ranks, 16 in all"
+  expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/monta-a800.yaml" --world 32
+  expect_text err "32 of the layout" "at most 16"
+}
+
+test_a_model_that_fits_no_layout_is_refused_with_the_bytes() {
+  write_model
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=65536 model.layers=64
+  expect_text err "does not fit 16 ranks" "legal layouts, the one that needs least takes " " more than the " " ranks would do"
+}
+
+test_a_step_is_simulated_with_its_timeline() {
+  write_model
+  expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 parallel.zero=1 \
+    --trace step.json.gz
+  expect_text out "step time" "tokens/s" "MFU" "Share of a step"
+  expect_file step.json.gz
+  if command -v python3 >/dev/null; then
+    gunzip -c step.json.gz | python3 -m json.tool >/dev/null || failed "no JSON"
+  fi
+  expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 --json \
+    cluster.machine.network.bandwidth=5e9
+  expect_text out '"step_seconds": ' '"exposed_seconds": {'
+}
+
+test_a_slower_network_makes_a_slower_step() {
+  write_model
+  local fast slow
+  for rate in 50e9 1e9; do
+    expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 --json \
+      "cluster.machine.network.bandwidth=$rate"
+    slow=$(sed -n 's/.*"step_seconds": \([^,]*\).*/\1/p' out)
+    [ -n "${fast:-}" ] || fast=$slow
+  done
+  awk -v fast="$fast" -v slow="$slow" 'BEGIN { exit !(slow > fast) }' || failed "$slow is not slower than $fast"
+}
+
+test_validate_estimates_a_step_on_a_cluster() {
+  write_model
+  expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml"
+  expect_text out "a step on " "latency" "throughput" "MFU"
+  expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml" --json
+  expect_text out '"step": {' '"tokens_per_second": '
+}
+
+test_cluster_and_paper_exclude_each_other() {
+  expect 2 "$HEXAD" simulate tiny.yaml
+  expect_text err "neither --cluster nor --paper is given"
+  expect 2 "$HEXAD" simulate tiny.yaml --paper monta --cluster "$clusters/h100-dgx.yaml"
+  expect_text err "--cluster and --paper are given"
+}
+
+run_tests "$@"

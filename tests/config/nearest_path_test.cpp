@@ -1,0 +1,45 @@
+#include "framework/config/nearest_path.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace hexad::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+class NearestFolders : public testing::Test {
+ protected:
+  NearestFolders() {
+    std::string name = (fs::temp_directory_path() / "hexad-test-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    folder_ = name;
+    for (const char* run : {"sixteen", "twelve", "ten", "four"}) fs::create_directories(folder_ / "runs" / run);
+  }
+  ~NearestFolders() override { fs::remove_all(folder_); }
+
+  std::string at(const char* path) const { return (folder_ / path).string(); }
+  fs::path folder_;
+};
+
+TEST_F(NearestFolders, NamesTheSimilarOne) {
+  EXPECT_EQ(nearest_folders(at("runs/sixten")), "; did you mean '" + at("runs/sixteen") + "'?");
+  EXPECT_EQ(nearest_folders(at("runs/sixten/")), "; did you mean '" + at("runs/sixteen") + "'?");
+}
+
+TEST_F(NearestFolders, KeepsThePartsBelowTheMisspeltOne) {
+  EXPECT_EQ(nearest_folders(at("run/twelve")), "; did you mean '" + at("runs/twelve") + "'?");
+  EXPECT_EQ(nearest_folders(at("run/none")), "; did you mean '" + at("runs") + "'?");
+}
+
+TEST_F(NearestFolders, ListsTheExistingOnesWhenNoneIsSimilar) {
+  EXPECT_EQ(nearest_folders(at("runs/nope")), "; in '" + at("runs") + "' there are: four, ten, twelve and 1 more");
+}
+
+TEST_F(NearestFolders, AreNotNamedForAPathThatExists) { EXPECT_EQ(nearest_folders(at("runs/ten")), ""); }
+
+}  // namespace
+}  // namespace hexad::config

@@ -1,0 +1,163 @@
+// Graphs of an MoE layer on the meta device, compared with those that a real run records.
+#include "tools/plan/layer_graphs.h"
+
+#include <gtest/gtest.h>
+
+#include <iterator>
+
+#include "framework/schedule/simulator.h"
+#include "tests/training/training.h"
+#include "tools/plan/rank_graphs.h"
+#include "tools/train/model/pass_recorder.h"
+
+namespace hexad::tests {
+
+using namespace plan;
+using namespace verify;
+
+namespace {
+
+using base::cat;
+using schedule::Task;
+using schedule::TaskGraph;
+using train::PassRecorder;
+
+using Overrides = std::vector<std::string>;
+
+// Returns a recipe whose experts get the same number of rows in every chunk, as on the meta device.
+Recipe recipe_with(Overrides overrides) {
+  overrides.emplace_back("model.moe.routing=balanced");
+  return small_recipe(overrides);
+}
+
+mesh::Layout layout_of(const Recipe& recipe, int ranks) { return {recipe.parallel.sizes(), ranks}; }
+
+std::vector<TaskGraph> graphs_of_layer(const Recipe& recipe, int ranks, int rank, const std::vector<int>& nodes) {
+  return LayerOnMeta(recipe, {}, layout_of(recipe, ranks), rank, nodes).graphs(recipe.schedule.moe.settled());
+}
+
+std::vector<int> one_node(int ranks) { return std::vector<int>(static_cast<size_t>(ranks), 0); }
+
+// Returns the first recorded pass of a kind in the first layer; an empty graph if there is none.
+TaskGraph first_pass(const std::vector<PassRecorder::Recording>& passes, const std::string& kind) {
+  for (const PassRecorder::Recording& pass : passes)
+    if (pass.name == "layers.0.moe " + kind) return pass.graph;
+  return {};
+}
+
+void expect_same(const TaskGraph& expected, const TaskGraph& actual) {
+  EXPECT_EQ(expected.to_string(), actual.to_string());
+  ASSERT_EQ(expected.tasks().size(), actual.tasks().size());
+  for (size_t i = 0; i < expected.tasks().size(); ++i) {
+    const Task &a = expected.tasks()[i], &b = actual.tasks()[i];
+    SCOPED_TRACE(a.spec.name);
+    EXPECT_EQ(a.spec.name, b.spec.name);
+    EXPECT_EQ(a.spec.lane, b.spec.lane);
+    EXPECT_EQ(a.spec.kind, b.spec.kind);
+    EXPECT_EQ(a.spec.cost, b.spec.cost);
+    EXPECT_EQ(a.after, b.after);
+  }
+}
+
+void expect_same(const std::vector<TaskGraph>& expected, const std::vector<TaskGraph>& actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  for (size_t i = 0; i < expected.size(); ++i) expect_same(expected[i], actual[i]);
+}
+
+struct Case {
+  std::string name;
+  int ranks;
+  Overrides overrides;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class LayerGraphsOfRuns : public testing::TestWithParam<Case> {};
+
+TEST_P(LayerGraphsOfRuns, EqualThoseThatTheRunRecords) {
+  const Recipe recipe = recipe_with(GetParam().overrides);
+  on_ranks(GetParam().ranks, [&](const comm::ProcessGroup& world) {
+    SCOPED_TRACE(cat("rank ", world.rank()));
+    TrainingRun run(recipe, world);
+    const PassRecorder recorder(run.instance);
+    run.step(documents_of(recipe));
+    const auto graphs = graphs_of_layer(recipe, world.size(), world.rank(), world.node_of_rank());
+    ASSERT_GE(graphs.size(), 2u);
+    const char* const kinds[] = {"forward", "backward", "gradient of shares"};
+    for (size_t i = 0; i < std::size(kinds); ++i) {
+      SCOPED_TRACE(kinds[i]);
+      const TaskGraph recorded = first_pass(recorder.passes(), kinds[i]);
+      EXPECT_EQ(recorded.tasks().empty(), i >= graphs.size());
+      if (i < graphs.size()) expect_same(recorded, graphs[i]);
+    }
+  });
+}
+
+const Overrides chunks{"schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};
+Overrides in_chunks(Overrides overrides) {
+  overrides.insert(overrides.end(), chunks.begin(), chunks.end());
+  return overrides;
+}
+const Case cases[] = {{"Ep2", 2, {"parallel.ep=2"}},
+                      {"Ep2Chunks", 2, in_chunks({"parallel.ep=2"})},
+                      {"Ep2Zero3", 2, {"parallel.ep=2", "parallel.zero=3"}},
+                      {"Ep2S4", 2, in_chunks({"parallel.ep=2", "schedule.moe.memory_reuse=s4"})},
+                      {"Tp2Ep2", 4, {"parallel.tp=2", "parallel.ep=2"}},
+                      {"Tp2Ep2Chunks", 4, in_chunks({"parallel.tp=2", "parallel.ep=2"})},
+                      {"Tp2Ep2Drop", 4, in_chunks({"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=drop"})},
+                      {"Tp2SpEp2", 4, in_chunks({"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"})}};
+INSTANTIATE_TEST_SUITE_P(, LayerGraphsOfRuns, testing::ValuesIn(cases), [](const auto& c) { return c.param.name; });
+
+TEST(LayerGraphs, FollowTheScheduleThatIsSet) {
+  const Recipe plain = recipe_with({"parallel.ep=2"}), cut = recipe_with(in_chunks({"parallel.ep=2"}));
+  LayerOnMeta layer(plain, {}, layout_of(plain, 2), 0, one_node(2));
+  for (const Recipe* recipe : {&plain, &cut, &plain})
+    expect_same(graphs_of_layer(*recipe, 2, 0, one_node(2)), layer.graphs(recipe->schedule.moe.settled()));
+}
+
+TEST(LayerGraphs, KnowTheNodesOfAPipelineStage) {
+  const Recipe recipe = recipe_with({"parallel.pp=2", "parallel.ep=2"});
+  const std::vector<int> nodes{0, 0, 0, 1};
+  const LayerGraphs all(recipe, {}, layout_of(recipe, 4), nodes);
+  EXPECT_EQ(all.class_of_rank(), (std::vector<size_t>{0, 0, 1, 1}));
+  for (const int rank : {0, 1, 2, 3})
+    for (const TaskGraph& graph : graphs_of_layer(recipe, 4, rank, nodes))
+      for (const Task& task : graph.tasks())
+        if (task.spec.kind == schedule::TaskKind::all_to_all) {
+          EXPECT_EQ(task.spec.cost.crosses_nodes, rank >= 2);
+        }
+}
+
+TEST(LayerGraphs, AreSharedByRanksOfAClass) {
+  const Recipe recipe = recipe_with({"parallel.ep=2"});
+  const auto classes = [&](const std::vector<int>& nodes) {
+    return LayerGraphs(recipe, {}, layout_of(recipe, 4), nodes).class_of_rank();
+  };
+  EXPECT_EQ(classes(one_node(4)), (std::vector<size_t>{0, 0, 0, 0}));
+  EXPECT_EQ(classes({0, 0, 1, 1}), (std::vector<size_t>{0, 0, 0, 0}));
+  EXPECT_EQ(classes({0, 0, 0, 1}), (std::vector<size_t>{0, 0, 1, 1}));
+}
+
+TEST(LayerGraphs, AreEmptyForAStageWithoutMoeLayer) {
+  const Recipe recipe = recipe_with({"parallel.pp=2", "model.moe.dense_layers=1"});
+  LayerGraphs all(recipe, {}, layout_of(recipe, 2), one_node(2));
+  EXPECT_EQ(all.class_of_rank(), (std::vector<size_t>{0, 1}));
+  const auto graphs = all.graphs(recipe.schedule.moe.settled());
+  ASSERT_EQ(graphs.size(), 2u);
+  EXPECT_TRUE(graphs[0].empty());
+  EXPECT_EQ(graphs[1].size(), 2u);
+}
+
+// Ranks of one class have the collectives that the simulator matches within each group.
+TEST(LayerGraphs, CanBeSimulatedTogether) {
+  const Recipe recipe = recipe_with(in_chunks({"parallel.tp=2", "parallel.ep=2"}));
+  const mesh::Layout layout = layout_of(recipe, 8);
+  LayerGraphs all(recipe, {}, layout, one_node(8));
+  const auto of_class = all.graphs(recipe.schedule.moe.settled());
+  std::vector<const TaskGraph*> forward;
+  for (const size_t c : all.class_of_rank()) forward.push_back(of_class[c].data());
+  for (const auto& timeline : simulate(forward, schedule::Rates::defaults(), rank_groups(layout, one_node(8))))
+    EXPECT_GT(timeline.total(), 0);
+}
+
+}  // namespace
+}  // namespace hexad::tests

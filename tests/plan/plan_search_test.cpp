@@ -1,0 +1,130 @@
+// The layouts that a plan compares, and the order in which it returns them.
+#include "tools/plan/plan_search.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+using namespace plan;
+
+namespace {
+
+const std::string yaml =
+    "model: {layers: 8, hidden: 512, heads: 8, kv_heads: 4, context: 512, vocab: 1024,\n"
+    "        moe: {experts: 8, top_k: 2, expert_hidden: 512}}\n"
+    "batch: {global: 64, micro: 1}\n"
+    "train: {steps: 10, precision: bf16}\n"
+    "data: {synthetic: true}\n";
+
+constexpr int64_t ranks = 16;
+
+Cluster two_nodes() {
+  Cluster cluster;
+  Machine m;
+  m.name = "two nodes";
+  m.nodes = 2, m.ranks_per_node = 8;
+  m.memory = config::ByteSize(80'000'000'000);
+  m.peak.bf16 = 989e12, m.peak.f32 = 67e12;
+  m.sms = 132;
+  m.memory_bandwidth = 3.35e12;
+  m.inside = MachineLink{450e9, 3.4e-6, {}};
+  m.network = MachineLink{50e9, 14e-6, {}};
+  cluster.machine = m;
+  return cluster;
+}
+
+PlanCandidates candidates() {
+  return plan_candidates(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {},
+                         {.world = ranks, .ranks_per_domain = 8});
+}
+
+TEST(PlanCandidates, AreRecipesThatTrain) {
+  const PlanCandidates all = candidates();
+  ASSERT_GT(all.legal.size(), 100U);
+  std::set<std::string> texts;
+  for (const PlanCandidate& c : all.legal) {
+    std::vector<std::string> overrides;
+    for (const auto& [key, value] : c.settings()) overrides.push_back(key + "=" + value);
+    const Recipe read = recipe_of(yaml, overrides, ranks);
+    EXPECT_EQ(PlanCandidate{read}.to_string(ranks), c.to_string(ranks));
+    EXPECT_TRUE(texts.insert(testing::PrintToString(overrides)).second) << c.to_string(ranks) << " is there twice";
+  }
+}
+
+TEST(PlanCandidates, CountEveryRefusalByItsKey) {
+  const PlanCandidates all = candidates();
+  int64_t refused = 0;
+  for (const auto& [key, count] : all.refused) {
+    EXPECT_NE(key, "") << count;
+    refused += count;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ(all.tried, refused + std::ssize(all.legal));
+}
+
+TEST(LayerCosts, ComposeStepsNearTheSimulatedOnes) {
+  const PlanCandidates all = candidates();
+  const Cluster cluster = two_nodes();
+  const train::Extensions extensions;
+  LayerCosts costs(extensions, cluster, ranks);
+  const StepPrices prices(cluster, ranks);
+  std::vector<double> ratios;
+  for (size_t i = 0; i < all.legal.size(); i += all.legal.size() / 24) {
+    const PlanCandidate& c = all.legal[i];
+    const double composed = costs.step(c).seconds;
+    const double simulated =
+        forecast_step(c.recipe, extensions, mesh::Layout(c.recipe.parallel.sizes(), ranks), prices).seconds;
+    ratios.push_back(composed / simulated);
+    std::cout << c.to_string(ranks) << ": composed " << 1e3 * composed << " ms, simulated " << 1e3 * simulated
+              << " ms\n";
+  }
+  std::ranges::sort(ratios);
+  EXPECT_GT(ratios.front(), 0.6);
+  EXPECT_LT(ratios.back(), 1.6);
+  EXPECT_NEAR(ratios[ratios.size() / 2], 1, 0.1);
+}
+
+TEST(Plan, ReturnsFittingLayoutsBestFirst) {
+  const config::Document document = config::parse(yaml, "plan.yaml");
+  const Plan plan = search_plan(document, recipe_of(yaml), {}, two_nodes(), {.world = ranks, .wanted = 5});
+  ASSERT_EQ(plan.best.size(), 5U);
+  for (size_t i = 0; i < plan.best.size(); ++i) {
+    EXPECT_LT(plan.best[i].memory.total, 80e9);
+    if (i > 0) {
+      EXPECT_GE(plan.best[i].step.seconds, plan.best[i - 1].step.seconds);
+    }
+    const StepForecast& step = plan.best[i].step;
+    for (const StepForecast::Stage& stage : step.stages) {
+      double sum = stage.busy + stage.idle;
+      for (const double seconds : stage.exposed) sum += seconds;
+      EXPECT_NEAR(sum / step.seconds, 1, 1e-6);
+    }
+  }
+}
+
+TEST(Plan, HasNothingIfNoLayoutFits) {
+  Cluster small = two_nodes();
+  small.machine->memory = config::ByteSize(1 << 20);
+  const Plan plan =
+      search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, small, {.world = ranks, .wanted = 5});
+  EXPECT_TRUE(plan.best.empty());
+  EXPECT_EQ(plan.too_large, plan.legal);
+  EXPECT_GT(plan.least_memory, static_cast<double>(1 << 20));
+}
+
+TEST(Plan, ByMemoryNeedsNoMoreThanByTime) {
+  const config::Document document = config::parse(yaml, "plan.yaml");
+  const auto best = [&](Objective objective) {
+    return search_plan(document, recipe_of(yaml), {}, two_nodes(),
+                       {.world = ranks, .objective = objective, .wanted = 3})
+        .best.front();
+  };
+  EXPECT_LE(best(Objective::memory).memory.total, best(Objective::time).memory.total);
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,347 @@
+#include "tools/plan/prices.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+
+#include "framework/base/error.h"
+#include "tests/telemetry/temporary_folder.h"
+
+namespace hexad::plan {
+namespace {
+
+using base::Dtype;
+using schedule::Lane;
+using schedule::LaneSet;
+using telemetry::TemporaryFolder;
+
+Cluster shipped(const std::string& name) {
+  return load_cluster(HEXAD_SOURCE_DIR "/recipes/clusters/" + name + ".yaml");
+}
+
+Cluster load_text(const std::string& yaml) {
+  const TemporaryFolder folder;
+  telemetry::write_text(folder / "c.yaml", yaml);
+  return load_cluster((folder / "c.yaml").string());
+}
+
+double tflops(const Product& p, double seconds) { return 2 * p.rows * p.inputs * p.outputs / seconds / 1e12; }
+double tflops(const Prices& prices, const Product& p) { return tflops(p, prices.product(p)); }
+
+std::string complaint(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::usage);
+    return e.what();
+  }
+  return "nothing";
+}
+
+// Expects that `price` never falls from size 1 to size 2^36, and that the last price is more than twice the first.
+void expect_rising(const std::string& what, const std::function<double(double)>& price) {
+  double before = 0;
+  for (double size = 1; size <= 0x1p36; size *= 1.7) {
+    const double seconds = price(size);
+    ASSERT_TRUE(std::isfinite(seconds) && seconds > 0) << what << " of " << size;
+    ASSERT_GE(seconds, before * (1 - 1e-9)) << what << " of " << size;
+    before = seconds;
+  }
+  EXPECT_GT(before, 2 * price(1)) << what;
+}
+
+TEST(Prices, OfEveryDescribedClusterRiseWithSize) {
+  for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
+    const Cluster cluster = load_cluster(entry.path().string());
+    if (!cluster.machine) continue;  // measured times are noisy
+    const Prices prices(cluster);
+    const std::string name = entry.path().filename().string();
+    for (const auto& [pass, word] : enum_names(GemmPass{}))
+      for (const double groups : {1.0, 32.0}) {
+        Product p{.pass = pass, .rows = 4096, .inputs = 2048, .outputs = 1024, .groups = groups};
+        expect_rising(name + " rows", [&](double n) { return p.rows = n, prices.product(p); });
+        p.rows = 4096;
+        expect_rising(name + " inputs", [&](double n) { return p.inputs = n, prices.product(p); });
+        p.inputs = 2048;
+        expect_rising(name + " outputs", [&](double n) { return p.outputs = n, prices.product(p); });
+      }
+    for (const AttentionPass pass : {AttentionPass::forward, AttentionPass::backward})
+      expect_rising(name + " attention",
+                    [&](double n) { return prices.attention({.pass = pass, .flops = n * 1e6, .sequence = 4096}); });
+    expect_rising(name + " memory", [&](double n) { return prices.memory_bound(n); });
+    for (const auto& [kind, word] : enum_names(CopyKind{}))
+      expect_rising(name + " copy", [&, kind = kind](double n) { return prices.copy(kind, n); });
+    const int64_t nodes = prices.nodes(), ranks = prices.ranks_per_node();
+    for (const auto& [operation, word] : enum_names(Collective{}))
+      for (const GroupPlace& place :
+           {GroupPlace{ranks, 1, ranks}, {nodes, nodes, 1, ranks}, {nodes * ranks, nodes, ranks}})
+        if (place.ranks > 1)
+          expect_rising(name + " " + std::string(word),
+                        [&, operation = operation](double n) { return prices.collective(operation, place, n); });
+  }
+}
+
+TEST(Prices, OfNothingAreZero) {
+  const Prices prices(shipped("h100-dgx"));
+  EXPECT_EQ(prices.product({.rows = 0, .inputs = 8, .outputs = 8}), 0);
+  EXPECT_EQ(prices.attention({.flops = 0}), 0);
+  EXPECT_EQ(prices.memory_bound(0), 0);
+  EXPECT_EQ(prices.copy(CopyKind::offload, 0), 0);
+  EXPECT_EQ(prices.collective(Collective::all_gather, {8, 1, 8}, 0), 0);
+  EXPECT_EQ(prices.collective(Collective::all_gather, {1, 1, 1}, 1e9), 0) << "a group of one sends nothing";
+}
+
+TEST(PricesOfH100, DenseProductsRunNearTheirMeasuredRate) {
+  const double rate = tflops(Prices(shipped("h100-dgx")), {.rows = 8192, .inputs = 8192, .outputs = 8192});
+  std::cout << "8192^3 in bf16: " << rate << " TFLOP/s\n";
+  EXPECT_GT(rate, 600);
+  EXPECT_LT(rate, 800);
+  EXPECT_EQ(rate, tflops(Prices(shipped("one-h100")), {.rows = 8192, .inputs = 8192, .outputs = 8192}));
+}
+
+// Rates of products in one kernel, from docs/reports/gpu-h100.md and other measurements of that H100, times
+// `sustained`.
+TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
+  const Prices prices(shipped("h100-dgx"));
+  struct Case {
+    double rows, inputs, outputs, groups, measured;
+  };
+  for (const Case& c : {Case{16384, 4096, 14336, 8, 785},
+                        {65536, 2048, 768, 128, 581},
+                        {262144, 2048, 768, 128, 661},
+                        {49152, 2048, 1408, 64, 618},
+                        {65536, 2048, 2048, 32, 703},
+                        {65536, 1024, 2048, 32, 640},
+                        {8191, 2048, 768, 128, 143}}) {
+    const double rate = tflops(prices, {.rows = c.rows, .inputs = c.inputs, .outputs = c.outputs, .groups = c.groups});
+    EXPECT_NEAR(rate / (0.93 * c.measured), 1, 0.1) << c.rows << " rows, " << c.groups << " groups";
+  }
+}
+
+// Whole layers also gather, weight and combine rows: the products alone must be faster than the layer, but not much.
+// SonicMoE, arXiv 2512.14080, Fig. 14: TFLOP/s of forward and backward.
+TEST(PricesOfH100, ProductsOfALayerAreABitFasterThanSonicMoe) {
+  const Prices prices(shipped("h100-dgx"));
+  struct Layer {
+    double tokens, hidden, width, experts, top_k, measured;
+  };
+  for (const Layer& l : {Layer{32768, 4096, 2048, 64, 4, 590},
+                         {32768, 4096, 1024, 128, 8, 564},
+                         {32768, 4096, 512, 128, 8, 509},
+                         {24576, 1536, 512, 64, 4, 436}}) {
+    const double rows = l.tokens * l.top_k;
+    double seconds = 0;
+    for (const auto& [pass, name] : enum_names(GemmPass{})) {
+      seconds +=
+          prices.product({.pass = pass, .rows = rows, .inputs = l.hidden, .outputs = 2 * l.width, .groups = l.experts});
+      seconds +=
+          prices.product({.pass = pass, .rows = rows, .inputs = l.width, .outputs = l.hidden, .groups = l.experts});
+    }
+    const double ratio = 18 * rows * l.hidden * l.width / seconds / 1e12 / l.measured;
+    std::cout << "products over SonicMoE's layer of " << l.experts << " experts of " << l.width << ": " << ratio
+              << "\n";
+    EXPECT_GT(ratio, 1);
+    EXPECT_LT(ratio, 1.5);
+  }
+}
+
+TEST(PricesOfH100, SkewCostsAFewPercent) {
+  const Prices prices(shipped("h100-dgx"));
+  const Product p{.rows = 65536, .inputs = 2048, .outputs = 2048, .groups = 32};
+  EXPECT_EQ(prices.product(p, 2048), prices.product(p)) << "equal groups";
+  EXPECT_NEAR(prices.product(p, 6 * 2048) / prices.product(p), 1.08, 0.01);
+}
+
+TEST(PricesOfH100, SmallResultsDoNotFillTheCard) {
+  const Prices prices(shipped("h100-dgx"));
+  EXPECT_LT(tflops(prices, {.rows = 1024, .inputs = 8192, .outputs = 128}), 50);
+  EXPECT_GT(tflops(prices, {.rows = 16384, .inputs = 8192, .outputs = 2048}), 600);
+}
+
+TEST(PricesOfH100, ExtraBytesAddTheirTime) {
+  const Prices prices(shipped("h100-dgx"));
+  Product p{.pass = GemmPass::weight_gradient, .rows = 65536, .inputs = 2048, .outputs = 2048, .groups = 32};
+  const double plain = prices.product(p);
+  p.extra_bytes = 1e9;
+  EXPECT_NEAR(prices.product(p) - plain, 1e9 / (3.35e12 * 0.87), 1e-9);
+}
+
+// Seconds of dispatch by all-to-all for 4096 tokens of 7168 in bf16 with 8 experts each (arXiv 2603.07685, Table 7).
+TEST(PricesOfH100, AllToAllsAgreeWithHybridEpsTable) {
+  const Prices prices(shipped("h100-dgx"));
+  for (const auto& [ranks, measured] : {std::pair{8, 1265e-6}, {16, 5774e-6}, {32, 8059e-6}, {64, 9164e-6}}) {
+    const double sent = 4096.0 * 8 * 7168 * 2 * (ranks - 1) / ranks;
+    const double ratio = prices.collective(Collective::all_to_all, {ranks, ranks / 8, 8}, sent) / measured;
+    std::cout << "all-to-all, EP " << ranks << ": " << ratio << " of the table\n";
+    EXPECT_NEAR(ratio, 1, 0.4) << "EP " << ranks;
+  }
+}
+
+TEST(PricesOfH100, RingsReachTheirMeasuredBusBandwidth) {
+  const Prices prices(shipped("h100-dgx"));  // NCCL issue 2169: 335 GB/s on four
+  EXPECT_NEAR(4e9 / prices.collective(Collective::all_gather, {4, 1, 4}, 4e9) / 335e9, 1, 0.1);
+}
+
+TEST(PricesOfMonta, AreThoseOfTable8) {
+  const Prices prices(shipped("monta-a800"));
+  const auto all_to_all = [&](double volume) {
+    return 1e3 * prices.collective(Collective::all_to_all, {2, 2, 1, 8}, volume / 2);
+  };
+  const auto all_gather = [&](double volume) {
+    return 1e3 * prices.collective(Collective::all_gather, {8, 1, 8}, volume * 7 / 8);
+  };
+  EXPECT_NEAR(all_to_all(256e6), 6.909, 0.001);
+  EXPECT_NEAR(all_to_all(32e6), 1.012, 0.001);
+  EXPECT_NEAR(all_to_all(8e6), 0.374, 0.001);
+  EXPECT_NEAR(all_gather(256e6), 1.443, 0.001);
+  EXPECT_NEAR(all_gather(64e6), 0.385, 0.001);
+}
+
+TEST(PricesOfLinks, StayInsideADomainOfSeveralNodes) {
+  const Prices racks(shipped("gb200-nvl72")), boxes(shipped("b200-dgx"));
+  const double bytes = 400e6;
+  EXPECT_GT(boxes.collective(Collective::all_to_all, {64, 8, 8}, bytes),
+            5 * racks.collective(Collective::all_to_all, {64, 16, 4}, bytes));
+  EXPECT_GT(racks.collective(Collective::all_to_all, {144, 36, 4}, bytes),
+            3 * racks.collective(Collective::all_to_all, {72, 18, 4}, bytes))
+      << "two racks";
+}
+
+TEST(PricesOfLinks, ShareTheAdaptersOfANode) {
+  const auto price = [](const std::string& cluster, int64_t groups) {
+    return Prices(shipped(cluster)).collective(Collective::send, {4, 4, 1, groups}, 1e9);
+  };
+  EXPECT_NEAR(price("mpmoe-valor", 4) / price("mpmoe-valor", 1), 4, 0.01) << "one adapter a node";
+  EXPECT_EQ(price("mpmoe-adira", 4), price("mpmoe-adira", 1)) << "one adapter a rank";
+}
+
+TEST(PricesOfLinks, AllReduceIsAReduceScatterAndAnAllGather) {
+  const Prices prices(shipped("h100-dgx"));
+  const GroupPlace place{64, 8, 8};
+  const double both =
+      prices.collective(Collective::reduce_scatter, place, 1e9) + prices.collective(Collective::all_gather, place, 1e9);
+  const double sum = prices.collective(Collective::all_reduce, place, 2e9);
+  EXPECT_LE(sum, both);
+  EXPECT_GT(sum, 0.9 * both);
+}
+
+TEST(PricesOfLinks, LeaveALeafSwitchAtTheOversubscribedRate) {
+  Cluster cluster = shipped("h100-dgx");
+  cluster.machine->topology.oversubscription = 2;
+  const Prices prices(cluster);
+  const auto send = [&](int64_t nodes) { return prices.collective(Collective::send, {nodes, nodes, 1, 8}, 1e9); };
+  EXPECT_NEAR(send(33) / send(32), 2, 0.01);
+}
+
+TEST(Slowdowns, FollowFromTheSmsOfCommunication) {
+  Cluster cluster = shipped("h100-dgx");
+  const Prices prices(cluster);
+  EXPECT_DOUBLE_EQ(prices.slowdown(Lane::compute, {Lane::inter}), 1 - 20.0 / 132);
+  EXPECT_DOUBLE_EQ(prices.slowdown(Lane::intra, {Lane::compute}), 0.9);
+  EXPECT_DOUBLE_EQ(prices.slowdown(Lane::compute, {Lane::copy}), 0.875);
+  EXPECT_DOUBLE_EQ(prices.slowdown(Lane::copy, {Lane::inter}), 1);
+  EXPECT_LT(prices.slowdown(Lane::compute, {Lane::inter, Lane::copy}), 1 - 20.0 / 132);
+  cluster.slowdowns = {{Lane::compute, {Lane::inter}, 0.5}};
+  EXPECT_DOUBLE_EQ(Prices(cluster).slowdown(Lane::compute, {Lane::inter}), 0.5) << "listed in the file";
+  EXPECT_DOUBLE_EQ(Prices(cluster).slowdown(Lane::compute, {Lane::intra}), 1 - 20.0 / 132);
+}
+
+// Profile of 2 nodes with 2 ranks each, with numbers that are easy to divide.
+const std::string measured = R"(measured: {nodes: 2, ranks_per_node: 2}
+links:
+  - {operation: all_to_all, group: intra, ranks: 2, nodes: 1, points: [[4096, 0.001], [8192, 0.0015]]}
+  - {operation: all_to_all, group: all, ranks: 4, nodes: 2, points: [[4096, 0.004], [8192, 0.0045]]}
+products:
+  - {element: f32, pass: forward, experts: 8, inputs: 10, outputs: 50, points: [[16, 8e-5], [32, 16e-5]]}
+  - {element: f32, pass: weight_gradient, experts: 8, inputs: 10, outputs: 50, points: [[16, 24e-5], [32, 48e-5]]}
+  - {element: f32, pass: forward, experts: 1, inputs: 20, outputs: 50, points: [[16, 1e-4], [32, 2e-4]]}
+copies:
+  - {kind: copy, points: [[65536, 1e-5], [131072, 2e-5]]}
+slowdowns:
+  - {of: compute, beside: [inter], speed: 0.75}
+)";
+
+TEST(PricesOfMeasurements, AreTheirCurves) {
+  const Prices prices(load_text(measured));
+  const auto product = [&](GemmPass pass, double rows, double outputs, double groups) {
+    return prices.product(
+        {.dtype = Dtype::f32, .pass = pass, .rows = rows, .inputs = 10, .outputs = outputs, .groups = groups});
+  };
+  // 2 rows of one of 8 experts take 1e-5 s.
+  EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 50, 8), 8e-5);
+  EXPECT_DOUBLE_EQ(product(GemmPass::forward, 8, 50, 4), 4e-5) << "half as many experts";
+  EXPECT_DOUBLE_EQ(product(GemmPass::weight_gradient, 16, 50, 8), 24e-5);
+  EXPECT_DOUBLE_EQ(product(GemmPass::input_gradient, 16, 50, 8), 8e-5) << "not measured: another pass";
+  EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 50, 1), 0.5e-4) << "dense: as one expert of twice the weight";
+  EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 25, 8), 4e-5) << "half the weight";
+  EXPECT_DOUBLE_EQ(prices.memory_bound(131072), 1e-5) << "a copy reads and writes its bytes";
+  EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5);
+  EXPECT_DOUBLE_EQ(prices.copy(CopyKind::gather, 65536), 1e-5);
+  EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {2, 1, 2}, 4096), 0.001);
+  EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {4, 2, 2}, 8192), 0.0045);
+  EXPECT_DOUBLE_EQ(prices.slowdown(Lane::compute, {Lane::inter}), 0.75);
+  // The largest product: 2 x 16 x 1000 FLOP in 1e-4 s. Attention has half its rate.
+  EXPECT_DOUBLE_EQ(prices.attention({.dtype = Dtype::f32, .flops = 32000}), 2e-4);
+  EXPECT_EQ(prices.nodes(), 2);
+  EXPECT_EQ(prices.ranks_per_node(), 2);
+}
+
+TEST(PricesOfMeasurements, TakeTheRestFromTheDescription) {
+  const Prices prices(load_text(measured + R"(machine:
+  nodes: 2
+  ranks_per_node: 2
+  memory: 8GB
+  peak: {bf16: 100e12}
+  sms: 10
+  memory_bandwidth: 1e12
+  inside: {bandwidth: 10e9}
+  network: {bandwidth: 1e9}
+)"));
+  EXPECT_GT(prices.product({.rows = 16, .inputs = 10, .outputs = 50}), 0) << "bf16 was not measured";
+  EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5) << "measured";
+  EXPECT_GT(prices.copy(CopyKind::offload, 65536), 0);
+  EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {2, 1, 2}, 4096), 0.001);
+}
+
+TEST(Prices, NameWhatIsMissing) {
+  EXPECT_EQ(complaint([] { Prices{Cluster{}}; }), "the cluster has neither measurements nor a section machine");
+  const Prices prices(load_text(measured));
+  EXPECT_EQ(complaint([&] { prices.product({.rows = 1, .inputs = 1, .outputs = 1}); }),
+            "the cluster has no measured products of bf16 and no section machine; measure with hexad profile, or add a "
+            "section machine");
+  EXPECT_EQ(complaint([&] { prices.copy(CopyKind::offload, 1); }),
+            "the cluster has no measured offload copies and no section machine; measure with hexad profile, or add a "
+            "section machine");
+  EXPECT_EQ(
+      complaint([&] {
+        prices.collective(Collective::all_reduce, {2, 1, 2}, 1);
+      }),
+      "the cluster has no measured all_reduce for a group of 2 ranks on 1 node; hexad profile measures it on such "
+      "ranks");
+  Cluster h100 = shipped("one-h100");
+  h100.machine->peak.f64.reset();
+  EXPECT_EQ(complaint([&] { Prices(h100).product({.dtype = Dtype::f64, .rows = 1, .inputs = 1, .outputs = 1}); }),
+            "the cluster has no machine.peak.f64; its data sheet gives it in FLOP/s");
+}
+
+TEST(Assumptions, AreNamedOfMeasuredAndDescribedClusters) {
+  const auto has = [](const Cluster& cluster, const std::string& part) {
+    int found = 0;
+    for (const std::string& a : assumptions(cluster)) found += a.find(part) != a.npos;
+    return found;
+  };
+  const Cluster profile = load_text(measured);
+  EXPECT_EQ(has(profile, "attention in f32: half the rate"), 1);
+  EXPECT_EQ(has(profile, "dense products"), 0) << "one expert was measured";
+  EXPECT_EQ(has(profile, "gather: as the measured copy"), 1);
+  EXPECT_EQ(has(default_cluster(1, 2), "a plain machine"), 1);
+  EXPECT_TRUE(assumptions(shipped("h100-dgx")).empty());
+  EXPECT_EQ(has(shipped("mpmoe-adira"), "as on one H100"), 7)
+      << "sustained, dense, grouped, attention, memory, launch, contention";
+}
+
+}  // namespace
+}  // namespace hexad::plan

@@ -1,0 +1,136 @@
+// Records of a step's operations, compared with what the step counts and with its structure.
+#include "tools/plan/step_record.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "tests/training/training.h"
+#include "tools/plan/run_on_meta.h"
+#include "tools/plan/traffic_estimate.h"
+
+namespace hexad::tests {
+
+using namespace plan;
+
+namespace {
+
+using device::CommunicationWork;
+using device::Issue;
+
+Recipe recipe_with(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all{"model.hidden=64", "model.moe.routing=balanced", "batch.micro=1", "train.precision=f32"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return small_recipe(all);
+}
+
+StepRecord record_of(const Recipe& recipe, int world, int rank = 0, std::vector<int> nodes = {}) {
+  const mesh::Layout layout(recipe.parallel.sizes(), world);
+  return record_step(recipe, {}, layout, rank, RoutingLoad::even, micro_batches_of(recipe, layout), std::move(nodes));
+}
+
+struct Case {
+  std::string name;
+  int ranks;
+  std::vector<std::string> overrides;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class StepRecordTraffic : public testing::TestWithParam<Case> {};
+
+TEST_P(StepRecordTraffic, HasTheBytesOfTheStepByClass) {
+  const Recipe recipe = recipe_with(GetParam().overrides);
+  const mesh::Layout layout(recipe.parallel.sizes(), GetParam().ranks);
+  for (const int rank : {0, GetParam().ranks - 1}) {
+    const StepRecord record = record_of(recipe, GetParam().ranks, rank);
+    std::array<double, comm::traffic_class_count> sent{};
+    for (const Issue& issue : record.issues)
+      if (const auto* work = std::get_if<CommunicationWork>(&issue.work))
+        sent[record.groups[work->group].traffic] += static_cast<double>(work->sent);
+    EXPECT_EQ(sent, estimate_traffic(recipe, {}, layout, rank).bytes) << "rank " << rank;
+  }
+}
+
+TEST_P(StepRecordTraffic, OrdersOperations) {
+  const StepRecord record = record_of(recipe_with(GetParam().overrides), GetParam().ranks);
+  ASSERT_FALSE(record.issues.empty());
+  for (size_t i = 0; i < record.issues.size(); ++i)
+    for (const int32_t before : record.issues[i].after) {
+      EXPECT_GE(before, 0);
+      EXPECT_LT(before, static_cast<int32_t>(i));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(, StepRecordTraffic,
+                         testing::Values(Case{"Experts", 2, {"parallel.ep=2"}}, Case{"Tensor", 2, {"parallel.tp=2"}},
+                                         Case{"Context", 2, {"parallel.cp=2"}}, Case{"Pipeline", 2, {"parallel.pp=2"}},
+                                         Case{"Data", 2, {}}, Case{"Zero3", 4, {"parallel.zero=3", "parallel.ep=2"}},
+                                         Case{"Mixed", 8, {"parallel.tp=2", "parallel.ep=4", "parallel.sp=true"}}),
+                         [](const auto& c) { return c.param.name; });
+
+TEST(StepRecord, CountsTheOperationsOfProducts) {
+  const Recipe recipe = recipe_with({"model.moe.experts=0", "model.mlp_hidden=96", "model.layers=2"});
+  double flops = 0;
+  for (const Issue& issue : record_of(recipe, 1).issues)
+    if (const auto* product = std::get_if<device::ProductWork>(&issue.work)) flops += product->flops();
+  const auto& m = recipe.model;
+  const double tokens = static_cast<double>(recipe.batch.global * m.context), hidden = static_cast<double>(m.hidden);
+  const double kv = hidden * static_cast<double>(m.kv_heads.value_or(m.heads)) / static_cast<double>(m.heads);
+  const double layer = 2 * hidden * hidden + 2 * hidden * kv + 3 * hidden * 96;
+  // Each weight takes part in three products of two operations a token and element.
+  EXPECT_DOUBLE_EQ(flops, 6 * tokens * (2 * layer + hidden * static_cast<double>(m.vocab)));
+}
+
+TEST(StepRecord, NamesThePlaceOfOperations) {
+  const StepRecord record = record_of(recipe_with({"parallel.ep=2"}), 2);
+  std::set<std::string> exchanges;
+  for (const Issue& issue : record.issues)
+    if (issue.name == "all_to_all") exchanges.insert(record.where(issue));
+  EXPECT_TRUE(exchanges.contains("forward, micro-batch 0 / layers.0.moe forward")) << testing::PrintToString(exchanges);
+  EXPECT_TRUE(exchanges.contains("backward, micro-batch 0 / layers.1.moe backward"))
+      << testing::PrintToString(exchanges);
+}
+
+TEST(StepRecord, TellsMessagesFromCollectives) {
+  const StepRecord record = record_of(recipe_with({"parallel.pp=2"}), 2, 1);
+  std::map<std::string, int> messages;
+  for (const Issue& issue : record.issues)
+    if (issue.name == "send" || issue.name == "receive") {
+      ++messages[std::string(issue.name)];
+      EXPECT_EQ(std::get<CommunicationWork>(issue.work).peer, 0);
+    }
+  // The last of two stages receives an activation and sends a gradient for each of 8 micro-batches.
+  EXPECT_EQ(messages, (std::map<std::string, int>{{"receive", 8}, {"send", 8}}));
+}
+
+TEST(StepRecord, KnowsTheNodesOfRanks) {
+  const Recipe recipe = recipe_with({"parallel.ep=4", "schedule.moe.all_to_all=hierarchical"});
+  const StepRecord record = record_of(recipe, 4, 0, {0, 0, 1, 1});
+  std::set<std::string> groups;
+  for (const Issue& issue : record.issues)
+    if (issue.name == "all_to_all") groups.insert(record.groups[std::get<CommunicationWork>(issue.work).group].name);
+  EXPECT_EQ(groups.size(), 2U) << testing::PrintToString(groups);  // inside nodes and across
+}
+
+// On a device, the copies and exchanges of a chunked pass run beside its kernels.
+TEST(StepRecord, KeepsLanesOfADeviceApart) {
+  const std::vector<std::string> chunks{"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};
+  Recipe recipe = recipe_with(chunks);
+  recipe.device = device::DeviceKind::emulated;
+  const StepRecord record = record_of(recipe, 2);
+  const auto awaited = [&](size_t compute) {  // communication of other chunks that a kernel does not wait for
+    return std::ranges::any_of(record.issues[compute].after,
+                               [&](int32_t i) { return record.issues[i].communicates(); });
+  };
+  size_t waiting = 0, exchanges = 0;
+  for (size_t i = 0; i < record.issues.size(); ++i) {
+    exchanges += record.issues[i].name == "all_to_all";
+    waiting += !record.issues[i].communicates() && awaited(i);
+  }
+  EXPECT_GT(exchanges, 0U);
+  EXPECT_GT(waiting, 0U);
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,181 @@
+// Times of steps written by hand, which can be checked by hand.
+#include "tools/plan/step_simulation.h"
+
+#include <gtest/gtest.h>
+
+namespace hexad::tests {
+
+using namespace plan;
+
+namespace {
+
+using comm::TrafficClass;
+using device::CommunicationWork;
+using device::Issue;
+using device::Lane;
+
+// Returns the seconds of an issue: the bytes of a kernel, or the bytes that a communication sends.
+double price(const StepRecord&, const Issue& issue) {
+  if (const auto* work = std::get_if<CommunicationWork>(&issue.work)) return static_cast<double>(work->sent);
+  return static_cast<double>(std::get<device::MemoryWork>(issue.work).bytes);
+}
+
+class Step {
+ public:
+  explicit Step(int rank) { record_.rank = rank; }
+  int32_t kernel(int64_t seconds, std::vector<int32_t> after = {}, Lane lane = Lane::compute) {
+    return add({"pointwise", "add", lane, device::MemoryWork{seconds}, -1, std::move(after)});
+  }
+  int32_t collective(int group, int64_t seconds, std::vector<int32_t> after = {}) {
+    return add({"comm", "all_to_all", Lane::compute, CommunicationWork{group, seconds, seconds}, -1, std::move(after)});
+  }
+  int32_t message(std::string_view kind, int group, int peer, int64_t seconds, std::vector<int32_t> after = {}) {
+    const int64_t sent = kind == "send" ? seconds : 0;
+    return add({"comm", kind, Lane::compute, CommunicationWork{group, sent, seconds, peer}, -1, std::move(after)});
+  }
+  int group(const std::string& name, TrafficClass traffic, std::vector<int> ranks) {
+    const auto at = std::ranges::find(ranks, record_.rank) - ranks.begin();
+    record_.groups.push_back({name, static_cast<int>(traffic), std::move(ranks), static_cast<int>(at)});
+    return static_cast<int>(record_.groups.size()) - 1;
+  }
+  const StepRecord& record() const { return record_; }
+
+ private:
+  int32_t add(Issue issue) {
+    record_.issues.push_back(std::move(issue));
+    return static_cast<int32_t>(record_.issues.size()) - 1;
+  }
+  StepRecord record_{};
+};
+
+constexpr std::array<int, comm::traffic_class_count> in_order{0, 1, 2, 3, 4, 5};
+
+SimulatedStep simulated(const std::vector<Step>& steps, const std::vector<int>& nodes, const StepContention& c = {}) {
+  std::vector<StepRecord> records;
+  for (const Step& s : steps) records.push_back(s.record());
+  return simulate_step(records, nodes, price, c);
+}
+
+double exposed(const SimulatedRank& rank, TrafficClass traffic) { return rank.exposed[base::ordinal(traffic)]; }
+
+TEST(StepSimulation, RunsCommunicationBesideKernels) {
+  Step s(0);
+  const int ep = s.group("ep", TrafficClass::ep, {0, 1});
+  const int32_t made = s.kernel(2);
+  const int32_t rows = s.collective(ep, 5, {made});
+  s.kernel(3);
+  s.kernel(1, {rows});
+  const SimulatedStep step = simulated({s}, {0, 0});
+  EXPECT_DOUBLE_EQ(step.seconds, 8);
+  EXPECT_DOUBLE_EQ(step.ranks[0].busy, 6);
+  EXPECT_DOUBLE_EQ(exposed(step.ranks[0], TrafficClass::ep), 2);
+  EXPECT_DOUBLE_EQ(step.ranks[0].idle, 0);
+  EXPECT_DOUBLE_EQ(step.ranks[0].times[3].begin, 7);
+}
+
+TEST(StepSimulation, SlowsKernelsBesideCommunication) {
+  Step s(0);
+  const int ep = s.group("ep", TrafficClass::ep, {0, 1});
+  s.collective(ep, 4);
+  s.kernel(4);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.compute_beside_intra = 0.5}).seconds, 6);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 1}, {.compute_beside_intra = 0.5}).seconds, 4);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 1}, {.inter_beside_compute = 0.5}).seconds, 6);
+}
+
+TEST(StepSimulation, LetsHigherClassesGoFirst) {
+  Step s(0);
+  const int ep = s.group("ep", TrafficClass::ep, {0, 1}), dp = s.group("dp", TrafficClass::dp, {0, 1});
+  s.collective(dp, 4);
+  const int32_t rows = s.collective(ep, 4);
+  s.kernel(4, {rows});
+  EXPECT_NEAR(simulated({s}, {0, 0}, {.priority = in_order}).seconds, 8, 0.02);
+  // If the collectives share the network evenly, both end after eight seconds, and the kernel follows.
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}).seconds, 12);
+}
+
+TEST(StepSimulation, RunsClassesOnDifferentNetworksTogether) {
+  Step s(0);
+  const int tp = s.group("tp", TrafficClass::tp, {0, 1}), dp = s.group("dp", TrafficClass::dp, {0, 2});
+  s.collective(dp, 4);
+  s.collective(tp, 4);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0, 1}).seconds, 4);
+}
+
+TEST(StepSimulation, PassesMessagesBetweenStages) {
+  std::vector<Step> stages{Step(0), Step(1)};
+  for (Step& s : stages) s.group("pp", TrafficClass::pp, {0, 1});
+  // Stage 0: forward, send, wait for the gradient, backward. Its receive is posted first.
+  const int32_t gradient = stages[0].message("receive", 0, 1, 1);
+  const int32_t forward = stages[0].kernel(2);
+  stages[0].message("send", 0, 1, 1, {forward});
+  stages[0].kernel(3, {gradient});
+  const int32_t input = stages[1].message("receive", 0, 0, 1);
+  const int32_t both = stages[1].kernel(5, {input});
+  stages[1].message("send", 0, 0, 1, {both});
+  const SimulatedStep step = simulated(stages, {0, 1});
+  EXPECT_DOUBLE_EQ(step.seconds, 2 + 1 + 5 + 1 + 3);
+  EXPECT_DOUBLE_EQ(step.ranks[0].busy, 5);
+  EXPECT_DOUBLE_EQ(step.ranks[1].times[1].begin, 3);
+}
+
+TEST(StepSimulation, EndsCollectivesOfSeveralRanksTogether) {
+  std::vector<Step> ranks{Step(0), Step(1)};
+  for (Step& s : ranks) s.group("ep", TrafficClass::ep, {0, 1});
+  for (int r = 0; r < 2; ++r) {
+    const int32_t made = ranks[r].kernel(r == 0 ? 1 : 4);
+    ranks[r].kernel(1, {ranks[r].collective(0, 2, {made})});
+  }
+  const SimulatedStep step = simulated(ranks, {0, 0});
+  EXPECT_DOUBLE_EQ(step.seconds, 7);
+  EXPECT_DOUBLE_EQ(step.ranks[0].times[2].begin, 6);
+}
+
+// Rank 0 of 4 receives from rank 3 while it sends to rank 1, as all ranks of a ring do.
+TEST(StepSimulation, MessagesOfRanksThatAreNotSimulatedTakeTheTimeOfTheOwnOnes) {
+  Step s(0);
+  s.group("tp", TrafficClass::tp, {0, 1, 2, 3});
+  const int32_t rows = s.message("receive", 0, 3, 4);
+  s.message("send", 0, 1, 4);
+  s.kernel(1, {rows});
+  const SimulatedStep step = simulated({s}, {0, 0, 0, 0});
+  EXPECT_DOUBLE_EQ(step.seconds, 5);
+  EXPECT_DOUBLE_EQ(exposed(step.ranks[0], TrafficClass::tp), 4);
+}
+
+TEST(StepSimulation, ExchangesMessagesWithAnyNumberOfRanks) {
+  Step s(0);
+  s.group("tp", TrafficClass::tp, {0, 1, 2, 3, 4, 5, 6, 7});
+  std::vector<int32_t> all;
+  for (int peer = 1; peer < 8; ++peer) s.message("send", 0, peer, 1), all.push_back(s.message("receive", 0, peer, 1));
+  s.kernel(1, all);
+  EXPECT_DOUBLE_EQ(simulated({s}, std::vector<int>(8, 0)).seconds, 8);
+}
+
+TEST(StepSimulation, CountsTheWaitForALateRankAsIdle) {
+  std::vector<Step> ranks{Step(0), Step(1)};
+  for (Step& s : ranks) s.group("ep", TrafficClass::ep, {0, 1});
+  ranks[0].kernel(1, {ranks[0].collective(0, 2)});
+  ranks[1].kernel(1, {ranks[1].collective(0, 2, {ranks[1].kernel(5)})});
+  const SimulatedStep step = simulated(ranks, {0, 0});
+  EXPECT_DOUBLE_EQ(step.seconds, 8);
+  EXPECT_DOUBLE_EQ(step.ranks[0].idle, 5);
+  EXPECT_DOUBLE_EQ(exposed(step.ranks[0], TrafficClass::ep), 2);
+}
+
+TEST(StepSimulation, SlowsKernelsBesideCopies) {
+  Step s(0);
+  s.kernel(4, {}, Lane::copy);
+  s.kernel(4);
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.compute_beside_copy = 0.5}).seconds, 6);
+}
+
+TEST(StepSimulation, NamesRanksThatNeverMeet) {
+  std::vector<Step> ranks{Step(0), Step(1)};
+  for (Step& s : ranks) s.group("ep", TrafficClass::ep, {0, 1});
+  ranks[0].collective(0, 2);
+  EXPECT_THROW(simulated(ranks, {0, 0}), std::logic_error);
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Compares predicted steps with steps that other trainers have published (published_steps.tsv: settings, tokens per
+# second for each GPU or MFU, grade of the source). Each row is simulated on its described cluster (hexad simulate).
+# Nothing of the clusters' files is fitted to these rows. Prints a line for each row, then medians by grade.
+#
+#   tools/bench/published_steps.sh [--only PATTERN]
+#
+# Environment: HEXAD (program; build/release/bin/hexad).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tools/bench/common.sh
+
+only=.
+while [ $# -gt 0 ]; do
+  case $1 in
+  --only) only=${2:?} ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+need "$hexad" 'cmake --preset release && cmake --build --preset release'
+machine
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+while IFS=$'\t' read -r id recipe cluster ranks overrides tokens mfu grade rest; do
+  [ "$id" != id ] && [[ $id =~ $only ]] || continue
+  # shellcheck disable=SC2086  # overrides are words
+  if "$hexad" simulate "recipes/models/$recipe.yaml" --cluster "recipes/clusters/$cluster.yaml" --world "$ranks" \
+    --json $overrides >"$scratch/out" 2>"$scratch/err"; then
+    printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$id" "$recipe" "$ranks" "$grade" "$tokens" "$mfu" \
+      "$(number tokens_per_second "$scratch/out")" "$(number mfu "$scratch/out")"
+  else
+    echo "$id: $(tail -n 1 "$scratch/err")" >&2
+    echo "$id" >>"$scratch/failed"
+  fi
+done <tools/bench/published_steps.tsv >"$scratch/rows"
+awk -f tools/bench/median.awk -f tools/bench/published_steps.awk "$scratch/rows"
+if [ -e "$scratch/failed" ]; then
+  echo "$(wc -l <"$scratch/failed") rows could not be simulated" >&2
+  exit 1
+fi

@@ -1,0 +1,114 @@
+#include "tools/plan/layer_graphs.h"
+
+#include <algorithm>
+#include <map>
+
+#include "framework/schedule/graph_runner.h"
+#include "tools/train/recipe/stages.h"
+
+namespace hexad::plan {
+
+using base::Axis;
+using train::Recipe;
+
+namespace {
+
+// Returns a recipe of one stage with one block, which has experts and routes by itself. Its step runs forward once and
+// backward once for each micro-batch.
+Recipe with_one_layer(Recipe r) {
+  r.model.layers = 1;
+  r.model.moe.dense_layers = 0, r.model.moe.every = 1;
+  r.model.moe.routing = moe::Routing::model;
+  r.parallel.pp = 1, r.parallel.zero = 0;
+  r.schedule.pipeline = {};
+  r.recompute = layers::Recompute::none;
+  r.offload = {};
+  return r;
+}
+
+// Returns the ranks of the pipeline stage of `rank`, in ascending order. A layout of these ranks with one stage has the
+// same groups: a rank's number in the list is its number there.
+std::vector<int> stage_of(const mesh::Layout& layout, int rank) {
+  const int stage = layout.coordinate(Axis::pp, rank);
+  std::vector<int> ranks;
+  for (int r = 0; r < layout.world(); ++r)
+    if (layout.coordinate(Axis::pp, r) == stage) ranks.push_back(r);
+  return ranks;
+}
+
+RunOnMeta run_of(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
+                 const std::vector<int>& node_of_rank) {
+  const Recipe r = with_one_layer(recipe);
+  const std::vector<int> stage = stage_of(layout, rank);
+  std::vector<int> nodes;
+  for (const int other : stage) nodes.push_back(node_of_rank[other]);
+  return {r,
+          extensions,
+          mesh::Layout(r.parallel.sizes(), static_cast<int>(stage.size())),
+          static_cast<int>(std::ranges::find(stage, rank) - stage.begin()),
+          RoutingLoad::even,
+          RunOnMeta::Record::nothing,
+          std::move(nodes)};
+}
+
+// True for the pipeline stages that have an MoE layer.
+std::vector<bool> stages_with_experts(const Recipe& r, const train::Extensions& extensions) {
+  const pp::StageSplit split = train::stage_split(r, extensions);
+  std::vector<bool> has(static_cast<size_t>(r.parallel.pp), false);
+  for (size_t stage = 0; stage < has.size(); ++stage)
+    for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
+      const pp::StageSplit::Layers layers = split.layers(static_cast<int>(stage), chunk);
+      for (int64_t layer = layers.begin; layer < layers.end; ++layer)
+        if (r.model.is_moe(layer)) has[stage] = true;
+    }
+  return has;
+}
+
+// Appends the nodes of a group's ranks, numbered in the order of their first ranks, to the key of a class.
+void add_nodes(std::vector<int>& key, const std::vector<int>& ranks, const std::vector<int>& node_of_rank) {
+  std::map<int, int> numbers;
+  for (const int r : ranks)
+    key.push_back(numbers.try_emplace(node_of_rank[r], static_cast<int>(numbers.size())).first->second);
+}
+
+}  // namespace
+
+LayerOnMeta::LayerOnMeta(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+                         int rank, const std::vector<int>& node_of_rank)
+    : run_(run_of(recipe, extensions, layout, rank, node_of_rank)) {}
+
+std::vector<schedule::TaskGraph> LayerOnMeta::graphs(const moe::MoeSchedule& schedule) {
+  train::ModelInstance& instance = run_.instance();
+  instance.reschedule(schedule);
+  schedule::GraphCollector collector;
+  instance.run_passes_by(&collector);
+  run_.step(1);
+  instance.run_passes_by(nullptr);
+  return std::move(collector.graphs);
+}
+
+LayerGraphs::LayerGraphs(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+                         const std::vector<int>& node_of_rank) {
+  const std::vector<bool> has_experts = stages_with_experts(recipe, extensions);
+  std::map<std::vector<int>, size_t> classes;
+  for (int rank = 0; rank < layout.world(); ++rank) {
+    std::vector<int> key;
+    const bool runs = has_experts[static_cast<size_t>(layout.coordinate(Axis::pp, rank))];
+    if (runs) {
+      for (const Axis axis : {Axis::ep, Axis::etp, Axis::tp}) add_nodes(key, layout.members(axis, rank), node_of_rank);
+      add_nodes(key, layout.expert_sharers(rank), node_of_rank);
+    }
+    const auto [at, is_new] = classes.try_emplace(std::move(key), layers_.size());
+    class_of_rank_.push_back(at->second);
+    if (is_new)
+      layers_.push_back(runs ? std::make_unique<LayerOnMeta>(recipe, extensions, layout, rank, node_of_rank) : nullptr);
+  }
+}
+
+std::vector<std::vector<schedule::TaskGraph>> LayerGraphs::graphs(const moe::MoeSchedule& schedule) {
+  std::vector<std::vector<schedule::TaskGraph>> all;
+  for (const auto& layer : layers_) all.push_back(layer ? layer->graphs(schedule) : std::vector<schedule::TaskGraph>{});
+  return all;
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,202 @@
+#include "tools/plan/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace hexad::plan {
+namespace {
+
+using config::Curve;
+using Points = std::vector<Curve::Point>;
+
+// Limits of a rate and of a time. Values beyond them are in wrong units.
+constexpr double least_rate = 1e6, most_rate = 1e14;    // bytes/s
+constexpr double least_flops = 1e9, most_flops = 1e17;  // FLOP/s
+constexpr double most_seconds = 0.1;
+
+// Returns the text of a power of ten, such as "1e6".
+std::string power_of_ten(double value) { return fmt::format("1e{}", std::lround(std::log10(value))); }
+
+class Checker {
+ public:
+  Checker(const std::string& path, config::Problems& problems) : path_(path), problems_(problems) {}
+
+  void sizes(const Machine& m) const {
+    if (!good("nodes") || !good("ranks_per_node") || !good("domain")) return;
+    const int64_t all = m.nodes * m.ranks_per_node;
+    if (m.domain && *m.domain < m.ranks_per_node)
+      add("domain", fmt::format("must be at least {} ({}): the ranks of a node are in one domain; nearest: {}",
+                                at("ranks_per_node"), m.ranks_per_node, m.ranks_per_node));
+    else if (m.domain && *m.domain > all)
+      add("domain", fmt::format("must be at most {} x {} ({}); nearest: {}", at("nodes"), at("ranks_per_node"), all,
+                                all / m.ranks_per_node * m.ranks_per_node));
+    else if (m.domain && *m.domain % m.ranks_per_node != 0)
+      add("domain", fmt::format("must be divisible by {} ({}); nearest: {}", at("ranks_per_node"), m.ranks_per_node,
+                                config::nearest_multiples(*m.domain, m.ranks_per_node)));
+    const int64_t domain = m.domain.value_or(m.ranks_per_node);
+    if (domain > 1 && !m.inside)
+      missing("inside", fmt::format("must be given: {} ranks of a domain exchange data", domain));
+    if (all > domain && !m.network)
+      missing("network", fmt::format("must be given: {} ranks are in domains of {}", all, domain));
+    if (good("topology.rails") && m.topology.rails && *m.topology.rails > m.ranks_per_node)
+      add("topology.rails",
+          fmt::format("must be at most {} ({}); {} is the bandwidth of all adapters of a rank together; nearest: {}",
+                      at("ranks_per_node"), m.ranks_per_node, at("network.bandwidth"), m.ranks_per_node));
+  }
+
+  void peaks(const Machine& m) const {
+    const Peak& peak = m.peak;
+    if (!peak.bf16 && !peak.f32 && !peak.f64) add("peak", "must have at least one of bf16, f32, f64");
+    for (const auto& [key, value] : {std::pair{"peak.bf16", peak.bf16}, {"peak.f32", peak.f32}, {"peak.f64", peak.f64}})
+      if (value) within(key, *value, least_flops, most_flops, "FLOP/s (989 TFLOP/s is 989e12)", "TFLOP/s", "e12");
+  }
+
+  void rate(const std::string& key, double value) const {
+    within(key, value, least_rate, most_rate, "bytes/s (a link of 400 Gb/s carries 50e9)", "GB/s", "e9");
+  }
+
+  void seconds(const std::string& key, double value) const {
+    if (good(key) && value > most_seconds)
+      add(key, fmt::format("must be at most {:g} seconds (5 us are 5e-6); nearest: {:g}; write {:g}e-6 if "
+                           "microseconds are meant",
+                           most_seconds, most_seconds, value));
+  }
+
+  void link(const std::string& key, const std::optional<MachineLink>& link) const {
+    if (!link) return;
+    rate(key + ".bandwidth", link->bandwidth);
+    seconds(key + ".latency", link->latency);
+    if (link->efficiency) rising(key + ".efficiency", *link->efficiency, "bytes");
+  }
+
+  // Checks an efficiency over the size of the work: the efficiency must not fall, nor rise faster than the size.
+  void rising(const std::string& key, const Curve& curve, const std::string& unit) const {
+    if (!ascending(key, curve, unit)) return;
+    for (size_t i = 1; i < curve.points.size(); ++i) {
+      const auto [x0, y0] = curve.points[i - 1];
+      const auto [x, y] = curve.points[i];
+      if (y / y0 > x / x0 * (1 + 1e-9))
+        add(fmt::format("{}.{}.1", key, i),
+            fmt::format("must not rise faster than the {}, or more work would take less time: at most {:.4g} at {:g} "
+                        "{} after {:g} at {:g}; nearest: {:.4g}",
+                        unit, y0 * x / x0, x, unit, y0, x0, y0 * x / x0));
+    }
+  }
+
+  bool ascending(const std::string& key, const Curve& curve, const std::string& unit) const {
+    if (!good(key) || curve.is_constant()) return false;
+    if (!(curve.points.front().x > 0)) {
+      add(fmt::format("{}.0.0", key), fmt::format("must be above 0 {}", unit));
+      return false;
+    }
+    bool well = true;
+    for (size_t i = 1; i < curve.points.size(); ++i) {
+      const double before = curve.points[i - 1].y;
+      if (curve.points[i].y >= before) continue;
+      add(fmt::format("{}.{}.1", key, i), fmt::format("must not fall: {:g} at {:g} {} comes before; nearest: {:g}",
+                                                      before, curve.points[i - 1].x, unit, before));
+      well = false;
+    }
+    return well;
+  }
+
+  void contention(const Machine& m) const {
+    if (!m.contention || !good("sms") || !good("contention.communication_sms")) return;
+    if (m.contention->communication_sms >= m.sms)
+      add("contention.communication_sms",
+          fmt::format("must be less than {} ({}); nearest: {}", at("sms"), m.sms, m.sms - 1));
+  }
+
+  bool good(const std::string& key) const { return problems_.good({at(key)}); }
+
+ private:
+  std::string at(const std::string& key) const { return path_ + "." + key; }
+  void add(const std::string& key, const std::string& what) const { problems_.add(at(key), what); }
+  void missing(const std::string& key, const std::string& what) const { problems_.add_missing(at(key), what); }
+
+  void within(const std::string& key, double value, double least, double most, std::string_view unit,
+              std::string_view usual, std::string_view power) const {
+    if (!good(key) || (value >= least && value <= most)) return;
+    const bool low = value < least;
+    const std::string hint = low ? fmt::format("; write {:g}{} if {} are meant", value, power, usual) : std::string();
+    add(key, fmt::format("must be between {} and {} {}; nearest: {}{}", power_of_ten(least), power_of_ten(most), unit,
+                         power_of_ten(low ? least : most), hint));
+  }
+
+  const std::string& path_;
+  config::Problems& problems_;
+};
+
+// Single kernels on one H100 80GB HBM3 (docs/reports/gpu-h100.md, "Kernels at the sizes of that step"), as shares of
+// the data sheet's 989.4 TFLOP/s and 3.35 TB/s. The shipped h100-dgx.yaml repeats them with the source of each point.
+const ProductEfficiency dense_of_h100{Points{{64, 0.18}, {512, 0.70}, {1024, 0.74}, {2048, 0.77}, {8192, 0.79}}, 32, 0};
+const ProductEfficiency grouped_of_h100{Points{{64, 0.18}, {512, 0.725}, {1024, 0.755}, {2048, 0.81}}, 128, 0.1};
+const AttentionEfficiency attention_of_h100{Points{{4096, 0.575}, {16384, 0.645}, {32768, 0.655}},
+                                            Points{{4096, 0.44}, {16384, 0.525}, {32768, 0.53}}, 54};
+const Curve memory_of_h100{Points{{1e6, 0.07}, {16e6, 0.5}, {134e6, 0.755}, {268e6, 0.81}, {403e6, 0.87}}};
+// All-to-all of arXiv 2603.07685, Table 7, for the large sizes.
+const Curve inside_of_h100{Points{{1e6, 0.17}, {8e6, 0.52}, {64e6, 0.69}, {411e6, 0.72}}};
+const Curve network_of_h100{Points{{1e6, 0.3}, {8e6, 0.43}, {32e6, 0.63}, {235e6, 0.81}, {352e6, 0.875}, {411e6, 0.9}}};
+
+}  // namespace
+
+void check_machine(const Machine& m, const std::string& path, config::Problems& problems) {
+  const Checker check(path, problems);
+  check.sizes(m);
+  check.peaks(m);
+  check.rate("memory_bandwidth", m.memory_bandwidth);
+  check.link("inside", m.inside);
+  check.link("network", m.network);
+  if (m.host) {
+    check.rate("host.to_host", m.host->to_host);
+    check.rate("host.to_device", m.host->to_device);
+    check.seconds("host.latency", m.host->latency);
+  }
+  if (m.launch) check.seconds("launch", *m.launch);
+  if (m.collective_start) check.seconds("collective_start", *m.collective_start);
+  if (m.dense) check.rising("dense.efficiency", m.dense->efficiency, "rows");
+  if (m.grouped) check.rising("grouped.efficiency", m.grouped->efficiency, "rows");
+  if (m.memory_efficiency) check.rising("memory_efficiency", *m.memory_efficiency, "bytes");
+  if (m.attention) {
+    check.ascending("attention.forward", m.attention->forward, "tokens");
+    check.ascending("attention.backward", m.attention->backward, "tokens");
+  }
+  check.contention(m);
+}
+
+CompleteMachine complete(const Machine& given) {
+  CompleteMachine out{given, {}};
+  Machine& m = out.machine;
+  const auto assume = [&](auto& member, auto value, std::string_view text) {
+    if (member) return;
+    member = std::move(value);
+    out.assumptions.emplace_back(text);
+  };
+  if (!m.domain) m.domain = m.ranks_per_node;
+  if (!m.topology.rails) m.topology.rails = m.ranks_per_node;
+  assume(m.sustained, 0.93, "sustained: 0.93, as on one H100 in a training step (docs/reports/gpu-h100.md)");
+  assume(m.dense, dense_of_h100, "dense: share of the peak over rows as on one H100 (docs/reports/gpu-h100.md)");
+  assume(m.grouped, grouped_of_h100, "grouped: share of the peak over rows as on one H100 (docs/reports/gpu-h100.md)");
+  assume(m.attention, attention_of_h100,
+         "attention: share of the peak as on one H100 (docs/reports/gpu-h100.md; arXiv 2603.07685, Table 9)");
+  assume(m.memory_efficiency, memory_of_h100,
+         "memory_efficiency: share of the bandwidth as on one H100 (docs/reports/gpu-h100.md)");
+  assume(m.launch, 1.5e-6, "launch: 1.5 us between kernels, as on one H100 (docs/reports/gpu-h100.md)");
+  assume(m.collective_start, 8.4e-6, "collective_start: 8.4 us (NCCL, src/graph/tuning.cc, protocol Simple)");
+  assume(m.host, HostLink{20e9, 25e9, 10e-6}, "host: 20 and 25 GB/s, an assumed PCIe 4.0 x16");
+  if (m.inside)
+    assume(m.inside->efficiency, inside_of_h100,
+           "inside.efficiency: as NVLink of DGX H100 (arXiv 2603.07685, Table 7; small sizes are estimates)");
+  if (m.network)
+    assume(m.network->efficiency, network_of_h100,
+           "network.efficiency: as 400 Gb/s of DGX H100 (arXiv 2603.07685, Table 7; small sizes as on MoNTA's A800)");
+  assume(m.contention, Contention{std::min<int64_t>(20, m.sms / 2), 0.9, 0.875},
+         "contention: a collective takes 20 SMs (EPS-MoE, Fig. 7) and keeps 0.9 of its speed beside products (an "
+         "estimate); products keep 0.875 beside an offload, as on one H100");
+  return out;
+}
+
+}  // namespace hexad::plan

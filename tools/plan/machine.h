@@ -1,0 +1,185 @@
+// A description of a cluster that was not measured: its sizes, the peaks of its data sheets, and the share of these
+// peaks that kernels and links reach (docs/planning.md). A cluster file holds it in the section `machine`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/config/byte_size.h"
+#include "framework/config/constraints.h"
+#include "framework/config/curve.h"
+#include "framework/config/problems.h"
+
+namespace hexad::plan {
+
+/// Peak rates of matrix products in FLOP/s, dense (no sparsity).
+struct Peak {
+  std::optional<double> bf16, f32, f64;
+
+  template <class V>
+  void fields(V& v) {
+    v("bf16", bf16, "[FLOP/s] 16-bit elements, sums in f32; of fp16 on cards without bf16", config::positive());
+    v("f32", f32, "[FLOP/s] f32 elements", config::positive());
+    v("f64", f64, "[FLOP/s] f64 elements", config::positive());
+  }
+};
+
+/// Efficiency of matrix products: the share of the peak at `rows` rows of a group is
+/// efficiency(rows) x inputs/(inputs + half_width) x outputs/(outputs + half_width).
+struct ProductEfficiency {
+  config::Curve efficiency;
+  double half_width = 0;
+  double skew = 0;
+
+  template <class V>
+  void fields(V& v) {
+    v("efficiency", efficiency, "share of the peak over rows of a group, for wide inputs and outputs",
+      config::positive(), config::at_most(1));
+    v("half_width", half_width, "inputs, or outputs, at which a product has half of that share", config::at_least(0));
+    v("skew", skew, "added share of the time if one group has nearly all rows; in proportion to 1 - mean/largest",
+      config::at_least(0));
+  }
+};
+
+/// Efficiency of attention (one fused kernel a pass).
+struct AttentionEfficiency {
+  config::Curve forward, backward;
+  double half_head = 0;
+
+  template <class V>
+  void fields(V& v) {
+    v("forward", forward, "share of the peak over the sequence's length, head_dim 128", config::positive(),
+      config::at_most(1));
+    v("backward", backward, "share of the peak in the backward pass, over the sequence's length, head_dim 128",
+      config::positive(), config::at_most(1));
+    v("half_head", half_head, "a head_dim d has d/(d + half_head) x (128 + half_head)/128 of that share",
+      config::at_least(0));
+  }
+};
+
+/// A link to other ranks, one direction.
+struct MachineLink {
+  double bandwidth = 0;
+  double latency = 0;
+  std::optional<config::Curve> efficiency;
+
+  template <class V>
+  void fields(V& v) {
+    v("bandwidth", bandwidth, "[bytes/s] one direction", config::positive());
+    v("latency", latency, "[s] of one step of a collective", config::at_least(0));
+    v("efficiency", efficiency,
+      "share of the bandwidth over the bytes that a rank sends over this link in a collective", config::positive(),
+      config::at_most(1));
+  }
+};
+
+/// The link between a rank's device and its host's memory, as a pinned copy sees it.
+struct HostLink {
+  double to_host = 0, to_device = 0;
+  double latency = 0;
+
+  template <class V>
+  void fields(V& v) {
+    v("to_host", to_host, "[bytes/s] offload, delivered", config::positive());
+    v("to_device", to_device, "[bytes/s] restore, delivered", config::positive());
+    v("latency", latency, "[s] of one copy", config::at_least(0));
+  }
+};
+
+/// The network between nodes: a fat tree whose leaves carry one rail each.
+struct Topology {
+  std::optional<int64_t> rails, switch_radix;
+  double oversubscription = 1;
+
+  template <class V>
+  void fields(V& v) {
+    v("rails", rails, "network adapters of a node; none: one a rank", config::at_least(1));
+    v("switch_radix", switch_radix, "ports of a switch, half of them down; none: all nodes on one switch",
+      config::at_least(2), config::divisible_by(2));
+    v("oversubscription", oversubscription, "bandwidth down over bandwidth up of a leaf switch", config::at_least(1));
+  }
+};
+
+/// Slowdown of work that runs at the same time on one device.
+struct Contention {
+  int64_t communication_sms = 0;
+  double collective_beside_product = 1, product_beside_copy = 1;
+
+  template <class V>
+  void fields(V& v) {
+    v("communication_sms", communication_sms, "SMs that a collective takes from products beside it",
+      config::at_least(0));
+    v("collective_beside_product", collective_beside_product, "speed of a collective beside products",
+      config::positive(), config::at_most(1));
+    v("product_beside_copy", product_beside_copy, "speed of products beside an offload or restore", config::positive(),
+      config::at_most(1));
+  }
+};
+
+/// Section `machine` of a cluster file. Optional curves have a default, which complete() names.
+struct Machine {
+  std::string name, source;
+  int64_t nodes = 0, ranks_per_node = 0;
+  std::optional<int64_t> domain;
+  config::ByteSize memory;
+  std::optional<config::ByteSize> host_memory;
+  Topology topology;
+  Peak peak;
+  int64_t sms = 0;
+  std::optional<double> sustained;
+  std::optional<ProductEfficiency> dense, grouped;
+  std::optional<AttentionEfficiency> attention;
+  double memory_bandwidth = 0;
+  std::optional<config::Curve> memory_efficiency;
+  std::optional<double> launch, collective_start;
+  std::optional<HostLink> host;
+  std::optional<MachineLink> inside, network;
+  std::optional<Contention> contention;
+
+  template <class V>
+  void fields(V& v) {
+    using config::at_least, config::at_most, config::positive;
+    v("name", name, "name of the machine");
+    v("source", source, "sources of the numbers");
+    v("nodes", nodes, "number of machines, and maximum number that a job can use", config::between(1, 1 << 20));
+    v("ranks_per_node", ranks_per_node, "ranks (devices) of a node", config::between(1, 1 << 12));
+    v("domain", domain, "ranks that the link `inside` joins; none: those of a node", at_least(1));
+    v("memory", memory, "memory of a rank's device", at_least(1 << 20));
+    v("host_memory", host_memory, "host memory for each rank", at_least(1 << 20));
+    v("topology", topology, "network between nodes");
+    v("peak", peak, "peak rates of matrix products");
+    v("sms", sms, "streaming multiprocessors of a device", at_least(1));
+    v("sustained", sustained, "share of its rate alone that a product keeps in a long run (clocks under load)",
+      positive(), at_most(1));
+    v("dense", dense, "single matrix products");
+    v("grouped", grouped, "matrix products of several experts in one kernel");
+    v("attention", attention, "attention");
+    v("memory_bandwidth", memory_bandwidth, "[bytes/s] memory of the device, read and written together", positive());
+    v("memory_efficiency", memory_efficiency, "share of memory_bandwidth over the bytes that a kernel reads and writes",
+      positive(), at_most(1));
+    v("launch", launch, "[s] between two kernels", at_least(0));
+    v("collective_start", collective_start, "[s] before a collective moves its first byte", at_least(0));
+    v("host", host, "link to the host's memory");
+    v("inside", inside, "link between ranks of a domain; bandwidth of a rank");
+    v("network", network, "link between domains; bandwidth of one adapter (topology.rails of them a node)");
+    v("contention", contention, "slowdown of work beside other work");
+  }
+};
+
+/// Checks the rules between the keys of the section that was read at `path`: sizes that do not fit each other, missing
+/// links, rates and times in wrong units, and curves that fall or that rise so fast that more work would take less
+/// time.
+void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
+
+/// A machine with values for all optional members, except links that it does not use, sizes of host memory, and peaks.
+/// `assumptions` has one text for each assumed value.
+struct CompleteMachine {
+  Machine machine;
+  std::vector<std::string> assumptions;
+};
+/// Fills in the members that `machine` leaves out, with curves as measured on one H100 (docs/reports/gpu-h100.md, arXiv
+/// 2603.07685).
+CompleteMachine complete(const Machine& machine);
+
+}  // namespace hexad::plan

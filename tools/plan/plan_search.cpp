@@ -1,0 +1,89 @@
+#include "tools/plan/plan_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "layers/model_size.h"
+
+namespace hexad::plan {
+namespace {
+
+// Memory that a rank's program needs beside tensors: the runtime's context, libraries, and communication buffers.
+constexpr double reserved_share = 0.06;
+// Composed estimates may be this much above the limit before a layout is left out, because they are rough.
+constexpr double composed_error = 1.15;
+// Layouts simulated for each one that is wanted.
+constexpr size_t simulated_per_wanted = 2;
+
+// Returns a lower bound of a rank's bytes for weights and gradients, which needs no run.
+double least_state(const train::Recipe& r, const layers::ModelSize& size, int64_t world) {
+  const train::ParallelConfig& p = r.parallel;
+  const auto number = [](int64_t n) { return static_cast<double>(n); };
+  const double bytes = number(base::size_of(train::dtype_of(r.train.precision))) +
+                       (r.optim.grad_dtype == optim::GradientDtype::bf16 ? 2.0 : 4.0);
+  const double experts = number(size.expert_parameters), dense = number(size.parameters) - experts;
+  if (p.zero == 3) return bytes * (experts + dense) / number(world);
+  return bytes * (dense / number(p.tp * p.pp) + experts / number(p.ep * p.etp.value_or(p.tp) * p.pp));
+}
+
+double memory_of_rank(const Cluster& cluster) {
+  if (!cluster.machine) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(cluster.machine->memory) * (1 - reserved_share);
+}
+
+}  // namespace
+
+Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
+                 const Cluster& cluster, const PlanRequest& request) {
+  const int64_t ranks_per_node = Prices(cluster).ranks_per_node();
+  const int64_t domain = cluster.machine ? cluster.machine->domain.value_or(ranks_per_node) : ranks_per_node;
+  Plan plan;
+  plan.candidates = plan_candidates(document, recipe, extensions, {.world = request.world, .ranks_per_domain = domain});
+  std::vector<PlanCandidate> legal = std::exchange(plan.candidates.legal, {});
+  plan.legal = std::ssize(legal);
+
+  const double memory = plan.memory = memory_of_rank(cluster);
+  LayerCosts costs(extensions, cluster, request.world);
+  std::vector<PlannedLayout> layouts;
+  plan.least_memory = std::numeric_limits<double>::infinity();
+  const layers::ModelSize size = layers::model_size(recipe.model, extensions);
+  for (PlanCandidate& candidate : legal) {
+    if (const double least = least_state(candidate.recipe, size, request.world); least > memory) {
+      ++plan.too_large, plan.least_memory = std::min(plan.least_memory, least);
+      continue;
+    }
+    const ComposedStep composed = costs.step(candidate);
+    if (composed.memory > composed_error * memory)
+      ++plan.too_large, plan.least_memory = std::min(plan.least_memory, composed.memory);
+    else
+      layouts.push_back({.candidate = std::move(candidate), .composed = composed});
+  }
+  plan.recorded = costs.recorded();
+  const auto goal = [&](double seconds, double bytes) {
+    return request.objective == Objective::time ? std::pair(seconds, bytes) : std::pair(bytes, seconds);
+  };
+  std::ranges::stable_sort(layouts, {},
+                           [&](const PlannedLayout& l) { return goal(l.composed.seconds, l.composed.memory); });
+
+  const StepPrices prices(cluster, static_cast<int>(request.world));
+  for (PlannedLayout& l : layouts) {
+    if (plan.best.size() == simulated_per_wanted * request.wanted) break;
+    const train::Recipe& r = l.candidate.recipe;
+    l.memory = estimate_memory(r, extensions, request.world, request.load);
+    plan.least_memory = std::min(plan.least_memory, l.memory.total);
+    if (l.memory.total > memory) {
+      ++plan.too_large;
+      continue;
+    }
+    l.step = forecast_step(r, extensions, mesh::Layout(r.parallel.sizes(), static_cast<int>(request.world)), prices,
+                           request.load);
+    l.step.records.clear(), l.step.simulated = {};
+    plan.best.push_back(std::move(l));
+  }
+  std::ranges::stable_sort(plan.best, {}, [&](const PlannedLayout& l) { return goal(l.step.seconds, l.memory.total); });
+  if (plan.best.size() > request.wanted) plan.best.resize(request.wanted);
+  return plan;
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,51 @@
+// Search for the layout of a recipe on a cluster.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tools/plan/layer_costs.h"
+#include "tools/plan/memory_estimate.h"
+#include "tools/plan/step_forecast.h"
+
+namespace hexad::plan {
+
+/// Goal of a plan. time: the shortest step. memory: the least memory of a rank. Of equal ones the other decides.
+enum class Objective : uint8_t { time, memory };
+constexpr auto enum_names(Objective) {
+  return std::to_array<std::pair<Objective, std::string_view>>(
+      {{Objective::time, "time"}, {Objective::memory, "memory"}});
+}
+
+struct PlannedLayout {
+  PlanCandidate candidate;
+  ComposedStep composed;
+  /// The simulated step, and the memory of the rank that needs most.
+  StepForecast step{};
+  MemoryEstimate memory{};
+};
+
+struct Plan {
+  std::vector<PlannedLayout> best;   // simulated, best first
+  PlanCandidates candidates;         // counts of refusals; `legal` is empty
+  int64_t legal = 0, too_large = 0;  // layouts; those whose memory exceeds that of a rank
+  double memory = 0;                 // bytes that tensors of a rank may take
+  double least_memory = 0;           // bytes: of the layout that needs least
+  size_t recorded = 0;               // combinations of settings of a layer that were recorded
+};
+
+/// Search of `world` ranks of the cluster.
+struct PlanRequest {
+  int64_t world;
+  Objective objective = Objective::time;
+  RoutingLoad load = RoutingLoad::even;
+  size_t wanted = 10;
+};
+
+/// Returns the best layouts. In the first stage, steps of all legal layouts are composed (LayerCosts). In the second
+/// stage, those that seem best are estimated as hexad validate does, and simulated. The cluster must say the memory of
+/// a rank; otherwise all layouts fit.
+Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
+                 const Cluster& cluster, const PlanRequest& request);
+
+}  // namespace hexad::plan

@@ -1,0 +1,201 @@
+#include "tools/plan/plan_space.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "framework/base/enum_names.h"
+#include "framework/config/problems.h"
+#include "framework/config/typed_recipe.h"
+#include "tools/train/recipe/layout_check.h"
+#include "tools/train/recipe/schedule_check.h"
+#include "tools/train/recipe/stages.h"
+
+namespace hexad::plan {
+
+using train::Recipe;
+
+namespace {
+
+using pp::PipelineKind;
+
+// Tokens of a sequence that a rank has at least under context parallelism.
+constexpr int64_t least_tokens = 4096;
+
+std::vector<int64_t> powers_of_two(int64_t most) {
+  std::vector<int64_t> powers;
+  for (int64_t n = 1; n <= most; n *= 2) powers.push_back(n);
+  return powers;
+}
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> all;
+  for (int64_t d = 1; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
+
+struct Pipeline {
+  PipelineKind kind;
+  int64_t chunks;
+};
+
+// Returns the pipelines worth a try with pp stages. A virtual stage needs at least one layer.
+std::vector<Pipeline> pipelines(const Recipe& r, int64_t pp) {
+  if (pp == 1) return {{r.schedule.pipeline.kind, r.schedule.pipeline.chunks}};
+  std::vector<Pipeline> all{{PipelineKind::one_f_one_b, 2}, {PipelineKind::zb_h1, 2}};
+  for (const int64_t chunks : {2, 4})
+    if (chunks * pp <= r.model.layers) all.push_back({PipelineKind::interleaved, chunks});
+  return all;
+}
+
+// Collects the combinations that the rules of recipes accept.
+class Collector {
+ public:
+  Collector(const config::Document& document, const train::Extensions& extensions, const PlanSpace& space)
+      : extensions_(extensions), space_(space) {
+    config::read<Recipe>(document, read_);
+  }
+
+  // Adds the recipe with each of `recomputes`, between which rules make no difference.
+  void add(Recipe r, std::span<const layers::Recompute> recomputes) {
+    const auto count = std::ssize(recomputes);
+    found_.tried += count;
+    r.recompute = recomputes.front();
+    config::Problems problems = read_;
+    const size_t before = problems.list().size();
+    train::check_layout(r, space_.world, problems);
+    train::check_moe_schedule(r, extensions_, problems);
+    train::check_micro_batch_overlap(r, space_.world, problems);
+    if (problems.list().size() == before) {
+      for (const layers::Recompute recompute : recomputes) {
+        r.recompute = recompute;
+        found_.legal.push_back({r});
+      }
+      return;
+    }
+    const config::Problems::Problem& first = problems.list()[before];
+    found_.refused[first.rule.empty() ? first.path : first.rule] += count;
+  }
+
+  /// Counts a combination that the rule of `key` refuses whatever the keys not set yet.
+  void refuse(const std::string& key) { ++found_.tried, ++found_.refused[key]; }
+
+  PlanCandidates take() { return std::move(found_); }
+
+ private:
+  const train::Extensions& extensions_;
+  const PlanSpace space_;
+  config::Problems read_;  // knows the keys of the recipe
+  PlanCandidates found_;
+};
+
+// Sets the keys of a recipe, from the dense layers' axes to the micro-batch.
+class Enumeration {
+ public:
+  Enumeration(const Recipe& recipe, const PlanSpace& space, Collector& collector)
+      : recipe_(recipe), space_(space), collector_(collector) {}
+
+  void run() const {
+    Recipe r = recipe_;
+    r.parallel.order.reset();
+    r.parallel.cp_expansion = mesh::Expansion::automatic;
+    r.schedule.pipeline.split.clear();
+    for (const int64_t tp : powers_of_two(std::min(space_.ranks_per_domain, recipe_.model.heads)))
+      for (const int64_t cp :
+           powers_of_two(std::clamp<int64_t>(recipe_.model.context / least_tokens, 1, space_.world / tp)))
+        for (const int64_t pp : powers_of_two(std::min(space_.world / (tp * cp), recipe_.model.layers)))
+          with_axes(r, tp, cp, pp);
+  }
+
+ private:
+  void with_axes(Recipe& r, int64_t tp, int64_t cp, int64_t pp) const {
+    if (space_.world % (tp * cp * pp) != 0) return collector_.refuse("parallel");
+    r.parallel.tp = tp, r.parallel.sp = tp > 1;
+    r.parallel.cp = cp, r.parallel.pp = pp;
+    r.parallel.cp_kind =
+        recipe_.model.key_value_heads() % (tp * cp) == 0 ? cp::ContextKind::ulysses : cp::ContextKind::ring;
+    const int64_t experts = std::max<int64_t>(1, recipe_.model.moe.experts);
+    for (const Pipeline& pipeline : pipelines(recipe_, pp)) {
+      r.schedule.pipeline.kind = pipeline.kind, r.schedule.pipeline.chunks = pipeline.chunks;
+      for (const int64_t ep : divisors(experts))
+        for (const int64_t etp : tp > 1 && experts > 1 ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1})
+          with_experts(r, ep, etp);
+    }
+  }
+
+  void with_experts(Recipe& r, int64_t ep, int64_t etp) const {
+    if (space_.world / r.parallel.pp % (ep * etp) != 0) return collector_.refuse("parallel.ep");
+    r.parallel.ep = ep, r.parallel.etp = etp;
+    const int64_t dp = space_.world / (r.parallel.tp * r.parallel.cp * r.parallel.pp);
+    for (const int64_t zero : dp* r.parallel.cp > 1 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{0}) {
+      r.parallel.zero = zero;
+      for (const int64_t micro : powers_of_two(8)) with_batch(r, micro, dp);
+    }
+  }
+
+  void with_batch(Recipe& r, int64_t micro, int64_t dp) const {
+    if (recipe_.batch.global % (micro * dp) != 0) return collector_.refuse("batch.global");
+    r.batch.micro = micro;
+    using layers::Recompute;
+    static constexpr std::array parts{Recompute::none, Recompute::attention};
+    static constexpr std::array whole{Recompute::block};
+    collector_.add(r, parts);
+    collector_.add(r, whole);
+  }
+
+  const Recipe& recipe_;
+  const PlanSpace& space_;
+  Collector& collector_;
+};
+
+}  // namespace
+
+PlanCandidates plan_candidates(const config::Document& document, const Recipe& recipe,
+                               const train::Extensions& extensions, const PlanSpace& space) {
+  Collector collector(document, extensions, space);
+  Enumeration(recipe, space, collector).run();
+  return collector.take();
+}
+
+std::vector<std::pair<std::string, std::string>> PlanCandidate::settings() const {
+  const train::ParallelConfig& p = recipe.parallel;
+  const auto number = [](int64_t n) { return std::to_string(n); };
+  return {{"parallel.pp", number(p.pp)},
+          {"parallel.tp", number(p.tp)},
+          {"parallel.sp", p.sp ? "true" : "false"},
+          {"parallel.cp", number(p.cp)},
+          {"parallel.cp_kind", std::string(base::enum_name(p.cp_kind))},
+          {"parallel.cp_expansion", "auto"},
+          {"parallel.order", "auto"},
+          {"parallel.ep", number(p.ep)},
+          {"parallel.etp", p.etp ? number(*p.etp) : "auto"},
+          {"parallel.zero", number(p.zero)},
+          {"batch.micro", number(recipe.batch.micro)},
+          {"recompute", std::string(base::enum_name(recipe.recompute))},
+          {"schedule.pipeline.split", "[]"},
+          {"schedule.pipeline.kind", std::string(base::enum_name(recipe.schedule.pipeline.kind))},
+          {"schedule.pipeline.chunks", number(recipe.schedule.pipeline.chunks)}};
+}
+
+std::string PlanCandidate::to_string(int64_t world) const {
+  const train::ParallelConfig& p = recipe.parallel;
+  std::string text = fmt::format("dp {}", world / (p.pp * p.cp * p.tp));
+  if (p.tp > 1) text += fmt::format(", tp {}", p.tp);
+  if (p.cp > 1) text += fmt::format(", cp {} {}", p.cp, base::enum_name(p.cp_kind));
+  if (p.pp > 1)
+    text += fmt::format(", pp {} {}{}", p.pp, base::enum_name(recipe.schedule.pipeline.kind),
+                        recipe.schedule.pipeline.kind == PipelineKind::interleaved
+                            ? fmt::format(" x {}", recipe.schedule.pipeline.chunks)
+                            : "");
+  if (p.ep > 1) text += fmt::format(", ep {}", p.ep);
+  if (p.tp > 1 && p.etp.value_or(p.tp) > 1) text += fmt::format(", etp {}", *p.etp);
+  text += fmt::format(", zero {}, micro {}", p.zero, recipe.batch.micro);
+  if (recipe.recompute != layers::Recompute::none)
+    text += fmt::format(", recompute {}", base::enum_name(recipe.recompute));
+  return text;
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,48 @@
+// Layouts that `hexad plan` compares: the values that it tries for keys of a recipe, and the reasons why combinations
+// are illegal.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "framework/config/document.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::plan {
+
+/// One layout of a recipe.
+struct PlanCandidate {
+  train::Recipe recipe;
+
+  /// Returns "key: value" for each key that the planner may change, in the order of the recipe.
+  std::vector<std::pair<std::string, std::string>> settings() const;
+  /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention".
+  std::string to_string(int64_t world) const;
+};
+
+/// Limits of the search.
+struct PlanSpace {
+  int64_t world;             // ranks
+  int64_t ranks_per_domain;  // joined by the fast link: tensor parallelism stays inside
+};
+
+/// Candidates and refusals.
+struct PlanCandidates {
+  std::vector<PlanCandidate> legal;
+  std::map<std::string, int64_t> refused;  // number of combinations, by the key whose rule they break first
+  int64_t tried = 0;
+};
+
+/// Returns the legal layouts of the recipe on the ranks: all combinations of
+///   tp          powers of two that are inside a domain, with sequence parallelism
+///   cp          powers of two that leave a rank at least 4096 tokens of a sequence; ulysses where heads allow, else
+///   ring pp          powers of two, 1f1b, interleaved with 2 and 4 chunks, and zb_h1 ep          divisors of the
+///   experts, horizontal or vertical as the layout says; etp: 1 or tp zero        1 and 3 (0 without data parallelism)
+///   recompute   none, attention, block
+///   batch.micro powers of two up to 8
+/// All other keys are as in the recipe. Legal: what load_to_train() accepts.
+PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
+                               const train::Extensions& extensions, const PlanSpace& space);
+
+}  // namespace hexad::plan

@@ -1,0 +1,52 @@
+#include "tools/plan/run_on_meta.h"
+
+#include <utility>
+
+namespace hexad::plan {
+
+using namespace train;
+
+namespace {
+
+std::shared_ptr<device::MetaRun> make_run(const Recipe& r, const mesh::Layout& layout, int rank, RoutingLoad load,
+                                          RunOnMeta::Record record) {
+  auto run = std::make_shared<device::MetaRun>(
+      r.device, choose_experts(load, layout.coordinate(base::Axis::ep, rank), layout.size(base::Axis::ep),
+                               r.model.moe.capacity_factor));
+  if (record == RunOnMeta::Record::issues) run->record_issues();
+  return run;
+}
+
+}  // namespace
+
+void TwoDocuments::fill(int64_t, const data::Row& row) const {
+  const int64_t border = context_ / 2;
+  for (int64_t t = 0; t < context_; ++t) {
+    const size_t i = t;
+    row.ids[i] = row.targets[i] = 0;
+    row.first[i] = static_cast<int32_t>(t < border ? 0 : border);
+    row.last[i] = static_cast<int32_t>(t < border ? border : context_);
+  }
+}
+
+int64_t micro_batches_of(const Recipe& r, const mesh::Layout& layout) {
+  return r.batch.global / r.batch.micro / layout.size(base::Axis::dp);
+}
+
+RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout, int rank,
+                     RoutingLoad load, Record record, std::vector<int> node_of_rank)
+    : recipe_(r),
+      sequences_(r.batch.micro * layout.size(base::Axis::dp)),
+      run_(make_run(r, layout, rank, load, record)),
+      world_(rank, layout.world(), run_->issues(), std::move(node_of_rank)),
+      instance_(r, extensions, world_, {}, run_),
+      optimizer_(r.optim, instance_.parameters, r.offload.optimizer, extensions.optimizers),
+      step_(recipe_, instance_, optimizer_),
+      source_(r.model.context) {}
+
+void RunOnMeta::step(int64_t micro_batches) {
+  recipe_.batch.global = micro_batches * sequences_;
+  step_.run(source_, progress_, recipe_.optim.lr);
+}
+
+}  // namespace hexad::plan

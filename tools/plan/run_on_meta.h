@@ -1,0 +1,62 @@
+// A rank's run on the meta device: model, tape, passes, pipeline, buckets and optimizer of `hexad train`, without
+// memory and without other ranks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "framework/device/meta/meta_run.h"
+#include "optim/optimizer.h"
+#include "parallel/comm/imagined_group.h"
+#include "tools/plan/routing_model.h"
+#include "tools/train/train_step.h"
+
+namespace hexad::plan {
+
+/// Sequences of two documents, as in packed data, so that attention gets document boundaries. The tokens are not read.
+class TwoDocuments final : public data::Source {
+ public:
+  explicit TwoDocuments(int64_t context) : context_(context) {}
+  int64_t context() const override { return context_; }
+  int64_t size() const override { return endless; }
+  int64_t epoch(int64_t) const override { return 0; }
+  void fill(int64_t first, const data::Row& row) const override;
+
+ private:
+  const int64_t context_;
+};
+
+/// Returns the number of micro-batches of a rank in a step of the recipe.
+int64_t micro_batches_of(const train::Recipe& recipe, const mesh::Layout& layout);
+
+/// Run of rank `rank`, step by step. Each step may have any number of micro-batches.
+class RunOnMeta {
+ public:
+  enum class Record : uint8_t { nothing, issues };
+
+  /// Makes the run. `node_of_rank` is as in ProcessGroup; if it is empty, all ranks are on one node. With
+  /// Record::issues, issues() records the operations of the steps.
+  RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
+            RoutingLoad load, Record record = Record::nothing, std::vector<int> node_of_rank = {});
+
+  void step(int64_t micro_batches);
+
+  train::ModelInstance& instance() { return instance_; }
+  const comm::ProcessGroup& world() const { return world_; }
+  const device::IssueLog& issues() const { return *run_->issues(); }
+  /// Labels each later recorded operation with the span that is open at that time.
+  void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
+
+ private:
+  train::Recipe recipe_;  // read in each step
+  const int64_t sequences_;
+  const std::shared_ptr<device::MetaRun> run_;
+  const comm::ImaginedGroup world_;
+  train::ModelInstance instance_;
+  optim::Optimizer optimizer_;
+  train::TrainStep step_;
+  const TwoDocuments source_;
+  train::Progress progress_;
+};
+
+}  // namespace hexad::plan

@@ -1,0 +1,85 @@
+#include "tools/plan/step_forecast.h"
+
+#include <utility>
+
+#include "layers/model_size.h"
+#include "tools/plan/run_on_meta.h"
+#include "tools/train/recipe/stages.h"
+#include "tools/train/recipe/traffic_options.h"
+
+namespace hexad::plan {
+namespace {
+
+using train::Recipe;
+
+// The tokens of recorded micro-batches are in host memory.
+void require_few_tokens(const Recipe& r) {
+  constexpr int64_t most = 1 << 22;
+  if (const int64_t tokens = r.batch.micro * r.model.context; tokens > most)
+    base::fail(base::ExitCode::usage, "model.context (", r.model.context, ") x batch.micro (", r.batch.micro, ") is ",
+               tokens, " tokens; steps are predicted for micro-batches of at most ", most, " tokens");
+}
+
+// Records and simulates a step with `micro_batches` micro-batches.
+StepForecast forecast_of(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+                         const StepPrices& prices, RoutingLoad load, int64_t micro_batches) {
+  StepForecast forecast{.stages = {}, .simulated_micro_batches = micro_batches, .records = {}, .simulated = {}};
+  for (const int rank : layout.members(base::Axis::pp, 0))
+    forecast.records.push_back(
+        record_step(recipe, extensions, layout, rank, load, micro_batches, prices.node_of_rank()));
+  forecast.simulated = simulate_step(
+      forecast.records, prices.node_of_rank(),
+      [&](const StepRecord& record, const device::Issue& issue) { return prices.seconds(record, issue); },
+      prices.contention(train::priorities_of(recipe.distributed)));
+  forecast.seconds = forecast.simulated.seconds;
+  for (size_t s = 0; s < forecast.records.size(); ++s) {
+    const SimulatedRank& rank = forecast.simulated.ranks[s];
+    StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
+    for (const device::Issue& issue : forecast.records[s].issues)
+      if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work))
+        stage.sent[forecast.records[s].groups[work->group].traffic] += static_cast<double>(work->sent);
+    forecast.stages.push_back(stage);
+  }
+  return forecast;
+}
+
+// Extrapolates from `less` and `more` to a step that is `times` as far from `less`.
+void extend(double& more, double less, double times) { more = less + (more - less) * times; }
+void extend(StepForecast& more, const StepForecast& less, double times) {
+  extend(more.seconds, less.seconds, times);
+  for (size_t s = 0; s < more.stages.size(); ++s) {
+    StepForecast::Stage& stage = more.stages[s];
+    const StepForecast::Stage& before = less.stages[s];
+    extend(stage.busy, before.busy, times);
+    extend(stage.idle, before.idle, times);
+    for (size_t c = 0; c < stage.exposed.size(); ++c) {
+      extend(stage.exposed[c], before.exposed[c], times);
+      extend(stage.sent[c], before.sent[c], times);
+    }
+  }
+}
+
+}  // namespace
+
+Throughput throughput(double step_seconds, const Recipe& recipe, const train::Extensions& extensions,
+                      const Prices& prices, int64_t ranks) {
+  const double tokens = static_cast<double>(recipe.batch.global * recipe.model.context) / step_seconds;
+  return {.tokens_per_second = tokens,
+          .model_flops_per_second = tokens * layers::model_size(recipe.model, extensions).flops_per_token,
+          .peak_flops_per_second = static_cast<double>(ranks) * prices.peak(train::dtype_of(recipe.train.precision))};
+}
+
+StepForecast forecast_step(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+                           const StepPrices& prices, RoutingLoad load) {
+  require_few_tokens(recipe);
+  const int64_t all = micro_batches_of(recipe, layout);
+  const int64_t unit = recipe.parallel.pp * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
+  const int64_t fewer = 2 * unit + all % unit, few = fewer + unit;
+  const auto forecast = [&](int64_t n) { return forecast_of(recipe, extensions, layout, prices, load, n); };
+  StepForecast step = forecast(std::min(few, all));
+  if (few < all) extend(step, forecast(fewer), static_cast<double>(all - fewer) / static_cast<double>(few - fewer));
+  step.micro_batches = all;
+  return step;
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,48 @@
+// Predicts the step of a recipe on a cluster: records what ranks issue, prices it, and simulates it.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "tools/plan/step_prices.h"
+
+namespace hexad::plan {
+
+/// Prediction of a step. Times are in seconds.
+struct StepForecast {
+  double seconds = 0;
+  /// Time of a rank of each pipeline stage: kernels and copies, communication that it is exposed to by class, and
+  /// idleness. The parts add up to `seconds`.
+  struct Stage {
+    int rank;
+    double busy = 0, idle = 0;
+    std::array<double, comm::traffic_class_count> exposed{};
+    std::array<double, comm::traffic_class_count> sent{};  // bytes
+  };
+  std::vector<Stage> stages;
+
+  /// The simulated step and its operations. If a step has many micro-batches, fewer are simulated, and the numbers
+  /// above are extrapolated, because the pipeline's list repeats.
+  int64_t micro_batches = 0, simulated_micro_batches = 0;
+  std::vector<StepRecord> records;
+  SimulatedStep simulated;
+};
+
+/// Rates of a predicted step, of all ranks together.
+struct Throughput {
+  double tokens_per_second = 0;
+  double model_flops_per_second = 0;  // recomputation is not counted (layers::ModelSize)
+  double peak_flops_per_second = 0;   // 0: unknown
+
+  /// Returns the share of the peak; 0 if the peak is unknown.
+  double mfu() const { return peak_flops_per_second > 0 ? model_flops_per_second / peak_flops_per_second : 0; }
+};
+Throughput throughput(double step_seconds, const train::Recipe& recipe, const train::Extensions& extensions,
+                      const Prices& prices, int64_t ranks);
+
+/// Predicts a step of `layout` on the cluster of `prices`. `load` is that of the experts in every layer. Ranks that
+/// differ only in their place along other axes than pp do the same at the same time.
+StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+                           const StepPrices& prices, RoutingLoad load = RoutingLoad::even);
+
+}  // namespace hexad::plan

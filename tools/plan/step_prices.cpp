@@ -1,0 +1,127 @@
+#include "tools/plan/step_prices.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hexad::plan {
+namespace {
+
+using device::CommunicationWork;
+using schedule::Lane;
+
+// Operations of attention's backward beside twice those of forward, because it computes the scores again (Dao et al.
+// 2022).
+constexpr double recomputed_scores = 1.25;
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+CopyKind kind_of(device::CopyWork::Kind kind) {
+  switch (kind) {
+    case device::CopyWork::Kind::offload:
+    case device::CopyWork::Kind::to_host:
+      return CopyKind::offload;
+    case device::CopyWork::Kind::restore:
+    case device::CopyWork::Kind::from_host:
+      return CopyKind::restore;
+    case device::CopyWork::Kind::device:
+      break;
+  }
+  return CopyKind::copy;
+}
+
+// Collective with the cost of an operation: a broadcast is priced as an all-gather of its bytes.
+Collective collective_of(std::string_view operation) {
+  if (operation == "all_reduce") return Collective::all_reduce;
+  if (operation == "reduce_scatter") return Collective::reduce_scatter;
+  if (operation == "all_to_all") return Collective::all_to_all;
+  if (operation == "send") return Collective::send;
+  return Collective::all_gather;
+}
+
+}  // namespace
+
+StepPrices::StepPrices(const Cluster& cluster, int world) : prices_(cluster) {
+  const int64_t ranks_per_node = prices_.ranks_per_node();
+  if (const int64_t ranks = prices_.nodes() * ranks_per_node; world > ranks)
+    base::fail(base::ExitCode::usage, "the cluster has ", ranks, " ranks (", prices_.nodes(), " nodes of ",
+               ranks_per_node, "), which is less than the ", world, " of the layout; legal here: at most ", ranks);
+  for (int rank = 0; rank < world; ++rank) node_of_rank_.push_back(static_cast<int>(rank / ranks_per_node));
+}
+
+// All groups of a name communicate at the same time, so the ranks of a node share its network.
+GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
+  const int64_t nodes_of_domain = std::max<int64_t>(1, prices_.domain() / prices_.ranks_per_node());
+  const int mine = node_of_rank_[rank];
+  std::vector<int> nodes;
+  int64_t on_my_node = 0, in_my_domain = 0;
+  for (const int r : ranks) {
+    nodes.push_back(node_of_rank_[r]);
+    on_my_node += nodes.back() == mine;
+    in_my_domain += nodes.back() / nodes_of_domain == mine / nodes_of_domain;
+  }
+  std::ranges::sort(nodes);
+  const int64_t span = nodes.back() - nodes.front() + 1;
+  nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
+  int64_t node_count = std::ssize(nodes);
+  const auto size = std::ssize(ranks);
+  if (node_count * on_my_node != size) on_my_node = 1, node_count = size;  // uneven: as if each rank had its node
+  const auto ranks_of_node = std::min<int64_t>(prices_.ranks_per_node(), std::ssize(node_of_rank_));
+  return {.ranks = size,
+          .nodes = node_count,
+          .ranks_per_node = on_my_node,
+          .groups = std::max<int64_t>(1, ranks_of_node / on_my_node),
+          .ranks_in_domain = in_my_domain,
+          .node_span = span};
+}
+
+double StepPrices::communication(const StepRecord& record, const device::Issue& issue) const {
+  const auto& work = std::get<CommunicationWork>(issue.work);
+  const device::IssuedGroup& group = record.groups[work.group];
+  const auto bytes = static_cast<double>(std::max(work.sent, work.received));
+  if (issue.name == "barrier" || bytes == 0) return 0;
+  const int me = group.ranks[group.rank];
+  if (work.peer < 0 || issue.name == "broadcast")
+    return prices_.collective(collective_of(issue.name), place_of(group.ranks, me), bytes);
+  return prices_.collective(Collective::send, place_of({me, group.ranks[work.peer]}, me), bytes);
+}
+
+double StepPrices::seconds(const StepRecord& record, const device::Issue& issue) const {
+  const auto number = [](int64_t n) { return static_cast<double>(n); };
+  return std::visit(
+      Overloaded{
+          [&](const device::ProductWork& w) {
+            return prices_.product({.dtype = w.dtype,
+                                    .pass = w.pass,
+                                    .rows = number(w.rows),
+                                    .inputs = number(w.inputs),
+                                    .outputs = number(w.outputs),
+                                    .groups = number(std::max<int64_t>(1, w.groups)),
+                                    .extra_bytes = number(w.extra_bytes)});
+          },
+          [&](const device::AttentionWork& w) {
+            return prices_.attention({.dtype = w.dtype,
+                                      .pass = w.backward ? AttentionPass::backward : AttentionPass::forward,
+                                      .flops = w.backward ? recomputed_scores * w.flops : w.flops,
+                                      .sequence = number(w.keys),
+                                      .head_dim = number(w.head_size)});
+          },
+          [&](const device::MemoryWork& w) { return prices_.memory_bound(number(w.bytes)); },
+          [&](const device::CopyWork& w) { return prices_.copy(kind_of(w.kind), number(w.bytes)); },
+          [&](const CommunicationWork&) { return communication(record, issue); },
+      },
+      issue.work);
+}
+
+StepContention StepPrices::contention(const comm::Priorities& priorities) const {
+  return {.compute_beside_intra = prices_.slowdown(Lane::compute, {Lane::intra}),
+          .compute_beside_inter = prices_.slowdown(Lane::compute, {Lane::inter}),
+          .compute_beside_copy = prices_.slowdown(Lane::compute, {Lane::copy}),
+          .intra_beside_compute = prices_.slowdown(Lane::intra, {Lane::compute}),
+          .inter_beside_compute = prices_.slowdown(Lane::inter, {Lane::compute}),
+          .priority = priorities.of_class};
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,40 @@
+// Seconds of the recorded operations of a step on a cluster.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "parallel/comm/traffic.h"
+#include "tools/plan/prices.h"
+#include "tools/plan/step_simulation.h"
+
+namespace hexad::plan {
+
+/// Prices the operations of steps on a cluster whose nodes are filled with ranks in order.
+class StepPrices {
+ public:
+  /// Fills nodes with `world` ranks in order. Throws Error(usage) if the cluster has fewer ranks, or neither
+  /// measurements nor a description.
+  StepPrices(const Cluster& cluster, int world);
+  /// Places ranks on the given nodes.
+  StepPrices(Prices prices, std::vector<int> node_of_rank)
+      : prices_(std::move(prices)), node_of_rank_(std::move(node_of_rank)) {}
+
+  /// Returns the node of each rank.
+  const std::vector<int>& node_of_rank() const { return node_of_rank_; }
+  const Prices& prices() const { return prices_; }
+  /// Returns the seconds of an operation that has the machine for itself. Throws Error(usage) if the cluster lacks the
+  /// rate; the error names it.
+  double seconds(const StepRecord& record, const device::Issue& issue) const;
+  /// Returns the speeds of kernels and communication beside each other.
+  StepContention contention(const comm::Priorities& priorities) const;
+
+ private:
+  GroupPlace place_of(const std::vector<int>& ranks, int rank) const;
+  double communication(const StepRecord& record, const device::Issue& issue) const;
+
+  const Prices prices_;
+  std::vector<int> node_of_rank_;
+};
+
+}  // namespace hexad::plan

@@ -1,0 +1,41 @@
+// The operations that a rank issues in one step of `hexad train`, recorded from the program itself on the meta device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/device/meta/issue_log.h"
+#include "parallel/mesh/layout.h"
+#include "tools/plan/routing_model.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::plan {
+
+/// Operations of a rank in one step.
+struct StepRecord {
+  /// Part of the program that issues operations: "forward, micro-batch 0", "layers.3.moe", ...
+  struct Span {
+    std::string name;
+    int32_t around;  // index of the enclosing span; -1: none
+  };
+
+  int rank;                                 // number in the world
+  std::vector<device::Issue> issues;        // Issue::after and Issue::span are indices into this record
+  std::vector<device::IssuedGroup> groups;  // by CommunicationWork::group
+  std::vector<Span> spans;
+
+  /// Returns the names of the spans around an issue, outermost first, joined by " / ".
+  std::string where(const device::Issue& issue) const;
+};
+
+/// Returns the operations of a log from number `begin` on, without spans. Operations before are over.
+StepRecord record_since(const device::IssueLog& log, size_t begin, int rank);
+
+/// Records a step with `micro_batches` micro-batches of rank `rank`. A step before it makes buffers and records the
+/// order in which weights are used. node_of_rank: the node of each rank; empty: all ranks are on one node. Takes the
+/// time and memory of a step on the meta device: milliseconds for each layer and micro-batch.
+StepRecord record_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+                       int rank, RoutingLoad load, int64_t micro_batches, std::vector<int> node_of_rank = {});
+
+}  // namespace hexad::plan

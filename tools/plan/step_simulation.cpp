@@ -1,0 +1,342 @@
+#include "tools/plan/step_simulation.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "framework/base/error.h"
+#include "framework/base/ordinal.h"
+#include "framework/schedule/queues.h"
+
+namespace hexad::plan {
+namespace {
+
+using comm::traffic_class_count;
+using device::CommunicationWork;
+using device::Issue;
+using schedule::Interval;
+using schedule::Job;
+
+enum class Network : uint8_t { intra, inter };
+
+bool is_message(const Issue& issue) { return issue.name == "send" || issue.name == "receive"; }
+
+bool is_lane(int queue) { return queue < device::lane_count; }
+
+// Numbers the queues of a rank, the same for all ranks: its lanes, then those of communication. A class of traffic has
+// a queue on each network for collectives, one for each direction of messages, and others for the messages to and from
+// each rank that is simulated, because these overtake each other.
+class Queues {
+ public:
+  struct Traffic {
+    int traffic;
+    Network network;
+    int lane;  // of the class
+    auto operator<=>(const Traffic&) const = default;
+  };
+  int number_of(const Traffic& traffic) {
+    const auto at = std::ranges::find(traffic_, traffic);
+    const auto number = device::lane_count + static_cast<int>(at - traffic_.begin());
+    base::require(number < most, "[plan] a simulated step has more than ", most, " queues a rank");
+    if (at == traffic_.end()) traffic_.push_back(traffic);
+    return number;
+  }
+  const Traffic& traffic(int queue) const { return traffic_[queue - device::lane_count]; }
+
+  static constexpr int most = 64;  // a bit set names the active queues of a rank
+
+ private:
+  std::vector<Traffic> traffic_;
+};
+
+// Jobs of one rank.
+class RankJobs {
+ public:
+  RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price)
+      : record_(record), nodes_(nodes), price_(price), awaited_(record.issues.size()), job_of_(record.issues.size()) {
+    for (const Issue& issue : record.issues)
+      for (const int32_t before : issue.after) awaited_[before] = true;
+  }
+
+  const StepRecord& record() const { return record_; }
+  int job_of(size_t issue) const { return job_of_[issue]; }
+
+  // Appends the jobs, in queues from `first_queue` on. `simulated` are the ranks of all records.
+  void add_to(std::vector<Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated) {
+    for (size_t i = 0; i < record_.issues.size(); ++i) {
+      const Issue& issue = record_.issues[i];
+      const double seconds = issue.name == "receive" ? 0 : price_(record_, issue);
+      if (const auto job = job_to_join(i)) {
+        jobs[*job].seconds += seconds;
+        job_of_[i] = *job;
+        continue;
+      }
+      job_of_[i] = static_cast<int>(jobs.size());
+      std::vector<int> after;
+      for (const int32_t before : issue.after) after.push_back(job_of_[before]);
+      jobs.push_back({first_queue + queue_of(issue, queues, simulated), seconds, std::move(after), Job::alone});
+    }
+  }
+
+ private:
+  // Consecutive operations of a lane are one job if no other queue waits between them.
+  std::optional<int> job_to_join(size_t i) {
+    const Issue& issue = record_.issues[i];
+    if (issue.communicates()) return {};
+    const auto before = std::exchange(last_[base::ordinal(issue.lane)], i);
+    if (!before || awaited_[*before] || !issue.after.empty()) return {};
+    return job_of_[*before];
+  }
+
+  Network network_between(int rank, int other) const {
+    return nodes_[rank] == nodes_[other] ? Network::intra : Network::inter;
+  }
+
+  int queue_of(const Issue& issue, Queues& queues, const std::vector<int>& simulated) const {
+    const auto* work = std::get_if<CommunicationWork>(&issue.work);
+    if (!work) return static_cast<int>(issue.lane);
+    const device::IssuedGroup& group = record_.groups[work->group];
+    if (!is_message(issue)) {
+      const bool inside = std::ranges::all_of(
+          group.ranks, [&](int r) { return network_between(r, group.ranks.front()) == Network::intra; });
+      return queues.number_of({group.traffic, inside ? Network::intra : Network::inter, 0});
+    }
+    const int peer = group.ranks[work->peer];
+    const auto at = std::ranges::find(simulated, peer) - simulated.begin();
+    const int pair = at == std::ssize(simulated) ? 0 : 1 + static_cast<int>(at);
+    return queues.number_of(
+        {group.traffic, network_between(group.ranks[group.rank], peer), 1 + 2 * pair + (issue.name == "send" ? 1 : 0)});
+  }
+
+  const StepRecord& record_;
+  const std::vector<int>& nodes_;
+  const PriceOfIssue& price_;
+  std::vector<char> awaited_;  // by issue: communication or another lane waits for it
+  std::vector<int> job_of_;
+  std::array<std::optional<size_t>, device::lane_count> last_{};  // issue
+};
+
+using Group = std::pair<std::string, std::vector<int>>;  // name and ranks
+
+// Member of a group: its rank, and the indices of the operations that it issues in the group.
+struct Member {
+  const RankJobs* rank;
+  std::vector<size_t> issues;
+};
+
+void require_alike(const Group& group, const Member& a, const Member& b) {
+  const auto name = [](const Member& m, size_t k) { return m.rank->record().issues[m.issues[k]].name; };
+  for (size_t k = 0; k < std::max(a.issues.size(), b.issues.size()); ++k) {
+    const bool both = k < std::min(a.issues.size(), b.issues.size());
+    base::require(both && name(a, k) == name(b, k), "[plan] group '", group.first, "': operation ", k, " of rank ",
+                  a.rank->record().rank, " is ", k < a.issues.size() ? name(a, k) : "missing", ", that of rank ",
+                  b.rank->record().rank, " is ", k < b.issues.size() ? name(b, k) : "missing");
+  }
+}
+
+// Gives jobs that end together the number of their collective.
+class Matches {
+ public:
+  explicit Matches(std::vector<Job>& jobs) : jobs_(jobs) {}
+
+  void match(std::span<const RankJobs> ranks) {
+    std::map<Group, std::vector<Member>> collectives;
+    std::map<std::tuple<Group, int, int>, std::array<std::optional<Member>, 2>> messages;  // from, to; sent, received
+    for (const RankJobs& r : ranks)
+      for (size_t i = 0; i < r.record().issues.size(); ++i) {
+        const Issue& issue = r.record().issues[i];
+        if (!issue.communicates()) continue;
+        const auto& work = std::get<CommunicationWork>(issue.work);
+        const device::IssuedGroup& g = r.record().groups[work.group];
+        const Group group{g.name, g.ranks};
+        if (!is_message(issue)) {
+          auto& members = collectives[group];
+          if (members.empty() || members.back().rank != &r) members.push_back({&r, {}});
+          members.back().issues.push_back(i);
+          continue;
+        }
+        const bool sent = issue.name == "send";
+        auto& side = messages[{group, sent ? g.rank : work.peer, sent ? work.peer : g.rank}][sent ? 0 : 1];
+        if (!side) side = Member{&r, {}};
+        side->issues.push_back(i);
+      }
+    for (auto& [group, members] : collectives) {
+      for (const RankJobs& r : ranks)  // a member that takes part in none
+        if (std::ranges::find(group.second, r.record().rank) != group.second.end() &&
+            std::ranges::find(members, &r, &Member::rank) == members.end())
+          members.push_back({&r, {}});
+      for (const Member& m : members) require_alike(group, members.front(), m);
+      if (members.size() > 1) join(members);
+    }
+    for (const auto& [pair, sides] : messages) {
+      if (!sides[1]) continue;  // a send of which the receiver is not simulated
+      if (sides[0]) {
+        base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair).first,
+                      "': rank ", sides[0]->rank->record().rank, " sends ", sides[0]->issues.size(),
+                      " messages to rank ", sides[1]->rank->record().rank, ", which receives ",
+                      sides[1]->issues.size());
+        join({*sides[0], *sides[1]});
+        continue;
+      }
+      const auto& [group, from, to] = pair;
+      const int size = static_cast<int>(group.second.size());
+      const auto mirrored = messages.find({group, to, (2 * to - from + size) % size});
+      receive_alone(*sides[1], mirrored == messages.end() ? std::nullopt : mirrored->second[0]);
+    }
+  }
+
+  int collectives() const { return collectives_; }
+
+ private:
+  // Receives from a rank that is not simulated: message k ends with message k that this rank sends in the mirrored
+  // direction, unless that is sent only after the received one has been waited for.
+  void receive_alone(const Member& received, const std::optional<Member>& sent) {
+    const StepRecord& record = received.rank->record();
+    for (size_t k = 0; k < received.issues.size(); ++k) {
+      const size_t receive = received.issues[k];
+      Job& job = jobs_[received.rank->job_of(receive)];
+      job.queue = Job::no_queue;
+      if (!sent || sent->issues.size() != received.issues.size()) continue;
+      const size_t send = sent->issues[k];
+      bool waited_before = false;
+      for (size_t i = receive + 1; i < send && !waited_before; ++i)
+        waited_before =
+            std::ranges::find(record.issues[i].after, static_cast<int32_t>(receive)) != record.issues[i].after.end();
+      if (!waited_before) job.after.push_back(received.rank->job_of(send));
+    }
+  }
+
+  void join(const std::vector<Member>& members) {
+    for (size_t k = 0; k < members.front().issues.size(); ++k, ++collectives_)
+      for (const Member& m : members) jobs_[m.rank->job_of(m.issues[k])].collective = collectives_;
+  }
+
+  std::vector<Job>& jobs_;
+  int collectives_ = 0;
+};
+
+constexpr double gives_way = 1e-3;  // speed of traffic while a higher class is in flight
+
+double speed_of(int queue, uint64_t others, const Queues& queues, const StepContention& c) {
+  std::array<bool, 2> in_flight{};  // by network
+  bool computes = false, copies = false;
+  int sharers = 1;
+  bool higher = false;
+  for (; others != 0; others &= others - 1) {
+    const int other = std::countr_zero(others);
+    if (is_lane(other)) {
+      (other == static_cast<int>(device::Lane::copy) ? copies : computes) = true;
+      continue;
+    }
+    const Queues::Traffic& theirs = queues.traffic(other);
+    in_flight[base::ordinal(theirs.network)] = true;
+    if (is_lane(queue) || theirs.network != queues.traffic(queue).network) continue;
+    const int own = c.priority[queues.traffic(queue).traffic], their = c.priority[theirs.traffic];
+    sharers += their == own;
+    higher = higher || their < own;
+  }
+  if (queue == static_cast<int>(device::Lane::copy)) return 1;
+  if (is_lane(queue))
+    return (in_flight[0] ? c.compute_beside_intra : 1) * (in_flight[1] ? c.compute_beside_inter : 1) *
+           (copies ? c.compute_beside_copy : 1);
+  const bool inside = queues.traffic(queue).network == Network::intra;
+  const double beside = !computes ? 1 : inside ? c.intra_beside_compute : c.inter_beside_compute;
+  return (higher ? gives_way : 1.0 / sharers) * beside;
+}
+
+// Divides the time of a rank into computation, communication that it is exposed to, and idleness. Communication counts
+// from the time at which the last member of its collective has begun: the time before is a wait for that member.
+// `begins`: of all members, by collective.
+void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> jobs, std::span<const Interval> times,
+             std::span<const double> begins, const Queues& queues, int first_queue, double seconds) {
+  struct Change {
+    double time;
+    int traffic;  // -1: a lane
+    int by;
+  };
+  std::vector<Change> changes{{seconds, -1, 0}};
+  std::vector<bool> counted(jobs.size(), false);
+  for (size_t i = 0; i < from.record().issues.size(); ++i) {
+    const int job = from.job_of(i);
+    if (counted[job]) continue;
+    counted[job] = true;
+    if (jobs[job].queue == Job::no_queue) continue;  // the own message in the mirrored direction counts
+    const int queue = jobs[job].queue - first_queue;
+    const int traffic = is_lane(queue) ? -1 : queues.traffic(queue).traffic;
+    const double begin = jobs[job].collective == Job::alone ? times[job].begin
+                                                            : std::max(times[job].begin, begins[jobs[job].collective]);
+    if (times[job].end <= begin) continue;
+    changes.push_back({begin, traffic, 1});
+    changes.push_back({times[job].end, traffic, -1});
+  }
+  std::ranges::sort(changes, {}, &Change::time);
+  std::array<int, traffic_class_count> flying{};
+  int computing = 0;
+  double now = 0;
+  for (const Change& c : changes) {
+    const double passed = c.time - now;
+    const auto classes = std::ranges::count_if(flying, [](int n) { return n > 0; });
+    if (computing > 0)
+      rank.busy += passed;
+    else if (classes == 0)
+      rank.idle += passed;
+    else
+      for (size_t t = 0; t < flying.size(); ++t)
+        if (flying[t] > 0) rank.exposed[t] += passed / static_cast<double>(classes);
+    now = c.time;
+    (c.traffic < 0 ? computing : flying[c.traffic]) += c.by;
+  }
+}
+
+}  // namespace
+
+SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
+                            const PriceOfIssue& price, const StepContention& contention) {
+  std::vector<RankJobs> ranks;
+  std::vector<Job> jobs;
+  std::vector<int> simulated;
+  Queues queues;
+  ranks.reserve(records.size());
+  for (const StepRecord& record : records) simulated.push_back(record.rank);
+  for (const StepRecord& record : records) {
+    ranks.emplace_back(record, node_of_rank, price);
+    ranks.back().add_to(jobs, static_cast<int>(ranks.size() - 1) * Queues::most, queues, simulated);
+  }
+  Matches matches(jobs);
+  matches.match(ranks);
+  const schedule::JobTimes times = schedule::run_jobs(
+      jobs, {.sets = static_cast<int>(ranks.size()), .beside = Queues::most, .speed = [&](int queue, size_t others) {
+               return speed_of(queue, others, queues, contention);
+             }});
+  if (!times.stuck.empty()) {
+    constexpr int named = 6;
+    std::string where;
+    int count = 0;
+    for (const RankJobs& r : ranks)
+      for (size_t i = 0; i < r.record().issues.size(); ++i)
+        if (std::ranges::find(times.stuck, r.job_of(i)) != times.stuck.end() && count++ < named)
+          where += base::cat(where.empty() ? "" : ", ", "rank ", r.record().rank, " at ", r.record().issues[i].family,
+                             ".", r.record().issues[i].name, " in ", r.record().where(r.record().issues[i]));
+    base::fail_invariant(base::cat("[plan] ranks of the simulated step wait for each other forever: ", where));
+  }
+
+  SimulatedStep step;
+  std::vector<double> begins(matches.collectives(), 0);
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    step.seconds = std::max(step.seconds, times.jobs[j].end);
+    if (jobs[j].collective != Job::alone)
+      begins[jobs[j].collective] = std::max(begins[jobs[j].collective], times.jobs[j].begin);
+  }
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    SimulatedRank rank{.rank = records[r].rank, .times = {}};
+    for (size_t i = 0; i < records[r].issues.size(); ++i) rank.times.push_back(times.jobs[ranks[r].job_of(i)]);
+    account(rank, ranks[r], jobs, times.jobs, begins, queues, static_cast<int>(r) * Queues::most, step.seconds);
+    step.ranks.push_back(std::move(rank));
+  }
+  return step;
+}
+
+}  // namespace hexad::plan

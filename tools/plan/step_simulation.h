@@ -1,0 +1,57 @@
+// Predicts the time of a whole step: the recorded operations of several ranks, priced and simulated together.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/schedule/interval.h"
+#include "parallel/comm/traffic_class.h"
+#include "tools/plan/step_record.h"
+
+namespace hexad::plan {
+
+/// Returns the seconds of an operation that runs alone on the machine. Called for sends, but not for receives.
+using PriceOfIssue = std::function<double(const StepRecord&, const device::Issue&)>;
+
+/// Slowdown of queues that run at the same time.
+struct StepContention {
+  /// Speed of kernels while communication inside nodes or between nodes, or a copy on the copy lane, is in flight:
+  /// above 0, at most 1.
+  double compute_beside_intra = 1, compute_beside_inter = 1, compute_beside_copy = 1;
+  /// Speed of communication while kernels run.
+  double intra_beside_compute = 1, inter_beside_compute = 1;
+  /// Priority of each class of traffic: a class gives way to those with smaller values on its network and shares the
+  /// network evenly with equal ones.
+  std::array<int, comm::traffic_class_count> priority{};
+};
+
+/// Times of one rank in a simulated step, in seconds from its begin.
+struct SimulatedRank {
+  int rank;                               // number in the world
+  std::vector<schedule::Interval> times;  // one interval for each entry of StepRecord::issues
+  double busy = 0;                        // time in which kernels or copies ran
+  /// Time in which no kernel ran while communication of the class was in flight. Classes that are in flight at the same
+  /// time share it evenly.
+  std::array<double, comm::traffic_class_count> exposed{};
+  double idle = 0;  // time in which nothing ran: bubbles, and waits for late ranks
+};
+
+struct SimulatedStep {
+  double seconds = 0;  // duration of the step on the slowest rank
+  std::vector<SimulatedRank> ranks;
+};
+
+/// Simulates a step of the ranks in `records`, which represent all ranks. If several members of a group are in
+/// `records`, their collectives end together. If only one member is, its collective does not wait for the others, which
+/// are assumed to do the same at the same time. A message begins when its sender issues it. A receive ends with its
+/// message if the sender is in `records`. Otherwise it ends with the message that the receiver sends in the mirrored
+/// direction, because its peers do the same; it takes no time if there is none, or if
+/// that one is sent only later. `node_of_rank` has the node of each
+/// rank of the world. Throws std::logic_error if ranks wait for each other forever.
+SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
+                            const PriceOfIssue& price, const StepContention& contention);
+
+}  // namespace hexad::plan

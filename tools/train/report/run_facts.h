@@ -1,0 +1,49 @@
+// Facts of a run directory for `hexad inspect`: the state of the run and its checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/train/report/run_history.h"
+
+namespace hexad::train {
+
+struct RunFacts {
+  std::string folder;
+  std::string recipe;  // path of its recipe; empty if the directory has none
+  RunEnding ending;
+  int64_t ranks = 0;   // ranks of the newest start that trained a step; if no start did, of the newest one; 0: unknown
+  std::string layout;  // layout of the same start
+  int64_t steps = 0;   // steps done, by the metrics
+  int64_t total_steps = 0;
+  int64_t tokens = 0;
+
+  /// The last loss of a kind, and its step.
+  struct Loss {
+    int64_t step;
+    double value;
+  };
+  std::optional<Loss> loss, heldout_loss;
+
+  struct Saved {
+    int64_t step;
+    std::string folder;
+    int64_t bytes;  // size of all files
+  };
+  std::vector<Saved> checkpoints;  // ascending; a checkpoint may be damaged
+
+  std::vector<std::string> problems;  // files of the directory that cannot be read
+};
+
+/// Collects the facts. Files that are missing or damaged leave their facts out.
+RunFacts facts_of_run(const std::filesystem::path& dir);
+
+/// Returns readable text, a line for each kind of fact.
+std::string describe(const RunFacts& facts);
+/// Returns one JSON object. Unknown values are null.
+std::string describe_json(const RunFacts& facts);
+
+}  // namespace hexad::train
