@@ -12,6 +12,7 @@
 #include "framework/base/enum_names.h"
 #include "framework/base/units.h"
 #include "framework/config/document.h"
+#include "tools/hexad/commands/cluster_options.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
@@ -51,7 +52,7 @@ class Planner {
   Planner(const Options& options, const Extensions& extensions)
       : options_(options),
         extensions_(extensions),
-        cluster_(load_cluster(options.cluster, of_cluster())),
+        cluster_(load_cluster(options.cluster, divided(options.overrides).cluster)),
         document_(renamed(config::load(options.recipe, of_recipe(), options.include_root))),
         recipe_(load_recipe(document_, extensions, 0)),
         prices_(cluster_),
@@ -76,9 +77,7 @@ class Planner {
     const double begin = base::now();
     const PlanRequest request{.world = ranks_,
                               .objective = *base::enum_named<Objective>(options_.objective),
-                              .load = options_.routing == "p99"     ? RoutingLoad::p99
-                                      : options_.routing == "worst" ? RoutingLoad::one_rank
-                                                                    : RoutingLoad::even};
+                              .load = load_of(options_.routing)};
     const Plan plan = search_plan(document_, recipe_, extensions_, cluster_, request);
     if (plan.best.empty()) refuse(plan);
     options_.json ? print_json(plan) : print_text(plan, base::now() - begin);
@@ -93,17 +92,8 @@ class Planner {
     for (const std::string& line : rename_keys(document)) say(line);
     return document;
   }
-  static constexpr std::string_view cluster_prefix = "cluster.";
-  std::vector<std::string> of_cluster() const {
-    std::vector<std::string> out;
-    for (const std::string& o : options_.overrides)
-      if (o.starts_with(cluster_prefix)) out.push_back(o.substr(cluster_prefix.size()));
-    return out;
-  }
   std::vector<std::string> of_recipe() const {
-    std::vector<std::string> out;
-    for (const std::string& o : options_.overrides)
-      if (!o.starts_with(cluster_prefix)) out.push_back(o);
+    std::vector<std::string> out = divided(options_.overrides).recipe;
     if (options_.context > 0) out.push_back(fmt::format("model.context={}", options_.context));
     return out;
   }
@@ -279,11 +269,7 @@ void add_plan(const Program& program) {
       .legal(whole_number(0, 1 << 30));
   command.add_option("--objective", &options->objective, "what is least: time of a step, or memory of a rank")
       .legal(one_of({"time", "memory"}));
-  command
-      .add_option("--routing", &options->routing,
-                  "load of the experts: even; p99: one rank gets what it exceeds in one of a hundred routers; worst: "
-                  "all tokens visit one rank")
-      .legal(one_of({"even", "p99", "worst"}));
+  add_routing(command, options->routing);
   command.add_flag("--explain", options->explain, "compare the best layout with the next one");
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_option("--out", &options->out, "file for the best layout: a recipe that hexad train takes").path();

@@ -6,6 +6,7 @@
 #include "framework/base/counted.h"
 #include "framework/base/units.h"
 #include "framework/config/document.h"
+#include "tools/hexad/commands/cluster_options.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
@@ -38,24 +39,6 @@ base::ExitCode evaluate_paper(const Options& options) {
   return base::ExitCode::done;
 }
 
-constexpr std::string_view of_cluster = "cluster.";
-
-// Overrides of the recipe, and those of the cluster file without their prefix.
-struct Overrides {
-  std::vector<std::string> recipe, cluster;
-};
-
-Overrides divided(const std::vector<std::string>& all) {
-  Overrides out;
-  for (const std::string& o : all)
-    o.starts_with(of_cluster) ? out.cluster.push_back(o.substr(of_cluster.size())) : out.recipe.push_back(o);
-  return out;
-}
-
-RoutingLoad load_of(const std::string& routing) {
-  return routing == "p99" ? RoutingLoad::p99 : routing == "worst" ? RoutingLoad::one_rank : RoutingLoad::even;
-}
-
 struct Simulation {
   Recipe recipe;
   mesh::Layout layout;
@@ -65,7 +48,7 @@ struct Simulation {
 };
 
 Simulation simulated(const Options& options, const Extensions& extensions) {
-  const Overrides overrides = divided(options.overrides);
+  const DividedOverrides overrides = divided(options.overrides);
   const Cluster cluster = load_cluster(options.cluster, overrides.cluster);
   const config::Document document = config::load(options.input, overrides.recipe, options.include_root);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
