@@ -130,9 +130,12 @@ std::string trouble_notice(const Sweep& sweep) {
   return lines.empty() ? "" : "<p class=\"notice\">" + lines + "</p>\n";
 }
 
-/// Returns an explanation for an MFU above 100% and for an efficiency clearly above 100%, if a run has one.
+/// Returns explanations of what only some comparisons have: columns of classes, an MFU above 100%, an efficiency
+/// clearly above 100%.
 std::string notes(const Sweep& sweep) {
   std::string text;
+  if (!traffic_classes(sweep).empty())
+    text += " The columns after it are its parts by class of communication; the chart of shares explains the classes.";
   if (std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; }))
     text +=
         " An MFU above 100% means that the peak of that run (train.peak_flops, or the rate measured at its start) is "

@@ -411,6 +411,18 @@ TEST(Comparison, MarksRunsThatAreNotFinished) {
   EXPECT_NE(page.find("<td>failed</td>"), std::string::npos);
 }
 
+TEST(Comparison, SpeaksOfTheChartOfSharesOnlyIfThereIsOne) {
+  const TemporaryFolder folder;
+  const auto output = folder / "comparison.html";
+  Sweep sweep = small_sweep(folder);
+  for (SweepRun& run : sweep.runs) run.summary.exposed_share.clear();
+  write_comparison(sweep, output, charts);
+  EXPECT_EQ(contents(output).find("chart of shares"), std::string::npos);
+  sweep.runs[1].summary.exposed_share = {{"dp", 0.25}};
+  write_comparison(sweep, output, charts);
+  EXPECT_NE(contents(output).find("chart of shares"), std::string::npos);
+}
+
 TEST(Comparison, ExplainsItsClassesInTheColoursOfTheReport) {
   const TemporaryFolder folder;
   const auto output = folder / "comparison.html";
