@@ -63,7 +63,7 @@ void Event::expect() const {
 void Event::keep(std::shared_ptr<const void> owner) const {
   if (!state_) return;
   std::lock_guard lock(state_->mutex);
-  if (!state_->done || state_->mark) state_->owned.push_back(std::move(owner));
+  if (!state_->done) state_->owned.push_back(std::move(owner));
 }
 
 namespace {

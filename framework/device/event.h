@@ -18,8 +18,11 @@ class DeviceMark {
   virtual double passed_at() const = 0;
 };
 
-/// Shared handle of an event. A default-constructed event is already done. An event owns the memory of its operation
-/// (`keep`): memory that an asynchronous operation reads or writes is not freed before the operation is done.
+/// Shared handle of an event. A default-constructed event is already done.
+///
+/// An event owns the memory that the host's part of its operation reads or writes (`keep`), until this part is done. It
+/// owns no memory for the device's part: an allocator of a device reuses freed memory in the order of issue, after all
+/// work that was issued before.
 ///
 /// A host event (a transfer, a rendezvous of threads, a file) is completed by a host thread. A device event is a mark
 /// in a device's queue; another queue of that device can wait for it without the host. An event can be both, in this
@@ -40,7 +43,7 @@ class Event {
   void wait() const;
   /// Calls the hook of on_wait(), as if a thread began to wait.
   void expect() const;
-  /// Holds `owner` until the host's part is done. For a device event, holds it as long as a handle of the event exists.
+  /// Holds `owner` until the host's part is done. Holds nothing for an event without a host's part.
   void keep(std::shared_ptr<const void> owner) const;
   /// Calls `f` once the event is done: immediately if it already is, otherwise on the completing thread. No thread
   /// completes a device's part. Therefore the thread that will call `f` waits for the device's part before it calls

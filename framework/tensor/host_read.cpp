@@ -1,6 +1,13 @@
 #include "framework/tensor/host_read.h"
 
+#include "framework/device/host_wait.h"
+
 namespace hexad::tensor {
+
+void HostRead::Arrival::wait() const {
+  const device::HostWait named(name);
+  event.wait();
+}
 
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream) {
   require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape());
@@ -9,8 +16,8 @@ HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& strea
   read.values_ = Tensor::pinned(tensor.shape(), tensor.dtype(), tensor.device());
   if (!context.on_host()) context.count_host_read(name);
   read.values_.copy_from(tensor, stream);
-  read.arrived_ = stream.record();
-  read.arrived_.keep(tensor.storage()), read.arrived_.keep(read.values_.storage());
+  read.arrived_ = {std::string(name), stream.record()};
+  read.arrived_.event.keep(tensor.storage()), read.arrived_.event.keep(read.values_.storage());
   return read;
 }
 
@@ -20,6 +27,7 @@ Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream)
   const Tensor copy = Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device().host());
   require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape());
   context.count_host_read(name);
+  const device::HostWait named{std::string(name)};
   copy.copy_from(tensor, stream);
   stream.synchronize();
   return copy;

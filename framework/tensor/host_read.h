@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "framework/tensor/tensor.h"
@@ -25,8 +26,14 @@ class HostRead {
 
  private:
   friend HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
+  /// End of the copy. A wait for it has the read's name (device::HostWait).
+  struct Arrival {
+    std::string name;
+    device::Event event;
+    void wait() const;
+  };
   Tensor values_;
-  device::Event arrived_;
+  Arrival arrived_;
 };
 
 /// Copies a contiguous tensor in the order of `stream`. The read is counted under `name` in the context

@@ -87,7 +87,8 @@ class Tensor {
   Dtype dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool contiguous() const;
-  /// True if no other tensor shares the storage, so that it may be overwritten in place.
+  /// True if no other tensor shares the storage, so that it may be overwritten in place, on a device by a stream that
+  /// has waited for the operations of other streams on it.
   bool sole_owner() const { return storage_.use_count() == 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 

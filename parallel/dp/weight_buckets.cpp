@@ -61,9 +61,9 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
   });
 }
 
-void WeightBuckets::release(State& s) {
+void WeightBuckets::release(State& s, Stream& stream) {
   if (!s.memory.defined()) return;
-  s.gathered.wait();  // the gather was started but not needed; it must not read the piece during the update
+  stream.wait(s.gathered);  // no user may have waited for it, but the next update writes the piece
   s.gathered = {};
   s.memory = {};
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();
@@ -84,7 +84,7 @@ GatheredWeights WeightBuckets::gather_weights(Parameter& p, Stream& stream) {
     const auto it = followed_.find({before_, current_});
     const size_t expected = it == followed_.end() ? none : it->second;
     for (State& s : states_)
-      if (gathers(s) && s.bucket->unit != unit && s.bucket->unit != expected && s.holders.expired()) release(s);
+      if (gathers(s) && s.bucket->unit != unit && s.bucket->unit != expected && s.holders.expired()) release(s, stream);
     gather(unit, stream);
     if (expected != none) gather(expected, stream);
   }
@@ -98,7 +98,7 @@ void WeightBuckets::update(Stream& stream, const std::function<void()>& change) 
     if (!gathers(s)) continue;
     require(s.holders.expired(), "[buckets] ", s.bucket->entries.front().parameter->name(),
             " or another parameter of its bucket is held while weights are updated");
-    release(s);
+    release(s, stream);
   }
   change();
   for (State& s : states_)

@@ -61,7 +61,9 @@ class WeightBuckets final : public autograd::ParameterStorage {
   template <class F>
   void for_each_of(size_t unit, F&& f);
   void gather(size_t unit, Stream& stream);
-  void release(State& s);
+  /// Frees the weights of a bucket, whose gather may still run. Later work of `stream` runs after the gather, which
+  /// reads this rank's piece.
+  void release(State& s, Stream& stream);
   void move_on(size_t unit);
 
   const BucketPlan& plan_;

@@ -60,7 +60,7 @@ class Runner {
     }
     if (sends_.empty()) return;
     const device::Span span(spans_, "pp: sends");
-    for (const Event& event : sends_) event.wait();
+    for (const Event& event : sends_) stream_.wait(event);
   }
 
  private:
@@ -163,7 +163,7 @@ class Runner {
   device::SpanLog& spans_;
   std::vector<Inbox> inboxes_;       // by peer
   std::map<Message, Arrival> here_;  // messages that have arrived, are expected, or were made on this rank
-  std::vector<Event> sends_;         // each operation owns its tensor until the tensor has left
+  std::vector<Event> sends_;
 };
 
 }  // namespace

@@ -36,7 +36,8 @@ class StageWork {
 /// Runs the actions of rank pp.rank(). All ranks of `pp` must have the same schedule. If check() rejects the schedule,
 /// every rank throws std::logic_error before anything is computed or sent. Receives are posted in the order in which
 /// the peer sends, one action ahead of need; sends do not block the rank. Between two chunks of one rank the tensor
-/// itself is passed on. Returns when everything that this rank sent has left.
+/// itself is passed on. Later work of the compute lane runs after everything that this rank sent has left. The calling
+/// thread waits for that only if host threads send.
 ///
 /// `fibers` (may be null): the two actions of a merged pair alternate. A pair begins when both inputs have arrived. All
 /// other actions, and without fibers all actions, run one after the other.

@@ -77,7 +77,7 @@ RowGather::RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stre
     arrived_[from] = group.receive(part(from), from, stream);
   }
   // Sends downwards, because each rank visits the rows of its upper neighbour next.
-  for (int k = 1; k < size; ++k) group.send(mine, (first_ + size - k) % size, stream);
+  for (int k = 1; k < size; ++k) left_.push_back(group.send(mine, (first_ + size - k) % size, stream));
   kernels::kernels(mine.device()).pointwise.copy(stream, part(first_), mine);
 }
 
@@ -95,6 +95,9 @@ void RowGather::for_each_part(Stream& stream,
 
 const Tensor& RowGather::all(Stream& stream) const {
   for (const Event& event : arrived_) stream.wait(event);
+  // The caller may be the last owner of its rows, and overwrite them. On the host, the sends own them, too.
+  if (stream.on_device())
+    for (const Event& event : left_) stream.wait(event);
   return rows_;
 }
 

@@ -18,21 +18,23 @@ using tensor::Tensor;
 class RowGather {
  public:
   RowGather() = default;
-  /// Starts to exchange `mine` [n, D]. `mine` must not change until all parts have arrived on all ranks (the operations
-  /// keep its memory).
+  /// Starts to exchange `mine` [n, D], which must not change until all parts have arrived on all ranks. Work of a
+  /// stream that was given to all() is late enough.
   RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream);
 
   /// Calls visit(rows, begin, end) for the rows [begin, end) of each rank as they arrive. This rank's rows, which are
   /// local, come first, then the rows of its neighbours upwards. `visit` works on `stream`.
   void for_each_part(Stream& stream,
                      const std::function<void(const Tensor& rows, int64_t begin, int64_t end)>& visit) const;
-  /// Returns all rows [size n, D] in rank order. Later work on `stream` waits until they have arrived.
+  /// Returns all rows [size n, D] in rank order. Later work on `stream` waits until they have arrived, and on a device
+  /// until this rank's rows have left.
   const Tensor& all(Stream& stream) const;
 
  private:
   int first_ = 0;  // this rank
   Tensor rows_;
   std::vector<Event> arrived_;  // by rank
+  std::vector<Event> left_;
 };
 
 /// Writes rows [begin, end) of this rank's addend into `out`, on the stream of the sum.

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "framework/base/error.h"
-#include "tests/support/cuda_double/stream.h"
+#include "tests/support/cuda_double/append.h"
 
 namespace hexad::device::cuda {
 namespace {
@@ -19,7 +19,7 @@ class CudaBlocks : public ::testing::Test {
   static std::shared_ptr<Queue> queue() { return std::make_shared<Queue>(0, 0); }
   // Keeps a queue busy until open() is called.
   void block(Queue& q) {
-    cuda_double::enqueue(q.handle(), [f = gate_.get_future().share()] { f.wait(); });
+    cuda_double::append(q, [f = gate_.get_future().share()] { f.wait(); });
   }
   void open() { gate_.set_value(); }
 
@@ -38,12 +38,31 @@ TEST_F(CudaBlocks, TheNextUserWaitsForTheLast) {
   blocks_.add(memory_, 512, std::move(last));
   std::atomic<bool> ran = false;
   blocks_.touch(memory_, second);
-  cuda_double::enqueue(second->handle(), [&] { ran = true; });
-  EXPECT_EQ(cudaStreamQuery(second->handle()), cudaErrorNotReady);
+  cuda_double::append(*second, [&] { ran = true; });
+  EXPECT_FALSE(second->record()->passed());
   EXPECT_FALSE(ran);
   open();
   second->synchronize();
   EXPECT_TRUE(ran);
+}
+
+// Freeing a block records the end of its users' queues. Such a mark must not count as the end once more work follows.
+TEST_F(CudaBlocks, TheNextUserWaitsForALaunchThatFollowsAMarkOfTheSameHandle) {
+  const auto first = queue(), second = queue();
+  blocks_.add(memory_, 512, {});
+  blocks_.add(memory_ + 512, 512, {});
+  blocks_.touch(memory_, first);
+  blocks_.touch(memory_ + 512, first);
+  {
+    const auto handle = first->handle();
+    const Marks other = blocks_.remove(memory_ + 512);
+    cuda_double::enqueue(handle.get(), [f = gate_.get_future().share()] { f.wait(); });
+    blocks_.add(memory_, 512, blocks_.remove(memory_));
+  }
+  blocks_.touch(memory_, second);
+  EXPECT_FALSE(second->record()->passed());
+  open();
+  second->synchronize();
 }
 
 TEST_F(CudaBlocks, CompanionsEndWhenTheBlocksUsersAreDone) {
@@ -55,7 +74,7 @@ TEST_F(CudaBlocks, CompanionsEndWhenTheBlocksUsersAreDone) {
                       ended = true;
                     }));
   blocks_.touch(memory_ + 511, user);
-  cuda_double::enqueue(user->handle(), [&] {
+  cuda_double::append(*user, [&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     used = true;
   });
@@ -106,7 +125,7 @@ TEST_F(CudaBlocks, ANewUserWaitsForAllFormerUsers) {
   block(*second);
   blocks_.add(memory_ + 512, 512, blocks_.remove(memory_));
   blocks_.touch(memory_ + 512, third);
-  EXPECT_EQ(cudaStreamQuery(third->handle()), cudaErrorNotReady);
+  EXPECT_FALSE(third->record()->passed());
   open();
   third->synchronize();
 }

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "framework/base/error.h"
+#include "tests/support/cuda_double/append.h"
 #include "tests/support/cuda_double/memory.h"
-#include "tests/support/cuda_double/stream.h"
 
 namespace hexad::device::cuda {
 namespace {
@@ -83,7 +83,7 @@ TEST(CardAllocator, NewBlocksAreNanForTheirFirstUser) {
     auto* p = static_cast<float*>(allocator.allocate(400'000, Category::temporary));
     bool all = true;
     blocks->touch(p, queue);
-    cuda_double::enqueue(queue->handle(), [&all, p] {
+    cuda_double::append(*queue, [&all, p] {
       for (int k = 0; k < 100'000; ++k) all = all && std::isnan(p[k]), p[k] = 1;
     });
     queue->synchronize();

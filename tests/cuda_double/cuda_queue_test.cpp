@@ -6,26 +6,25 @@
 #include <future>
 #include <thread>
 
-#include "tests/support/cuda_double/stream.h"
+#include "tests/support/cuda_double/append.h"
 
 namespace hexad::device::cuda {
 namespace {
 
 TEST(CudaQueue, TheEndIsOneMarkWhileNothingIsAppended) {
   const auto queue = std::make_shared<Queue>(0, 0);
-  static_cast<void>(queue->handle());
+  cuda_double::append(*queue, [] {});
   const auto first = queue->record();
   EXPECT_EQ(queue->record(), first);
-  cuda_double::enqueue(queue->handle(), [] {});
+  cuda_double::append(*queue, [] {});
   EXPECT_NE(queue->record(), first);
 }
 
 TEST(CudaQueue, WaitingForAnotherQueueIsAnAppend) {
   const auto queue = std::make_shared<Queue>(0, 0), other = std::make_shared<Queue>(0, 0);
-  static_cast<void>(queue->handle());
   const auto before = queue->record();
   std::promise<void> gate;
-  cuda_double::enqueue(other->handle(), [f = gate.get_future().share()] { f.wait(); });
+  cuda_double::append(*other, [f = gate.get_future().share()] { f.wait(); });
   queue->wait(*other->record());
   const auto after = queue->record();
   before->wait();
@@ -35,19 +34,46 @@ TEST(CudaQueue, WaitingForAnotherQueueIsAnAppend) {
   EXPECT_TRUE(after->passed());
 }
 
-// Another thread may hold the handle and be about to append work.
-TEST(CudaQueue, WithSeveralUsersEveryMarkIsNew) {
+TEST(CudaQueue, AMarkIsNotTheEndIfItsLaunchesMayContinue) {
   const auto queue = std::make_shared<Queue>(0, 0);
-  static_cast<void>(queue->handle());
-  std::thread([&] { static_cast<void>(queue->handle()); }).join();
+  std::promise<void> gate;
+  std::shared_ptr<const DeviceMark> early, end;
+  {
+    const auto handle = queue->handle();
+    early = queue->record();
+    cuda_double::enqueue(handle.get(), [f = gate.get_future().share()] { f.wait(); });
+    end = queue->record();
+  }
+  early->wait();
+  EXPECT_FALSE(end->passed());
+  EXPECT_FALSE(queue->record()->passed());
+  gate.set_value();
+  end->wait();
+}
+
+// The other thread may append work after this thread's handle has ended.
+TEST(CudaQueue, AHandleOfAnotherThreadCountsToo) {
+  const auto queue = std::make_shared<Queue>(0, 0);
+  std::promise<void> made, go_on;
+  std::thread other([&] {
+    const auto handle = queue->handle();
+    made.set_value();
+    go_on.get_future().wait();
+  });
+  made.get_future().wait();
+  cuda_double::append(*queue, [] {});
   const auto first = queue->record();
   EXPECT_NE(queue->record(), first);
+  go_on.set_value();
+  other.join();
+  const auto last = queue->record();
+  EXPECT_EQ(queue->record(), last);
 }
 
 TEST(CudaQueue, TimedMarksKnowWhenTheyWerePassed) {
   const auto queue = std::make_shared<Queue>(0, 0);
   const auto begin = queue->record_timed();
-  cuda_double::enqueue(queue->handle(), [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
+  cuda_double::append(*queue, [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
   const auto end = queue->record_timed();
   end->wait();
   EXPECT_GE(end->passed_at() - begin->passed_at(), 0.019);

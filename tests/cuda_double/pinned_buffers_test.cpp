@@ -7,7 +7,7 @@
 
 #include "framework/base/error.h"
 #include "framework/device/cuda/pinned_allocator.h"
-#include "tests/support/cuda_double/stream.h"
+#include "tests/support/cuda_double/append.h"
 
 namespace hexad::device::cuda {
 namespace {
@@ -25,7 +25,7 @@ TEST_F(CudaPinned, ABufferIsNotUsedAgainBeforeItsCopy) {
   auto buffer = buffers->take(100);
   const std::byte* first = buffer.get();
   blocks->touch(first, queue);
-  cuda_double::enqueue(queue->handle(), [f = gate.get_future().share()] { f.wait(); });
+  cuda_double::append(*queue, [f = gate.get_future().share()] { f.wait(); });
   buffer.reset();
   EXPECT_NE(buffers->take(100).get(), first);
   gate.set_value();

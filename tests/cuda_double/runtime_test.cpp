@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/host_waits.h"
 #include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/stream.h"
 
@@ -120,6 +121,22 @@ TEST_F(CudaDouble, AFailureStaysWithTheDevice) {
   enqueue(second, [&] { ran = true; });
   EXPECT_EQ(cudaStreamSynchronize(second), cudaErrorLaunchFailure);
   EXPECT_FALSE(ran);
+}
+
+TEST_F(CudaDouble, WaitsOfTheHostAreCountedByName) {
+  using Waits = std::map<std::string, int64_t>;
+  take_host_waits();
+  EXPECT_EQ(cudaStreamWaitEvent(second, event, 0), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+  EXPECT_EQ(take_host_waits(), Waits{});
+  EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess);
+  name_host_waits_by([] { return std::string("a read"); });
+  EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  name_host_waits_by(nullptr);
+  EXPECT_EQ(cudaStreamSynchronize(first), cudaSuccess);
+  EXPECT_EQ(take_host_waits(),
+            (Waits{{"a read", 2}, {"unnamed cudaEventSynchronize", 1}, {"unnamed cudaStreamSynchronize", 1}}));
 }
 
 TEST_F(CudaDouble, ThereIsNoDefaultStream) {

@@ -84,6 +84,20 @@ TEST(Event, KeepsNothingOnceDone) {
   EXPECT_EQ(owner.use_count(), 1);
 }
 
+// Allocators of devices reuse memory in the order of issue. Memory that events kept could not be reused before the host
+// drops the events.
+TEST(Event, OfADeviceKeepsNothing) {
+  struct Unpassed final : DeviceMark {
+    bool passed() const override { return false; }
+    void wait() const override {}
+    double passed_at() const override { return 0; }
+  };
+  const auto owner = std::make_shared<int>(1);
+  const Event e = Event::at(std::make_shared<Unpassed>());
+  e.keep(owner);
+  EXPECT_EQ(owner.use_count(), 1);
+}
+
 TEST(Event, ThenRunsOnceAfterCompletionInTheOrderGiven) {
   const auto state = Event::make_state();
   const Event e(state);

@@ -27,7 +27,8 @@ class TimingEvent {
   TimingEvent& operator=(const TimingEvent&) = delete;
 
   void record(Stream& stream) {
-    check(cudaEventRecord(event_, device::cuda::cuda_stream(stream).handle()), "recording an event");
+    const auto queue = device::cuda::cuda_stream(stream).handle();
+    check(cudaEventRecord(event_, queue.get()), "recording an event");
   }
   double seconds_since(const TimingEvent& begin) const {
     float milliseconds = 0;

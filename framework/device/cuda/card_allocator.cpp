@@ -80,7 +80,10 @@ void* CardAllocator::allocate(int64_t bytes, Category category) {
 // Sets all bits of a block. A float with all bits set is NaN.
 Marks CardAllocator::poison(void* block, int64_t size, const Marks& former) {
   for (const auto& mark : former) cleaner_->wait(*mark);
-  check(cudaMemsetAsync(block, 0xff, size, cleaner_->handle()), "poisoning memory");
+  {
+    const auto cleaner = cleaner_->handle();
+    check(cudaMemsetAsync(block, 0xff, size, cleaner.get()), "poisoning memory");
+  }
   return {cleaner_->record()};
 }
 

@@ -78,13 +78,15 @@ class CudaBackend final : public Backend {
     }
     queue.touch(to);
     queue.touch(from);
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue.handle()), "copying");
+    const auto handle = queue.handle();
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle.get()), "copying");
   }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) override {
     if (bytes <= 0) return;
     cuda::CudaStream& queue = cuda::cuda_stream(stream);
     queue.touch(to);
-    check(cudaMemsetAsync(to, byte, bytes, queue.handle()), "filling memory");
+    const auto handle = queue.handle();
+    check(cudaMemsetAsync(to, byte, bytes, handle.get()), "filling memory");
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return buffers_->take(bytes); }
 

@@ -48,8 +48,9 @@ class CudaStream final : public Stream {
   Event record_timed() override { return Event::at(queue_->record_timed()); }
   bool on_device() const override { return true; }
 
-  /// Returns the handle for a launch. Call it after touch() of the memory that the launch reads and writes.
-  cudaStream_t handle() const { return queue_->handle(); }
+  /// Returns the handle for launches. Make them after touch() of the memory that they read and write, and during the
+  /// lifetime of the handle.
+  Queue::Handle handle() const { return queue_->handle(); }
   /// Announces a launch in this stream that uses the block around `place`. Ignores null and memory outside all blocks.
   void touch(const void* place) { blocks_->touch(place, queue_); }
   Card& card() const { return *card_; }

@@ -84,52 +84,45 @@ Queue::~Queue() {
   static_cast<void>(cudaStreamDestroy(handle_));
 }
 
-cudaStream_t Queue::handle() {
-  std::lock_guard lock(mutex_);
-  end_.reset();
-  several_users_ = several_users_ || (user_ != std::thread::id() && user_ != std::this_thread::get_id());
-  user_ = std::this_thread::get_id();
-  return handle_;
+Queue::Handle::Handle(Queue& queue) : queue_(queue) {
+  std::lock_guard lock(queue_.mutex_);
+  ++queue_.handles_;
+  queue_.end_.reset();
+}
+
+Queue::Handle::~Handle() {
+  std::lock_guard lock(queue_.mutex_);
+  --queue_.handles_;
 }
 
 std::shared_ptr<const DeviceMark> Queue::record() {
-  {
-    std::lock_guard lock(mutex_);
-    if (const auto end = end_.lock()) return end;
-  }
-  const auto mark = record(plain_, cudaEventDisableTiming, nullptr);
   std::lock_guard lock(mutex_);
-  // If another thread used the handle, it may be about to append work, so this mark may not stay the end.
-  if (!several_users_ && user_ == std::this_thread::get_id()) end_ = mark;
+  if (const auto end = end_.lock()) return end;
+  const auto mark = record_locked(plain_, cudaEventDisableTiming, nullptr);
+  if (handles_ == 0) end_ = mark;
   return mark;
 }
 
 std::shared_ptr<const DeviceMark> Queue::record_timed() {
-  std::shared_ptr<const Clock> clock;
-  {
-    std::lock_guard lock(mutex_);
-    if (!clock_ || clock_->is_old()) clock_ = std::make_shared<Clock>(handle_);
-    clock = clock_;
-  }
-  return record(timed_, cudaEventDefault, std::move(clock));
+  std::lock_guard lock(mutex_);
+  if (!clock_ || clock_->is_old()) clock_ = std::make_shared<Clock>(handle_);
+  return record_locked(timed_, cudaEventDefault, clock_);
 }
 
-std::shared_ptr<const Queue::Mark> Queue::record(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock) {
-  cudaEvent_t event = nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    if (!unused.empty()) {
-      event = unused.back();
-      unused.pop_back();
-    }
-  }
-  if (!event) {
+// Records an event of the pool `unused`. The mutex is held, so that no handle is made between the event and the
+// caller's look at handles_.
+std::shared_ptr<const Queue::Mark> Queue::record_locked(Unused& unused, unsigned flags,
+                                                        std::shared_ptr<const Clock> clock) {
+  if (unused.empty()) {
+    cudaEvent_t event = nullptr;
     check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may not have chosen the card yet
     check(cudaEventCreateWithFlags(&event, flags), "making an event");
+    unused.push_back(event);
   }
-  const auto mark = std::make_shared<Mark>(shared_from_this(), event, unused, std::move(clock));
+  const cudaEvent_t event = unused.back();
   check(cudaEventRecord(event, handle_), "recording an event");
-  return mark;
+  unused.pop_back();
+  return std::make_shared<const Mark>(shared_from_this(), event, unused, std::move(clock));
 }
 
 void Queue::wait(const Event& event) {
@@ -140,7 +133,9 @@ void Queue::wait(const Event& event) {
 
 void Queue::wait(const DeviceMark& mark) {
   const auto& its = dynamic_cast<const Mark&>(mark);
-  if (its.queue() != this) check(cudaStreamWaitEvent(handle(), its.event(), 0), "making a stream wait");
+  if (its.queue() == this) return;
+  const Handle queue(*this);
+  check(cudaStreamWaitEvent(queue.get(), its.event(), 0), "making a stream wait");
 }
 
 void Queue::synchronize() const { check(cudaStreamSynchronize(handle_), "waiting for a stream"); }

@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "framework/device/event.h"
@@ -23,10 +22,25 @@ class Queue : public std::enable_shared_from_this<Queue> {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  /// Returns the handle for a launch, a copy or a collective. The recorded end of the queue becomes invalid.
-  cudaStream_t handle();
+  /// Permission to append launches, copies and collectives, for the lifetime of this object, which the queue outlives.
+  /// A mark that is recorded meanwhile is never reused as the end of the queue, because later launches may follow it.
+  class Handle {
+   public:
+    explicit Handle(Queue& queue);
+    ~Handle();
+    Handle(const Handle&) = delete;
+    Handle& operator=(const Handle&) = delete;
+    /// Returns the CUDA stream. Use it during the lifetime of this object only.
+    cudaStream_t get() const& { return queue_.handle_; }
+    cudaStream_t get() const&& = delete;  // the stream of a temporary could be stored and used too late
+
+   private:
+    Queue& queue_;
+  };
+  Handle handle() { return Handle(*this); }
   int ordinal() const { return ordinal_; }
-  /// Returns a mark at the current end of the queue; the same mark while nothing is appended.
+  /// Returns a mark at the current end of the queue. While no Handle exists and nothing is appended, it is the same
+  /// mark.
   std::shared_ptr<const DeviceMark> record();
   /// Like record(), but the mark also records the time at which the queue passed it.
   std::shared_ptr<const DeviceMark> record_timed();
@@ -42,16 +56,15 @@ class Queue : public std::enable_shared_from_this<Queue> {
   class Clock;
   /// Pool of unused events of one kind: creating an event costs several times as much as recording it.
   using Unused = std::vector<cudaEvent_t>;
-  std::shared_ptr<const Mark> record(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock);
+  std::shared_ptr<const Mark> record_locked(Unused& unused, unsigned flags, std::shared_ptr<const Clock> clock);
 
   int ordinal_;
   cudaStream_t handle_ = nullptr;
   std::mutex mutex_;  // guards the members below
   Unused plain_, timed_;
   std::shared_ptr<const Clock> clock_;
-  std::weak_ptr<const Mark> end_;  // the last plain mark; empty if work was appended after it
-  std::thread::id user_;           // the last thread that called handle()
-  bool several_users_ = false;
+  std::weak_ptr<const Mark> end_;  // the last plain mark; empty if work may have been appended after it
+  int handles_ = 0;                // number of handles that exist
 };
 
 }  // namespace hexad::device::cuda

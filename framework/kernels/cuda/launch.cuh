@@ -157,9 +157,9 @@ void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks bl
           most_shared);
   // Always sets the maximum, because other host threads may set it for other sizes.
   if (most_shared > usual_shared_memory) check(allow_shared(kernel, most_shared), op);
+  const auto queue = cuda_stream(stream).handle();
   start_kernel(op, kernel, dim3(static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y)),
-               dim3(static_cast<unsigned>(threads)), shared, cuda_stream(stream).handle(),
-               static_cast<Parameters>(arguments)...);
+               dim3(static_cast<unsigned>(threads)), shared, queue.get(), static_cast<Parameters>(arguments)...);
   check(cudaGetLastError(), op);
 }
 

@@ -337,8 +337,10 @@ void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, 
   require_flat("combine", "weights", weights, rows.numel());
   require_flat("combine", "dweights", dweights, rows.numel());
   const Tensor named = Tensor::empty({y.dim(0)}, Dtype::u8, y.device());
-  if (named.numel() > 0)
-    check(cudaMemsetAsync(pointer<uint8_t>(named), 0, named.numel(), cuda_stream(stream).handle()), "combine");
+  if (named.numel() > 0) {
+    const auto queue = cuda_stream(stream).handle();
+    check(cudaMemsetAsync(pointer<uint8_t>(named), 0, named.numel(), queue.get()), "combine");
+  }
   launch("combine", name_kernel, blocks_of(rows.numel(), threads), threads, stream, pointer<uint8_t>(named),
          pointer<int64_t>(rows), rows.numel());
   with_dtype<float, bf16, double>("combine", y.dtype(), [&]<class T>() {

@@ -126,10 +126,10 @@ void fill(Stream& stream, const Tensor& out, double value) {
 void copy(Stream& stream, const Tensor& out, const Tensor& x) {
   require_shape("copy", "out", out, x.shape());
   if (x.numel() == 0) return;
-  if (out.dtype() == x.dtype() && out.contiguous() && x.contiguous())  // either may be in pinned host memory
-    return check(
-        cudaMemcpyAsync(device_raw(out), device_raw(x), x.bytes(), cudaMemcpyDefault, cuda_stream(stream).handle()),
-        "copy");
+  if (out.dtype() == x.dtype() && out.contiguous() && x.contiguous()) {  // either may be in pinned host memory
+    const auto queue = cuda_stream(stream).handle();
+    return check(cudaMemcpyAsync(device_raw(out), device_raw(x), x.bytes(), cudaMemcpyDefault, queue.get()), "copy");
+  }
   if (out.dtype() == x.dtype())
     return with_dtype<float, bf16, double, int32_t, int64_t, uint8_t>("copy", x.dtype(), [&]<class T>() {
       map("copy", stream, Copy<bits_t<T>>{}, bits_of<T>(rows_of<T>("copy", out)), bits_of<T>(rows_of<T>("copy", x)));

@@ -30,10 +30,11 @@ SortedIds sort_ids(std::string_view op, Stream& stream, const Tensor& ids, int64
   // Sorts by the bits of `limit`. In these bits, neither `limit` nor -1 (all ones) equals an id.
   const int bits = std::max(1, static_cast<int>(std::bit_width(static_cast<uint64_t>(limit))));
   size_t bytes = 0;
+  const auto queue = cuda_stream(stream).handle();
   const auto sort = [&](void* scratch) {
     check(cub::DeviceRadixSort::SortPairs(scratch, bytes, unsigned_pointer(ids), unsigned_pointer(sorted.ids),
                                           pointer<int32_t>(numbers), pointer<int32_t>(sorted.places), count, 0, bits,
-                                          cuda_stream(stream).handle()),
+                                          queue.get()),
           op);
   };
   sort(nullptr);  // returns the size that it needs

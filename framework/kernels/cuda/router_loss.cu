@@ -173,8 +173,10 @@ void count(Stream& stream, const Tensor& counts, const Tensor& ids, const Tensor
   require_flat("router_count", "counts", counts, scopes * experts);
   require_flat("router_count", "ids", ids, tokens * top_k);
   require_segment("router_count", segment, tokens, scopes);
-  if (write == Write::replace && counts.numel() > 0)
-    check(cudaMemsetAsync(pointer<int64_t>(counts), 0, counts.bytes(), cuda_stream(stream).handle()), "router_count");
+  if (write == Write::replace && counts.numel() > 0) {
+    const auto queue = cuda_stream(stream).handle();
+    check(cudaMemsetAsync(pointer<int64_t>(counts), 0, counts.bytes(), queue.get()), "router_count");
+  }
   const bool shared = counts.numel() <= shared_bins;
   launch("router_count", count_kernel, blocks_for(stream, ids.numel(), threads * 4, 2), threads, stream,
          pointer<int64_t>(counts), pointer<int32_t>(ids), pointer<int32_t>(segment), ids.numel(), top_k, experts,

@@ -76,9 +76,11 @@ void ModelStatistics::read(Stream& stream) {
   if (!counts_.defined()) return;
   const HostRead counts = read_to_host("step: router counts", counts_, stream),
                  losses = read_to_host("step: router losses", losses_, stream);
+  const std::span read_counts = counts.wait<int64_t>();
+  const std::span read_losses = losses.wait<double>();
   const size_t of_layer = 2 * counts_.dim(2);
   for (size_t l = 0; l < layers.size(); ++l)
-    layers[l].take(counts.wait<int64_t>().subspan(l * of_layer, of_layer), losses.wait<double>().subspan(2 * l, 2));
+    layers[l].take(read_counts.subspan(l * of_layer, of_layer), read_losses.subspan(2 * l, 2));
 }
 
 }  // namespace hexad::layers

@@ -58,12 +58,14 @@ std::shared_ptr<TrafficStream> CardRank::make_stream(StreamKind kind) {
 Event CardRank::launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work) {
   const Watch::HostCall call(watch_, launch.what);
   on.stream().wait(after.record());
-  launch.begin = events_.record(on.handle());
-  work();
-  launch.end = events_.record(on.handle());
-  const Event done = on.stream().record();
-  watch_.launched(on.handle(), std::move(launch));
-  return done;
+  {
+    const auto stream = on.handle();
+    launch.begin = events_.record(stream.get());
+    work();
+    launch.end = events_.record(stream.get());
+    watch_.launched(stream.get(), std::move(launch));
+  }
+  return on.stream().record();
 }
 
 }  // namespace hexad::comm::nccl

@@ -21,7 +21,7 @@ class TrafficStream {
  public:
   explicit TrafficStream(std::unique_ptr<device::cuda::CudaStream> stream) : stream_(std::move(stream)) {}
   Stream& stream() { return *stream_; }
-  cudaStream_t handle() const { return stream_->handle(); }
+  device::cuda::Queue::Handle handle() const { return stream_->handle(); }
   /// Orders `t` after the work of `caller`. Call it before a launch that reads or writes `t`. `caller` is a stream of
   /// the tensor's context.
   void touch(const Tensor& t, Stream& caller);

@@ -17,11 +17,11 @@ void connect(CardRank& card, const Channel& channel, bool sends) {
   const Library& nccl = card.library();
   const Watch::HostCall call(card.watch(), "connecting a pair of ranks for messages");
   const ncclComm_t communicator = channel.communicator->handle();
-  const cudaStream_t stream = channel.stream->handle();
+  const auto stream = channel.stream->handle();
   if (sends)
-    check(nccl, nccl.send(card.scratch(), 1, ncclUint8, channel.peer, communicator, stream), "connecting");
+    check(nccl, nccl.send(card.scratch(), 1, ncclUint8, channel.peer, communicator, stream.get()), "connecting");
   else
-    check(nccl, nccl.receive(card.scratch() + 1, 1, ncclUint8, channel.peer, communicator, stream), "connecting");
+    check(nccl, nccl.receive(card.scratch() + 1, 1, ncclUint8, channel.peer, communicator, stream.get()), "connecting");
 }
 
 }  // namespace

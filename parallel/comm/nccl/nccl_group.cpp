@@ -199,8 +199,6 @@ Event NcclGroup::start(Operation op, Stream& stream) const {
     done = card_->launch(*stream_, stream, std::move(flight), [&] { launch(op, stream); });
   }
   ++operations_;
-  for (const Tensor* t : {&op.in, &op.out})
-    if (t->defined()) done.keep(t->storage());
   return done;
 }
 
@@ -218,14 +216,14 @@ Event NcclGroup::message(const Operation& op, Stream& stream) const {
     channel.stream->touch(t, stream);
     const Library& nccl = card_->library();
     const ncclComm_t communicator = channel.communicator->handle();
-    const cudaStream_t on = channel.stream->handle();
+    const auto on = channel.stream->handle();
     const auto type = type_of(t.dtype());
     for (const Piece& p : pieces_of(t.numel(), piece(t.dtype()))) {
       const size_t count = p.count;
       if (sends)
-        check(nccl, nccl.send(element(t, p.begin), count, type, channel.peer, communicator, on), "sending");
+        check(nccl, nccl.send(element(t, p.begin), count, type, channel.peer, communicator, on.get()), "sending");
       else
-        check(nccl, nccl.receive(element(t, p.begin), count, type, channel.peer, communicator, on), "receiving");
+        check(nccl, nccl.receive(element(t, p.begin), count, type, channel.peer, communicator, on.get()), "receiving");
     }
   });
 }
@@ -234,7 +232,7 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
   stream_->touch(op.in, caller), stream_->touch(op.out, caller);
   const Library& nccl = card_->library();
   const ncclComm_t communicator = communicator_->handle();
-  const cudaStream_t stream = stream_->handle();
+  const auto stream = stream_->handle();
   const auto type = type_of(op.out.dtype());
   if ((op.kind == Kind::all_reduce || op.kind == Kind::reduce_scatter) && sums_in_order(op))
     return sum_in_order(op, caller);
@@ -245,13 +243,14 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
     case Kind::all_reduce:
       for (const Piece& p : pieces_of(op.out.numel(), piece(op.out.dtype()))) {
         void* const x = element(op.out, p.begin);
-        check(nccl, nccl.all_reduce(x, x, p.count, type, reduction_of(op.reduce), communicator, stream), "all_reduce");
+        check(nccl, nccl.all_reduce(x, x, p.count, type, reduction_of(op.reduce), communicator, stream.get()),
+              "all_reduce");
       }
       return;
     case Kind::broadcast:
       for (const Piece& p : pieces_of(op.out.numel(), piece(op.out.dtype()))) {
         void* const x = element(op.out, p.begin);
-        check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream), "broadcast");
+        check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream.get()), "broadcast");
       }
       return;
     // The ranks' parts of these two operations are not contiguous, so each operation is launched whole. Its length is
@@ -259,12 +258,12 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
     case Kind::reduce_scatter:
       return check(nccl,
                    nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,
-                                       communicator, stream),
+                                       communicator, stream.get()),
                    "reduce_scatter");
     case Kind::all_gather:
-      return check(nccl,
-                   nccl.all_gather(device_raw(op.in), device_raw(op.out), op.in.numel(), type, communicator, stream),
-                   "all_gather");
+      return check(
+          nccl, nccl.all_gather(device_raw(op.in), device_raw(op.out), op.in.numel(), type, communicator, stream.get()),
+          "all_gather");
     case Kind::all_to_all:
       return all_to_all(op);
     case Kind::send:
@@ -276,7 +275,8 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
 
 void NcclGroup::all_to_all(const Operation& op) const {
   const int64_t width = row_bytes(op.in) / size_of(op.in.dtype());
-  exchange(card_->library(), *communicator_, stream_->handle(), rank(),
+  const auto stream = stream_->handle();
+  exchange(card_->library(), *communicator_, stream.get(), rank(),
            {.in = element(op.in, 0),
             .out = element(op.out, 0),
             .dtype = op.in.dtype(),
@@ -297,7 +297,8 @@ void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
   for (int r = 0; r < size(); ++r) rows.push_back({r * mine.count, mine.count});
   const Tensor addends = Tensor::empty({size(), mine.count}, dtype, in.device(), Category::communication);
   stream_->touch(addends, caller);
-  exchange(card_->library(), *communicator_, stream_->handle(), rank(),
+  const auto stream = stream_->handle();
+  exchange(card_->library(), *communicator_, stream.get(), rank(),
            {.in = element(in, 0), .out = element(addends, 0), .dtype = dtype, .send = parts, .receive = rows},
            piece(dtype));
   const Tensor sum = everywhere ? op.out.reshape({-1}).slice(0, mine.begin, mine.begin + mine.count) : op.out;
@@ -305,7 +306,7 @@ void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
   for (int r = 0; r < size(); ++r) in_order.push_back(addends.slice(0, r, r + 1).reshape(sum.shape()));
   if (mine.count > 0) card_->options().sum_of(stream_->stream(), sum, in_order);
   if (!everywhere) return;
-  exchange(card_->library(), *communicator_, stream_->handle(), rank(),
+  exchange(card_->library(), *communicator_, stream.get(), rank(),
            {.in = element(op.out, 0),
             .out = element(op.out, 0),
             .dtype = dtype,

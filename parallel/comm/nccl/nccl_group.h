@@ -16,8 +16,10 @@ using base::Dtype;
 /// share several groups of a class must call their operations in the same order, as ranks of one program do. Streams do
 /// not wait for each other: all launches that are possible at one time fit on the card together (class_config.h).
 ///
-/// An event is a mark of the class's stream: no host thread waits. The first message of a group is collective, because
-/// it makes the group's channels.
+/// An event is a mark of the class's stream: no host thread waits, and no tensor is kept. A tensor that is freed at
+/// once stays valid for the operation, because its memory is reused after the class's stream has passed the operation
+/// (Blocks). A tensor that is changed in place must be changed by a stream that has waited for the event. The first
+/// message of a group is collective, because it makes the group's channels.
 ///
 /// NCCL guarantees less than ProcessGroup promises. The order of a sum is NCCL's own: results are bitwise identical on
 /// all ranks, and from run to run only for one version on the same cards and links. Sums of bf16 are rounded at every

@@ -14,6 +14,7 @@
 
 #include "framework/base/blocked_signals.h"
 #include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/host_waits.h"
 
 using namespace hexad::cuda_double;
 
@@ -120,6 +121,7 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
 int device_of(cudaStream_t stream) { return stream->device; }
 
 cudaError_t synchronize_device(int device) {
+  count_host_wait("wait for the device");
   std::vector<std::shared_ptr<CUstream_st>> its;
   {
     std::lock_guard lock(streams_mutex());
@@ -198,6 +200,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (!is_stream(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
+  count_host_wait("cudaStreamSynchronize");
   stream->wait_until_empty();
   return state_of(stream->device);
 }
@@ -259,6 +262,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  count_host_wait("cudaEventSynchronize");
   if (const auto recorded = event->latest()) wait_for(*recorded);
   return state_of(event->device);
 }

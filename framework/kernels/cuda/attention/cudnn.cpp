@@ -104,7 +104,8 @@ void execute(Stream& stream, const Cudnn& cudnn, const CudnnPlan& plan, const At
       operands[id_of_offsets(all[i].id)] = device_data<int64_t>(offsets) + static_cast<int64_t>(i) * offsets.dim(1);
   }
   const Tensor workspace = Tensor::empty({std::max<int64_t>(plan.workspace(), 1)}, Dtype::u8, device);
-  plan.execute(cudnn.handle, device::cuda::cuda_stream(stream).handle(), std::move(operands), device_raw(workspace));
+  const auto queue = device::cuda::cuda_stream(stream).handle();
+  plan.execute(cudnn.handle, queue.get(), std::move(operands), device_raw(workspace));
 }
 
 }  // namespace

@@ -200,10 +200,11 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   const void* alpha = wide ? static_cast<const void*>(&doubles[0]) : &singles[0];
   const void* beta = wide ? static_cast<const void*>(&doubles[1]) : &singles[1];
   void* result = device_raw(out.tensor);
+  const auto queue = cuda_stream(stream).handle();
   check(cublasLtMatmul(library.handle(), &plan.product, alpha, device_raw(right.matrix.tensor), &plan.a,
                        device_raw(left.matrix.tensor), &plan.b, beta, result, &plan.out, result, &plan.out,
                        &plan.algorithm, workspace.defined() ? device_raw(workspace) : nullptr, plan.workspace,
-                       cuda_stream(stream).handle()),
+                       queue.get()),
         "product");
   return true;
 }

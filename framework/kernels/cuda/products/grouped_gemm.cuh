@@ -162,7 +162,8 @@ void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor
   arguments.epilogue.ptr_D = list.d;
   arguments.epilogue.dD = list.stride_d;
   typename Gemm::Adapter gemm;
-  const cutlass::Status status = gemm.run(arguments, workspace, cuda_stream(stream).handle());
+  const auto queue = cuda_stream(stream).handle();
+  const cutlass::Status status = gemm.run(arguments, workspace, queue.get());
   if (status != cutlass::Status::kSuccess)
     fail(ExitCode::resource, "[grouped matmul] CUTLASS: ", cutlass::cutlassGetStatusString(status));
 }

@@ -24,9 +24,9 @@ void zero(Stream& stream, const Matrix& m) {
   const size_t row = m.columns * size_of(m.tensor.dtype());
   const size_t pitch = m.stride * size_of(m.tensor.dtype());
   const size_t rows = m.rows;
-  const cudaStream_t queue = cuda_stream(stream).handle();
-  device::cuda::check(pitch == row ? cudaMemsetAsync(device_raw(m.tensor), 0, row * rows, queue)
-                                   : cudaMemset2DAsync(device_raw(m.tensor), pitch, 0, row, rows, queue),
+  const auto queue = cuda_stream(stream).handle();
+  device::cuda::check(pitch == row ? cudaMemsetAsync(device_raw(m.tensor), 0, row * rows, queue.get())
+                                   : cudaMemset2DAsync(device_raw(m.tensor), pitch, 0, row, rows, queue.get()),
                       "matmul: zeros");
 }
 

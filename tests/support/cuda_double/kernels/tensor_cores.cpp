@@ -65,8 +65,8 @@ void run(Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b, cons
   require_aligned("a", left);
   require_aligned("b", right);
   require_aligned("d", out);
-  cuda_double::enqueue(device::cuda::cuda_stream(stream).handle(), [=, from = device_data<int64_t>(offsets),
-                                                                    groups = offsets.numel() - 1] {
+  const auto queue = device::cuda::cuda_stream(stream).handle();
+  cuda_double::enqueue(queue.get(), [=, from = device_data<int64_t>(offsets), groups = offsets.numel() - 1] {
     for (int64_t e = 0; e < groups; ++e) {
       const GroupProblem p = group_problem(pass, e, from[e], from[e + 1], features, width);
       constexpr bool a_transposed = pass == GroupedPass::weight_gradient, b_transposed = pass == GroupedPass::forward;

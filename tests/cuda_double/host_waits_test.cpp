@@ -1,0 +1,99 @@
+// Waits of the host for the device within a training step. Each is a read with a name (read_to_host), and they are few.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+
+#include "framework/device/host_wait.h"
+#include "parallel/comm/self_group.h"
+#include "tests/support/cuda_double/host_waits.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+using verify::TrainingRun;
+
+using Counts = std::map<std::string, int64_t>;
+
+struct StepCounts {
+  Counts waits, reads;  // sums over all ranks
+};
+
+// Returns the counts of the second step. The first step makes what later steps have.
+StepCounts second_step(int ranks, std::vector<std::string> overrides) {
+  overrides.insert(overrides.end(), {"batch.global=4", "batch.micro=1"});
+  cuda_double::name_host_waits_by([] { return std::string(device::HostWait::current()); });
+  StepCounts counts;
+  std::mutex mutex;
+  const auto on_rank = [&](const comm::ProcessGroup& world) {
+    const auto meet = [&] {
+      device::InlineStream here;
+      world.barrier(here).wait();
+    };
+    TrainingRun run(small_recipe(overrides), world);
+    ASSERT_EQ(run.instance.context.kind(), device::DeviceKind::cuda);
+    const auto source = verify::documents_of(run.recipe);
+    run.step(source);
+    run.instance.context.take_host_reads();
+    meet();
+    if (world.rank() == 0) cuda_double::take_host_waits();
+    meet();
+    run.step(source);
+    meet();
+    {
+      std::lock_guard lock(mutex);
+      for (const auto& [name, count] : run.instance.context.take_host_reads()) counts.reads[name] += count;
+      if (world.rank() == 0) counts.waits = cuda_double::take_host_waits();
+    }
+    meet();
+  };
+  if (ranks == 1)
+    on_rank(comm::SelfGroup());
+  else
+    on_ranks(ranks, on_rank);
+  cuda_double::name_host_waits_by(nullptr);
+  return counts;
+}
+
+std::vector<std::string> names_of(const Counts& counts) {
+  std::vector<std::string> names;
+  for (const auto& [name, count] : counts) names.push_back(name);
+  return names;
+}
+
+const std::vector<std::string> of_step{"step: norm and loss", "step: router counts", "step: router losses"};
+
+TEST(HostWaits, AStepOfOneRankReadsNoCountsOfTheRouting) {
+  const StepCounts counts = second_step(1, {});
+  EXPECT_EQ(names_of(counts.reads), of_step);
+  EXPECT_EQ(counts.waits, counts.reads) << "the host waits once for each read, and for nothing else";
+}
+
+struct Layout {
+  std::string name;
+  int ranks;
+  std::vector<std::string> overrides;
+  bool reads_counts;  // true if experts' groups have several ranks
+};
+void PrintTo(const Layout& l, std::ostream* out) { *out << l.name; }
+
+class HostWaitsOfRanks : public testing::TestWithParam<Layout> {};
+
+TEST_P(HostWaitsOfRanks, AreTheReadsThatTheManualLists) {
+  std::vector<std::string> expected = of_step;
+  if (GetParam().reads_counts) expected.insert(expected.begin(), "routing: counts");
+  const StepCounts counts = second_step(GetParam().ranks, GetParam().overrides);
+  EXPECT_EQ(names_of(counts.reads), expected);
+  EXPECT_EQ(names_of(counts.waits), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , HostWaitsOfRanks,
+    testing::Values(Layout{"Experts", 2, {"parallel.ep=2"}, true}, Layout{"Stages", 2, {"parallel.pp=2"}, false},
+                    Layout{"Zero3", 2, {"parallel.zero=3", "distributed.bucket_bytes=4096"}, false},
+                    Layout{"StagesOfExperts", 4, {"parallel.pp=2", "parallel.ep=2"}, true}),
+    [](const auto& l) { return l.param.name; });
+
+}  // namespace
+}  // namespace hexad::tests

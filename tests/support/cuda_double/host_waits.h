@@ -1,0 +1,20 @@
+// Waits of host threads for the CUDA double, counted by name.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace hexad::cuda_double {
+
+/// Returns the name of the calling thread's present wait; empty if it has none.
+using WaitName = std::string (*)();
+/// Makes `name` name all later waits. Null: waits have no names.
+void name_host_waits_by(WaitName name);
+/// Counts a call of a runtime function that waits: cudaEventSynchronize, cudaStreamSynchronize, and those that wait for
+/// the whole device. It counts even if nothing is left to wait for. A call without a name counts as "unnamed FUNCTION".
+void count_host_wait(const char* function);
+/// Returns the number of waits of all threads since the last call, by name.
+std::map<std::string, int64_t> take_host_waits();
+
+}  // namespace hexad::cuda_double
