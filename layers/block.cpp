@@ -46,16 +46,16 @@ Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bo
   const auto with_attention = [&] {
     const Scope scope(t, x.device(), attention_name_);
     const Value inputs[] = {x};
-    return add(t, x, (recompute_attention ? checkpoint(t, "attention", inputs, attend) : attend(t, inputs))[0]);
+    const auto attended = recompute_attention ? checkpoint(t, "attention", inputs, attend) : attend(t, inputs);
+    return mlp_norm_.of_sum(t, x, attended[0]);
   };
-  const Value residual = with_attention();
+  const auto [residual, normed] = with_attention();
   const Scope scope(t, x.device(), mlp_name_);
-  const Value normed = mlp_norm_(t, residual);
   if (!moe_) return {add(t, residual, (*mlp_)(t, normed, pass)), {}};
-  const auto [y, aux_losses] = (*moe_)(t, normed, pass);
-  Value out = add(t, residual, y);
-  if (mlp_) out = add(t, out, (*mlp_)(t, normed, pass));
-  return {out, aux_losses};
+  std::vector<Value> addends{residual};
+  if (mlp_) addends.push_back((*mlp_)(t, normed, pass));
+  const auto [y, aux_losses] = (*moe_)(t, normed, pass, std::move(addends));
+  return {y, aux_losses};
 }
 
 Block::Output Block::operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const {

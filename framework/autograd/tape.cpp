@@ -71,12 +71,14 @@ void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, 
 
 void Backward::accumulate(size_t index, Tensor gradient) {
   require(index < inputs_.size(), "[tape] gradient for input ", index, " of an op with ", inputs_.size(), " inputs");
+  check_not_replayed(index);
   if (inputs_[index] >= 0) replay_.accumulate(inputs_[index], std::move(gradient));
 }
 
 void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
                           const std::function<void(const Tensor& out, const Tensor& so_far)>& write) {
   if (!wants(index)) return;
+  check_not_replayed(index);
   Tensor& sum = replay_.sum_of(inputs_[index]);
   require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
           sum.dtype(), " and ", shape, " ", dtype, " of one value");
@@ -110,11 +112,14 @@ void Backward::defer(std::function<void()> work) {
 }
 
 void Backward::replay_from(size_t first) {
-  if (first < replay_.next_)
-    for (int32_t input : inputs_)
-      require(input < replay_.tape_.nodes_[first].first_output,
-              "[tape] an op replays earlier ops, but its own input is a result of one of them");
+  if (first >= replay_.next_) return;
+  replayed_from_ = replay_.tape_.nodes_[first].first_output;
   while (replay_.next_ > first) replay_.step();
+}
+
+// The gradient of a replayed op's result would be lost.
+void Backward::check_not_replayed(size_t index) const {
+  require(inputs_[index] < replayed_from_, "[tape] an op replays earlier ops before it gives one of them a gradient");
 }
 
 Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::function<void(Parameter&)> gradient_ready)

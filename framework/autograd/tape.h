@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -71,18 +72,20 @@ class Backward {
   /// Queues weight-gradient work of a composite op behind the work already queued.
   void defer(std::function<void()> work);
   /// Runs the pullbacks of the ops recorded from number `first` (Tape::size() before them) up to this op. They run now
-  /// instead of after this op's pullback. Sums of gradients keep their order of addends if this op has not accumulated
-  /// a gradient before the call. None of those ops may need a gradient from this op.
+  /// instead of after this op's pullback. This op accumulates the gradients of those ops' results before the call, and
+  /// its other gradients after it, so that sums keep their order of addends.
   void replay_from(size_t first);
 
  private:
   friend class Replay;
+  void check_not_replayed(size_t index) const;
   Device output_device() const;
   Backward(Stream& s, Replay& replay, std::span<const int32_t> inputs, std::span<const Tensor> output_gradients)
       : stream(s), replay_(replay), inputs_(inputs), output_gradients_(output_gradients) {}
   Replay& replay_;
   std::span<const int32_t> inputs_;
   std::span<const Tensor> output_gradients_;
+  int32_t replayed_from_ = std::numeric_limits<int32_t>::max();  // results of replayed ops have ids from here on
   std::any handed_;  // the value passed from the pullback to the weight pullback
 };
 

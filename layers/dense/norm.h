@@ -9,6 +9,7 @@ namespace hexad::layers {
 
 using autograd::layer_norm;
 using autograd::rms_norm;
+using autograd::SumAndNorm;
 using autograd::Tape;
 using autograd::Value;
 
@@ -37,6 +38,12 @@ struct Norm {
 
   Value operator()(Tape& t, const Value& x) const {
     return kind == NormKind::layer_norm ? layer_norm(t, x, *weight, bias, eps) : rms_norm(t, x, *weight, eps);
+  }
+  /// Returns x + addend and the norm of this sum. RMSNorm computes both in one launch.
+  SumAndNorm of_sum(Tape& t, const Value& x, const Value& addend) const {
+    if (kind == NormKind::rms_norm) return autograd::add_rms_norm(t, x, addend, *weight, eps);
+    const Value sum = autograd::add(t, x, addend);
+    return {.sum = sum, .normed = (*this)(t, sum)};
   }
 };
 

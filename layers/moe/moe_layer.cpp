@@ -224,7 +224,8 @@ MoeLayer::Routed MoeLayer::routed(int64_t rows) const {
   return {Held::share, rank * share, 0, share};
 }
 
-MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& pass) const {
+MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& pass,
+                                      std::vector<Value> addends) const {
   const Routed r = routed(input.data.dim(0));
   const Value x = r.held == Held::share ? take_share(t, input, settings_) : input;
   const int64_t rows = x.data.dim(0);
@@ -256,16 +257,12 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   }
   scope.reset();
 
-  Value shared;
-  const auto compute_shared = [&] { shared = (*shared_)(t, input, pass); };
-  SharedWork beside = shares_passes() ? shared_work(input.data.dim(0), compute_shared) : SharedWork{};
+  SharedWork shared;
+  if (shared_) shared = shared_work(input.data.dim(0), [&] { addends.push_back((*shared_)(t, input, pass)); });
   // In backward, the tape adds two gradients of x: that of the pass and that of the gate. The pullbacks of
   // choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the latter from
   // the gradient of choice.weights.
-  Value y = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, std::move(beside));
-  if (shared_ && !shares_passes()) compute_shared();
-  if (shared_) y = add(t, y, shared);
-  return {y, losses};
+  return {moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared), losses};
 }
 
 SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) const {

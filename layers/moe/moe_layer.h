@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "layers/dense/linear.h"
 #include "layers/dense/mlp.h"
@@ -29,13 +30,14 @@ class MoeLayer {
   MoeLayer(const Spec& s, const Builder& b);
 
   struct Output {
-    Value y;           // shape of x
+    Value y;           // shape of x; includes the addends
     Value aux_losses;  // [1] acc: weighted auxiliary losses, this rank's addend; no data if all losses are off
   };
   /// Computes the output of x [rows, D]: all rows of the micro-batch on this rank or, with sequence parallelism, this
   /// tp rank's share of them. The schedule decides whether each tp rank routes its own share or all rows; the result is
-  /// the same. Collective over the ep, etp, tp and cp groups.
-  Output operator()(Tape& t, const Value& x, const ForwardContext& pass) const;
+  /// the same. `addends`, which have x's shape and dtype, are added to the output when a token's results are summed.
+  /// Collective over the ep, etp, tp and cp groups.
+  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {}) const;
 
   /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1) and stores the counts for
   /// scope global_batch. Call it once per global batch, with the counts of all its tokens.
@@ -62,8 +64,6 @@ class MoeLayer {
   };
   /// Returns the rows to route if x has `rows` rows.
   Routed routed(int64_t rows) const;
-  /// True if the shared experts are computed within the routed experts' passes.
-  bool shares_passes() const { return shared_ && settings_.schedule.shared == SharedExperts::beside; }
   /// Describes the shared experts' work if x has `rows` rows.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
   Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,

@@ -36,6 +36,85 @@ TEST(RmsNorm, EpsilonAffectsTheGradient) {
   gradcheck(lab, {lab.randn({3, 5})}, [&](Tape& t, Inputs x) { return rms_norm(t, x[0], gain, 0.5); });
 }
 
+class AddRmsNorm : public testing::Test {
+ protected:
+  // Checks the gradients of the outputs that `used` takes of a sum of tensors of `shape`.
+  template <class Used>
+  void check(const Shape& shape, const Used& used) {
+    Parameter& gain = lab.parameter({shape[1]});
+    gradcheck(lab, {lab.randn(shape), lab.randn(shape)},
+              [&](Tape& t, Inputs x) { return used(add_rms_norm(t, x[0], x[1], gain, eps)); });
+  }
+  static std::vector<Value> both(const SumAndNorm& out) { return {out.sum, out.normed}; }
+
+  Lab lab;
+  const std::unique_ptr<SavePolicy> policy = keep_policy();
+};
+
+TEST_F(AddRmsNorm, GradientsMatchFiniteDifferences) { check({3, 7}, both); }
+
+TEST_F(AddRmsNorm, GradientsOfOneRowMatchFiniteDifferences) { check({1, 5}, both); }
+
+TEST_F(AddRmsNorm, GradientsOfManyElementsMatchAlongRandomDirections) { check({9, 65}, both); }
+
+TEST_F(AddRmsNorm, GradientsOfTheNormAloneMatchFiniteDifferences) {
+  check({3, 7}, [](const SumAndNorm& out) { return out.normed; });
+}
+
+// Both ways round the sum before they normalise it.
+TEST_F(AddRmsNorm, HasTheBitsOfAnAdditionAndANorm) {
+  for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::bf16})
+    for (const Shape& shape : {Shape{1, 1}, Shape{3, 7}, Shape{5, 64}}) {
+      SCOPED_TRACE(testing::Message() << dtype << " " << shape);
+      Parameter& gain = lab.parameter({shape[1]}, dtype);
+      const auto draw = [&] { return lab.randn(shape, dtype); };
+      const Tensor data = draw(), more = draw(), dsum = draw(), dnormed = draw(), dsum_before = copy_of(dsum);
+      const auto run = [&](bool fused, bool recompute_norms) {
+        gain.clear_gradient();
+        Tape t(lab.stream(), *policy, Tape::Mode::record, recompute_norms);
+        const Value x = t.leaf(data), addend = t.leaf(more);
+        SumAndNorm out;
+        if (fused) {
+          out = add_rms_norm(t, x, addend, gain, eps);
+          EXPECT_EQ(t.size(), 1u);
+        } else {
+          out.sum = add(t, x, addend);
+          out.normed = rms_norm(t, out.sum, gain, eps);
+        }
+        // This op saves the norm.
+        const Value squashed = gelu(t, out.normed, kernels::GeluKind::exact);
+        const std::vector<Replay::Root> roots{{out.sum, dsum}, {squashed, dnormed}};
+        Replay replay(t, roots);
+        replay.run();
+        return std::vector{copy_of(out.sum.data), copy_of(out.normed.data), replay.take_gradient(x),
+                           replay.take_gradient(addend), copy_of(gain.gradient())};
+      };
+      const auto expected = run(false, false);
+      for (const bool recompute_norms : {false, true}) {
+        const auto actual = run(true, recompute_norms);
+        for (size_t i = 0; i < expected.size(); ++i) expect_bitwise(expected[i], actual[i]);
+      }
+      expect_bitwise(dsum_before, dsum);
+    }
+}
+
+TEST_F(AddRmsNorm, PassesTheGradientOfTheSumAloneOn) {
+  Parameter& gain = lab.parameter({4});
+  const Tensor dsum = lab.randn({3, 4});
+  for (const auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {
+    Tape t(lab.stream(), *policy);
+    const Value x = t.leaf(lab.randn({3, 4})), addend = t.leaf(lab.randn({3, 4}));
+    const std::vector<Replay::Root> roots{{add_rms_norm(t, x, addend, gain, eps).sum, dsum}};
+    std::vector<Parameter*> ready;
+    Replay replay(t, roots, weights, [&](Parameter& p) { ready.push_back(&p); });
+    replay.run();
+    expect_bitwise(dsum, replay.take_gradient(x));
+    expect_bitwise(dsum, replay.take_gradient(addend));
+    EXPECT_EQ(ready, (std::vector<Parameter*>{&gain}));
+    EXPECT_FALSE(gain.has_gradient());
+  }
+}
+
 TEST(LayerNorm, GradientsMatchFiniteDifferences) {
   Lab lab;
   Parameter &gain = lab.parameter({7}), &bias = lab.parameter({7});
@@ -70,6 +149,11 @@ TEST(Norms, ErrorsNameTheParameterAndBothShapes) {
   };
   EXPECT_EQ(message([&] { rms_norm(tape, x, gain, eps); }), "[rms_norm] x is [3, 7] but p0 is [5]");
   EXPECT_EQ(message([&] { layer_norm(tape, x, gain, nullptr, eps); }), "[layer_norm] x is [3, 7] but p0 is [5]");
+  EXPECT_EQ(message([&] { add_rms_norm(tape, x, x, gain, eps); }), "[add_rms_norm] x is [3, 7] but p0 is [5]");
+  EXPECT_EQ(message([&] {
+              add_rms_norm(tape, x, tape.leaf(lab.randn({3, 5})), gain, eps);
+            }),
+            "[add_rms_norm] x is [3, 7] f64 but addend is [3, 5] f64");
 }
 
 }  // namespace

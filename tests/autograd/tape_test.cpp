@@ -292,6 +292,46 @@ TEST_F(TapeTest, AnOpMayReplayEarlierOps) {
   }
 }
 
+TEST_F(TapeTest, AnOpMayReplayTheOpsWhoseResultItTakes) {
+  Parameter& w = lab.parameter({4, 4});
+  const Tensor data = lab.randn({3, 4}), dout = lab.randn({3, 4});
+  const auto gradients = [&](bool inside) {
+    w.clear_gradient();
+    Tape t(lab.stream(), *policy);
+    const Value x = t.leaf(data);
+    const size_t first = t.size();
+    const Value side = linear(t, scale(t, x, 3), w);
+    const Value y = t.record("join", copy_of(x.data), {x, side}, {}, [=](Backward& b, const Tensor& d, const Saved&) {
+      b.accumulate(1, d);
+      if (inside) b.replay_from(first);
+      b.accumulate(0, d);
+    });
+    Replay replay(t, Roots{{y, dout}});
+    replay.run();
+    return std::vector{replay.take_gradient(x), copy_of(w.gradient())};
+  };
+  const auto after = gradients(false), during = gradients(true);
+  for (size_t i = 0; i < after.size(); ++i) expect_bitwise(after[i], during[i]);
+}
+
+TEST_F(TapeTest, AGradientForAnOpThatHasBeenReplayedThrows) {
+  for (const bool whole : {true, false}) {
+    Tape t(lab.stream(), *policy);
+    const Value x = t.leaf(lab.randn({3, 4}));
+    const size_t first = t.size();
+    const Value side = scale(t, x, 3);
+    const Value y = t.record("join", copy_of(x.data), {x, side}, {}, [=](Backward& b, const Tensor& d, const Saved&) {
+      b.replay_from(first);
+      if (whole) return b.accumulate(1, d);
+      b.accumulate(1, d.shape(), d.dtype(), [](const Tensor&, const Tensor&) { FAIL() << "called"; });
+    });
+    EXPECT_EQ(message_of([&] {
+                backward(t, y, lab.randn({3, 4}));
+              }),
+              "[tape] an op replays earlier ops before it gives one of them a gradient");
+  }
+}
+
 // Like a norm's pullback, this one computes column sums of dout. Both uses share one pullback and one weight pullback.
 TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
   Parameter& w = lab.parameter({4});

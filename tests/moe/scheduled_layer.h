@@ -52,28 +52,38 @@ class ScheduledLayer : public Lab {
     Tensor y, dx, aux_losses;
     std::vector<Tensor> gradients;
     RouterStatistics statistics;
+    Tensor dy;
+    std::vector<Tensor> addends, daddends;
   };
-  // Runs forward and backward. Ranks of one dp coordinate hold the same tokens.
-  Result run(int64_t sequences = 3, int64_t length = 4) {
+  // Runs forward and backward, with a number of addends. Ranks of one dp coordinate hold the same tokens and addends.
+  Result run(int64_t sequences = 3, int64_t length = 4, int addends = 0) {
     MicroBatch batch;
     batch.sequences = sequences, batch.length = length;
     restart(default_seed + static_cast<uint64_t>(mesh.coordinate(Axis::dp)));
-    Tensor x = randn({batch.tokens(), recipe.model.hidden}), dy = randn(x.shape());
-    if (recipe.parallel.sp) {
+    const auto draw = [&] {
+      const Tensor all = randn({batch.tokens(), recipe.model.hidden});
+      if (!recipe.parallel.sp) return all;
       const int64_t share = batch.tokens() / mesh.size(Axis::tp), begin = share * mesh.coordinate(Axis::tp);
-      x = copy_of(x.slice(0, begin, begin + share)), dy = copy_of(dy.slice(0, begin, begin + share));
-    }
+      return copy_of(all.slice(0, begin, begin + share));
+    };
+    const Tensor x = draw(), dy = draw();
     const auto policy = keep_policy();
     Tape tape(stream(), *policy);
     const Value in = tape.leaf(x);
-    const auto out = layer(tape, in, {.batch = batch, .statistics = &statistics.layers});
+    std::vector<Value> more;
+    for (int i = 0; i < addends; ++i) more.push_back(tape.leaf(draw()));
+    const auto out = layer(tape, in, {.batch = batch, .statistics = &statistics.layers}, more);
     const Replay::Root roots[] = {{out.y, dy}, {out.aux_losses, values<double>({1.0})}};
     statistics.read(stream());
     const auto kept = [](const Tensor& t) { return to_host(copy_of(t)); };
-    Result result{kept(out.y.data), {}, kept(out.aux_losses.data), {}, statistics.layers[0]};
+    Result result{kept(out.y.data), {}, kept(out.aux_losses.data), {}, statistics.layers[0], kept(dy), {}, {}};
     Replay replay(tape, roots);
     replay.run();
     result.dx = to_host(replay.take_gradient(in));
+    for (const Value& addend : more) {
+      result.addends.push_back(kept(addend.data));
+      result.daddends.push_back(kept(replay.take_gradient(addend)));
+    }
     for (const auto& p : parameters) result.gradients.push_back(kept(p->gradient_to_add(stream())));
     return result;
   }

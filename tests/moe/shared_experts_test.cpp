@@ -1,4 +1,5 @@
-// Shared experts give bitwise identical results whether they compute during the transfer of rows or afterwards.
+// Shared experts give bitwise identical results whether they compute during the transfer of rows or afterwards. Their
+// result and other addends are added once to each token, under every schedule.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -81,6 +82,43 @@ TEST(SharedExperts, BesideTheAllToAllEqualThoseAfterIt) {
 TEST(SharedExperts, BesideTheAllToAllEqualThoseAfterItWithGeluAndBiases) {
   for (const Layout& l : layouts)
     if (l.name == "Ep2" || l.ranks == 4) compare(l, {"model.bias=true", "model.moe.expert=gelu"});
+}
+
+// Compares a layer with two addends with the same layer without them.
+void expect_addends_added(const comm::ProcessGroup& world, const Words& overrides, int64_t sequences, int64_t length) {
+  ScheduledLayer layer(world, overrides);
+  const auto without = layer.run(sequences, length);
+  for (const auto& p : layer.parameters) p->clear_gradient();
+  const auto with = layer.run(sequences, length, 2);
+  std::vector<double> sums = values_of(without.y);
+  ASSERT_EQ(with.addends.size(), 2u);
+  for (const Tensor& addend : with.addends) {
+    const auto values = values_of(addend);
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
+  }
+  expect_close(to_host(layer.values(sums, without.y.shape())), with.y, base::tolerance(Dtype::f64, 100));
+  for (const Tensor& gradient : with.daddends) expect_bitwise(with.dy, gradient);
+  expect_bitwise(without.dx, with.dx);
+  for (size_t i = 0; i < without.gradients.size(); ++i)
+    expect_bitwise(without.gradients[i], with.gradients[i], Zeros::expected);
+}
+
+TEST(Addends, AreAddedOnceToEachTokenUnderEverySchedule) {
+  for (const Layout& l : layouts)
+    for (const Choice& c : choices) {
+      if (c.alike && l.sequence) continue;
+      for (const Words& load : {shared, joined(shared, beside)}) {
+        SCOPED_TRACE(l.name + " " + c.name + " " + load.back());
+        const Words overrides = joined(load, joined(l.overrides, in_moe(c.settings)));
+        comm::with_ranks(l.ranks,
+                         [&](const comm::ProcessGroup& world) { expect_addends_added(world, overrides, 3, 4); });
+      }
+    }
+}
+
+TEST(Addends, AreAddedToOneToken) {
+  for (const Words& load : {Words{}, shared, joined(shared, beside)})
+    comm::with_ranks(1, [&](const comm::ProcessGroup& world) { expect_addends_added(world, load, 1, 1); });
 }
 
 struct Run {

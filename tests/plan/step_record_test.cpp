@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -80,6 +81,26 @@ TEST(StepRecord, CountsTheOperationsOfProducts) {
   const double layer = 2 * hidden * hidden + 2 * hidden * kv + 3 * hidden * 96;
   // Each weight takes part in three products of two operations a token and element.
   EXPECT_DOUBLE_EQ(flops, 6 * tokens * (2 * layer + hidden * static_cast<double>(m.vocab)));
+}
+
+// Returns the additions that are launches of their own in forward of a micro-batch.
+int64_t additions_of(std::vector<std::string> overrides) {
+  overrides.insert(overrides.end(), {"model.moe.aux_loss.coefficient=0", "model.layers=2"});
+  const StepRecord record = record_of(recipe_with(overrides), 1);
+  return std::ranges::count_if(record.issues, [&](const Issue& issue) {
+    return issue.family == "pointwise" && issue.name == "add" &&
+           record.where(issue).starts_with("forward, micro-batch 0");
+  });
+}
+
+TEST(StepRecord, AddsResidualsAndSharedExpertsInTheLaunchesOfNormsAndCombines) {
+  EXPECT_EQ(additions_of({}), 0);
+  for (const char* shared : {"after", "beside"})
+    EXPECT_EQ(additions_of({"model.moe.shared_experts=1", std::string("schedule.moe.shared=") + shared}), 0) << shared;
+  EXPECT_EQ(additions_of({"model.moe.dense_residual=true", "model.mlp_hidden=20"}), 0);
+  // One addition in each block: after a dense MLP, and before a LayerNorm, which has no such kernel.
+  EXPECT_EQ(additions_of({"model.moe.experts=0", "model.mlp_hidden=96"}), 2);
+  EXPECT_EQ(additions_of({"model.norm=layer_norm"}), 2);
 }
 
 TEST(StepRecord, NamesThePlaceOfOperations) {

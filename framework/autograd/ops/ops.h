@@ -25,6 +25,12 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias = nullptr
 // --- norms (rms_norm.cpp, layer_norm.cpp)
 
 Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps);
+struct SumAndNorm {
+  Value sum, normed;
+};
+/// Returns x + addend, rounded to its dtype, and the RMS norm of this sum, in one launch. x and addend have one shape
+/// and dtype. Backward, also one launch, gives both of them one gradient.
+SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps);
 /// Returns the layer norm of x. `bias` may be null.
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);
 

@@ -4,42 +4,96 @@ namespace hexad::autograd {
 
 using namespace base;
 using namespace kernels;
+namespace {
+
+// The kernels of one use of a norm. Its ops save the normalised rows and their inverse root mean squares.
+struct RmsNorm {
+  const KernelTable& k;
+  Parameter& gain;
+  double eps;
+
+  struct Result {
+    Tensor out, inverse_rms;
+  };
+  // Normalises x or, if `sum` and `addend` are defined, sum = x + addend.
+  Result forward(Stream& s, const Tensor& sum, const Tensor& x, const Tensor& addend) const {
+    const Tensor inverse_rms = Tensor::empty({x.numel() / x.dim(-1)}, accumulator_dtype(x.dtype()), x.device());
+    const Tensor out = Tensor::like(x);
+    k.rms_norm.forward(s, out, sum, inverse_rms, x, addend, gain.use(s), eps);
+    return {out, inverse_rms};
+  }
+
+  // Computes dx = dresidual + the gradient through the norm; both may be undefined. The same pass over the rows gives
+  // the gain's gradient, which stays in partial sums until the weight task runs.
+  void backward(Backward& b, const Tensor& dx, const Tensor& dout, const Saved& saved, const Tensor& dresidual) const {
+    const auto [in, inverse_rms] = saved.get<2>();
+    const Tensor partials =
+        Tensor::empty({k.rms_norm.partials(inverse_rms.numel()), in.dim(-1)}, inverse_rms.dtype(), in.device());
+    k.rms_norm.backward(b.stream, dx, partials, dout, in, gain.use(b.stream), inverse_rms, dresidual);
+    b.hand_to_weights(partials);
+  }
+
+  WeightPullback weights() const {
+    return {{&gain}, [norm = *this](Backward& b, const Tensor&, const Saved&) {
+              const auto partials = b.take_from_pullback<Tensor>();
+              if (partials.defined()) norm.k.bias.backward(b.stream, norm.gain.gradient_to_add(b.stream), partials);
+            }};
+  }
+
+  void recompute_from_saved(Tape& tape, const Value& out) const {
+    tape.recompute_from_saved(out, [norm = *this](Stream& s, const Saved& saved) {
+      const auto [in, inverse_rms] = saved.get<2>();
+      return norm.forward(s, {}, in, {}).out;
+    });
+  }
+};
+
+}  // namespace
 
 Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
   require(x.data.dim(-1) == gain.shape()[0], "[rms_norm] x is ", x.shape(), " but ", gain.name(), " is ", gain.shape());
-  const KernelTable& k = kernels::kernels(x.device());
-  Tensor out = Tensor::like(x.data);
-  const int64_t width = x.data.dim(-1), rows = x.data.numel() / width;
-  const Dtype acc = accumulator_dtype(x.data.dtype());
-  Tensor inverse_rms = Tensor::empty({rows}, acc, x.device());
-  k.rms_norm.forward(tape.stream, out, {}, inverse_rms, x.data, {}, gain.use(tape.stream), eps);
-  // One pass over x and dout gives both gradients. The gain's gradient stays in partial sums until the weight task
-  // runs.
-  Value y = tape.record("rms_norm", out, {x}, save(x.data, inverse_rms),
-                        [&k, &gain, rows, width, acc](Backward& b, const Tensor& dout, const Saved& s) {
-                          const auto [in, inverse] = s.get<2>();
-                          const Tensor g = gain.use(b.stream), in_ = in, inverse_ = inverse,
-                                       partials = Tensor::empty({k.rms_norm.partials(rows), width}, acc, in.device());
-                          const auto differentiate = [&](const Tensor& dx, const Tensor& so_far) {
-                            k.rms_norm.backward(b.stream, dx, partials, dout, in_, g, inverse_, so_far);
-                          };
-                          if (b.wants(0))
-                            b.accumulate(0, in.shape(), in.dtype(), differentiate);
-                          else
-                            differentiate({}, {});
-                          b.hand_to_weights(partials);
-                        },
-                        {{&gain}, [&k, &gain](Backward& b, const Tensor&, const Saved&) {
-                           const auto partials = b.take_from_pullback<Tensor>();
-                           k.bias.backward(b.stream, gain.gradient_to_add(b.stream), partials);
-                         }});
-  tape.recompute_from_saved(y, [&k, &gain, eps](Stream& stream, const Saved& s) {
-    auto [in, inverse] = s.get<2>();
-    Tensor again = Tensor::like(in), scratch = Tensor::like(inverse);
-    k.rms_norm.forward(stream, again, {}, scratch, in, {}, gain.use(stream), eps);
-    return again;
-  });
+  const RmsNorm norm{kernels::kernels(x.device()), gain, eps};
+  const auto [out, inverse_rms] = norm.forward(tape.stream, {}, x.data, {});
+  const Value y = tape.record(
+      "rms_norm", out, {x}, save(x.data, inverse_rms),
+      [norm, shape = x.shape(), dtype = x.data.dtype()](Backward& b, const Tensor& dout, const Saved& s) {
+        if (!b.wants(0)) return norm.backward(b, {}, dout, s, {});
+        b.accumulate(0, shape, dtype,
+                     [&](const Tensor& dx, const Tensor& so_far) { norm.backward(b, dx, dout, s, so_far); });
+      },
+      norm.weights());
+  norm.recompute_from_saved(tape, y);
   return y;
+}
+
+SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps) {
+  require(x.shape() == addend.shape() && x.data.dtype() == addend.data.dtype(), "[add_rms_norm] x is ", x.shape(), " ",
+          x.data.dtype(), " but addend is ", addend.shape(), " ", addend.data.dtype());
+  require(x.data.dim(-1) == gain.shape()[0], "[add_rms_norm] x is ", x.shape(), " but ", gain.name(), " is ",
+          gain.shape());
+  const RmsNorm norm{kernels::kernels(x.device()), gain, eps};
+  const Tensor sum = Tensor::like(x.data);
+  const auto [out, inverse_rms] = norm.forward(tape.stream, sum, x.data, addend.data);
+  const Value inputs[] = {x, addend};
+  const std::vector<Value> values = tape.record_many(
+      "add_rms_norm", {out, sum}, inputs, save(sum, inverse_rms),
+      [norm](Backward& b, const Tensor& dout, const Saved& s) {
+        const Tensor& dsum = b.output_gradient(1);
+        Tensor dx;
+        if (b.wants(0) || b.wants(1)) {
+          // A tensor with another reader must not be changed.
+          const bool in_place = dsum.defined() && (!dout.defined() || dsum.sole_owner());
+          dx = in_place ? dsum : Tensor::like(dout);
+        }
+        if (dout.defined())
+          norm.backward(b, dx, dout, s, dsum);
+        else
+          b.hand_to_weights(Tensor{});
+        b.accumulate(0, dx), b.accumulate(1, dx);
+      },
+      norm.weights());
+  norm.recompute_from_saved(tape, values[0]);
+  return {.sum = values[1], .normed = values[0]};
 }
 
 }  // namespace hexad::autograd

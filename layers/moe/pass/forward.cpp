@@ -8,37 +8,39 @@ namespace hexad::moe {
 
 namespace {
 
-// Runs the pass of tensor ranks that each send a share of the tokens and need the results of all tokens. Adds the tasks
-// that combine and gather the shares, unless rows are gathered chunk by chunk (Combine::collected). `sum_own_slots`
-// computes the results of this rank's `tokens`, unless a bounded pass has written them to `own` chunk by chunk.
-ForwardResult run_for_sharers(PassGraph& g, const Combine& combine, const Tensor& x, const Tensor& tokens,
-                              const Tensor& weights_on_return, const Handoff<Tensor>& own,
-                              const std::function<void(Stream&, const Tensor&)>& sum_own_slots, Stream& stream) {
-  const Routes& routes = g.routes;
+// Adds the tasks that combine and gather the shares of tensor ranks that each send a share of the tokens and need the
+// results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`, unless a bounded pass has
+// written them to `own` chunk by chunk. Returns the results of all tokens.
+Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, const Handoff<Tensor>& own,
+                              const std::function<void(Stream&, const Tensor&)>& sum_own_slots) {
   Handoff<Tensor> all;
-  if (!routes.collection) {
-    std::vector<TaskId> after = g.return_tasks();
-    if (!g.bounded)
-      after = {add_token_combine(g, Lane::compute, [&](Stream& s) {
-        own.put(Tensor::like(tokens));
-        sum_own_slots(s, own.read());
-      })};
-    add_share_gather(g, std::move(after), "combine.all_gather", tokens.bytes(), own, all);
-  }
-  g.run("forward");
-  const Tensor slot_results = g.bounded ? Tensor{} : combine.slot_rows().values;
-  if (!routes.collection) return {all.take(), slot_results};
-  const Tensor out = Tensor::like(x);
-  kernels::kernels(x.device())
-      .permute.combine(stream, out, combine.collected(), routes.collection->rows, weights_on_return, {});
-  return {out, slot_results};
+  std::vector<TaskId> after = g.return_tasks();
+  if (!g.bounded)
+    after = {add_token_combine(g, Lane::compute, [own, tokens, sum_own_slots](Stream& s) {
+      own.put(Tensor::like(tokens));
+      sum_own_slots(s, own.read());
+    })};
+  add_share_gather(g, std::move(after), "combine.all_gather", tokens.bytes(), own, all);
+  return all;
+}
+
+// Returns rows [begin, end) of each addend.
+std::vector<Tensor> rows_of(const std::vector<Value>& addends, int64_t begin, int64_t end) {
+  std::vector<Tensor> rows;
+  for (const Value& addend : addends) rows.push_back(addend.data.slice(0, begin, end));
+  return rows;
 }
 
 }  // namespace
 
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
-                      const ForwardKeeps& keeps, SharedWork shared, Stream& stream) {
+                      const ForwardKeeps& keeps, const std::vector<Value>& addends, const SharedWork& shared,
+                      Stream& stream) {
   const bool bounded = keeps.offloaded != nullptr, of_tokens = routes.of_tokens();
+  // Rows that are gathered chunk by chunk (Combine::collected) are summed after the pass.
+  const bool gathers_sums = routes.sharers && !routes.collection, sums_in_pass = bounded || gathers_sums;
+  const bool shares_pass = routes.settings.schedule.shares_pass(), shared_alone = !shares_pass && shared.compute;
+  if (shared_alone && sums_in_pass) shared.compute();
   const auto& k = kernels::kernels(x.device()).permute;
   const ExpertWeights expert_weights = experts.hold(stream, kernels::Direction::forward);
   Tensor tokens = routes.own_of_result(x);  // all of x if tp is 1
@@ -55,7 +57,9 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk = weights_on_return.defined() ? weights_on_return.slice(0, t.begin, t.end) : Tensor{};
-    k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk, {});
+    // The chunk's experts, and so the shared experts, which precede them on their lane, are done.
+    k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,
+              rows_of(addends, routes.begin + t.begin, routes.begin + t.end));
   };
   Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = of_tokens ? 1 : 0, .keeps_weights = of_tokens});
@@ -78,7 +82,10 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      dispatch.add(c, g.room_to_dispatch(),
                                   [&, c](Stream&) { return routes.sent_rows(c, tokens, row_weights); });
                    },
-               .beside = [&] { expert_tasks.add_shared(std::move(shared)); },
+               .beside =
+                   [&] {
+                     if (shares_pass) expert_tasks.add_shared(shared);
+                   },
                .compute =
                    [&](size_t c) {
                      expert_tasks.add(c, dispatch.add_arrival(c), {},
@@ -86,17 +93,25 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      if (keeps.offloaded) keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
-  // Computes T_O, the weighted sum of each token's slot rows. If tp is 1, the own slots are all slots.
+  // Computes T_O, the weighted sum of each token's slot rows and its addends. If tp is 1, the own slots are all slots.
   const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
-    k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights, {});
+    k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,
+              rows_of(addends, routes.begin, routes.end));
   };
-  if (routes.sharers) return run_for_sharers(g, combine, x, tokens, weights_on_return, own, sum_own_slots, stream);
+  const Handoff<Tensor> all = gathers_sums ? add_gathering(g, tokens, own, sum_own_slots) : own;
   g.run("forward");
-  if (bounded) return {own.take(), {}};
+  const Tensor slot_results = bounded ? Tensor{} : combine.slot_rows().values;
+  if (sums_in_pass) return {all.take(), slot_results};
+
+  if (shared_alone) shared.compute();
   const Tensor out = Tensor::like(x);
-  sum_own_slots(stream, out);
-  return {out, combine.slot_rows().values};
+  if (routes.collection)
+    k.combine(stream, out, combine.collected(), routes.collection->rows, weights_on_return,
+              rows_of(addends, 0, out.dim(0)));
+  else
+    sum_own_slots(stream, out);
+  return {out, slot_results};
 }
 
 }  // namespace hexad::moe

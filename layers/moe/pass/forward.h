@@ -1,10 +1,14 @@
 // Forward pass of an MoE layer's experts.
 #pragma once
 
+#include <vector>
+
 #include "layers/moe/pass/combine.h"
 #include "layers/moe/pass/offloaded_activations.h"
 
 namespace hexad::moe {
+
+using autograd::Value;
 
 /// Destinations of the tensors that forward keeps for backward.
 struct ForwardKeeps {
@@ -20,8 +24,11 @@ struct ForwardResult {
   Tensor slot_results;  // slot rows [S, D], as returned; undefined if the pass is bounded
 };
 
-/// Computes T_O from T_I. x [T, D] and weights [T, K] acc are the op's inputs. `shared` runs while rows are in flight.
+/// Computes T_O from T_I. x [T, D], weights [T, K] acc and `addends`, of T_O's shape, are the op's inputs. The launch
+/// that sums a token's slots also adds the addends. `shared` may append to `addends`. It runs while rows are in flight
+/// (schedule.moe.shared: beside) or alone, after the pass; before it, if tasks of the pass make T_O.
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
-                      const ForwardKeeps& keeps, SharedWork shared, Stream& stream);
+                      const ForwardKeeps& keeps, const std::vector<Value>& addends, const SharedWork& shared,
+                      Stream& stream);
 
 }  // namespace hexad::moe

@@ -35,19 +35,17 @@ void pull_back(const PassCall& call, Backward& b, const Tensor& dout, const Save
 
 }  // namespace
 
-Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
+Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
+                   const std::vector<Value>& addends, const SharedWork& shared) {
   KeptTensors kept;
   kept.experts.resize(call.routes->computations());
   ForwardResult result = forward(*call.routes, *call.experts, x.data, weights.data,
-                                 {.all = tape.recording() ? &kept.experts : nullptr}, std::move(shared), tape.stream);
+                                 {.all = tape.recording() ? &kept.experts : nullptr}, addends, shared, tape.stream);
   if (call.routes->of_tokens()) result.slot_results = {};
   kept.slot_results = std::move(result.slot_results);
   kept.weights = weights.data;
-  return tape.record("moe_pass", result.out, {x, weights}, tensors_of(std::move(kept)),
-                     [call](Backward& b, const Tensor& dout, const Saved& saved) { pull_back(call, b, dout, saved); },
-                     // The weight gradients are tasks of the pass, or deferred by it (pull_back). The weight pullback
-                     // only names the parameters.
-                     {call.experts->parameters(), {}});
+  return call.record(tape, result.out, x, weights, addends, tensors_of(std::move(kept)),
+                     [call](Backward& b, const Tensor& dout, const Saved& saved) { pull_back(call, b, dout, saved); });
 }
 
 namespace {

@@ -1,7 +1,5 @@
 #include "layers/moe/pass/moe_pass.h"
 
-#include <utility>
-
 #include "layers/moe/pass/combine.h"
 #include "layers/moe/pass/pass_call.h"
 #include "parallel/tp/regions.h"
@@ -9,7 +7,7 @@
 namespace hexad::moe {
 
 Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held, const Experts& experts,
-               const PassSettings& settings, SharedWork shared) {
+               const PassSettings& settings, const std::vector<Value>& addends, const SharedWork& shared) {
   const PassCall call{.routes = std::make_shared<const Routes>(
                           make_routes(ids, held, settings, experts.shape(), x.data.dtype(), tape.stream)),
                       .experts = &experts,
@@ -18,8 +16,8 @@ Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& i
   // Memory is reused between a forward that records and its backward. An evaluation has no backward. A recomputed block
   // (recompute: block) runs backward directly after its forward. Both cases use keeping_pass.
   const bool restores = tape.mode() == Tape::Mode::record && settings.schedule.memory_reuse != ReuseStrategy::none;
-  return restores ? restoring_pass(tape, x, weights, call, std::move(shared))
-                  : keeping_pass(tape, x, weights, call, std::move(shared));
+  return restores ? restoring_pass(tape, x, weights, call, addends, shared)
+                  : keeping_pass(tape, x, weights, call, addends, shared);
 }
 
 Value take_share(Tape& tape, const Value& x, const PassSettings& settings) {

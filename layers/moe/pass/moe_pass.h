@@ -1,6 +1,8 @@
 // Dispatch, experts and combine as one op of the tape whose forward and backward are passes.
 #pragma once
 
+#include <vector>
+
 #include "layers/moe/pass/expert_tasks.h"
 
 namespace hexad::moe {
@@ -8,13 +10,14 @@ namespace hexad::moe {
 using autograd::Tape;
 using autograd::Value;
 
-/// Computes T_O from T_I: out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots. x[T, D],
-/// weights[T, K] acc, ids[T, K] i32 (-1: dropped). `held` describes x, weights and ids. If ranks have shares, `out` has
-/// the rows of all ranks. Collective over the groups. schedule.moe.memory_reuse decides which tensors are kept for
-/// backward. `shared` runs during forward and is recorded on the tape. Its pullbacks run during the pullback of this
-/// op, so no input of this op may depend on a result of `shared`.
+/// Computes T_O from T_I: out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots, plus row t of each
+/// of `addends`. x[T, D], weights[T, K] acc, ids[T, K] i32 (-1: dropped). `held` describes x, weights and ids. If ranks
+/// have shares, `out` has the rows of all ranks. The addends have the shape and dtype of `out`. Collective over the
+/// groups. schedule.moe.memory_reuse decides which tensors are kept for backward. `shared` runs at the time that
+/// schedule.moe.shared names, is recorded on the tape, and may append its result to `addends`. Its pullbacks run during
+/// the pullback of this op, so neither x nor the weights may depend on its result.
 Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held, const Experts& experts,
-               const PassSettings& settings, SharedWork shared = {});
+               const PassSettings& settings, const std::vector<Value>& addends, const SharedWork& shared);
 
 /// Returns this rank's share [T, D] of rows that all tensor ranks hold. Backward gathers the gradient of the share.
 Value take_share(Tape& tape, const Value& x, const PassSettings& settings);

@@ -1,13 +1,33 @@
 #include "layers/moe/pass/pass_call.h"
 
+#include <utility>
+
 namespace hexad::moe {
 
 SharedWork PassCall::shared_backward(Backward& b) const {
   const int64_t products = shared.products.front();
-  if (products == 0) return {};
+  if (products == 0 || !routes->settings.schedule.shares_pass()) return {};
   return {.compute = [&b, first = first_shared_op] { b.replay_from(first); },
           .flops = shared.flops,
           .products = {0, products, b.weights_delayed() ? 0 : products}};
+}
+
+Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Value& weights,
+                       const std::vector<Value>& addends, const std::vector<Tensor>& saved,
+                       autograd::Pullback pullback) const {
+  std::vector<Value> inputs{x, weights};
+  inputs.insert(inputs.end(), addends.begin(), addends.end());
+  const bool shares_pass = routes->settings.schedule.shares_pass();
+  return tape.record_many(
+      "moe_pass", {out}, inputs, saved,
+      [pullback = std::move(pullback), count = inputs.size(), shares_pass, first = first_shared_op](
+          Backward& b, const Tensor& dout, const Saved& kept) {
+        for (size_t i = 2; i < count; ++i) b.accumulate(i, dout);
+        if (!shares_pass) b.replay_from(first);
+        pullback(b, dout, kept);
+      },
+      // The weight gradients are tasks of the pass, or deferred by it. The weight pullback only names the parameters.
+      {experts->parameters(), {}})[0];
 }
 
 }  // namespace hexad::moe

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "layers/moe/pass/expert_tasks.h"
 
@@ -19,16 +20,23 @@ struct PassCall {
   SharedWork shared;       // costs of the shared experts in forward, without the function
   size_t first_shared_op;  // number of the shared experts' first op on the tape
 
-  /// Returns the shared experts' work in backward, as a part of `b`: the pullbacks of the ops that forward recorded.
+  /// Returns the shared experts' work as a task of backward, as a part of `b`: the pullbacks of the ops that forward
+  /// recorded. No work if there are no shared experts, or if they are no task of the pass.
   SharedWork shared_backward(Backward& b) const;
+  /// Records the op with result `out` and inputs x, weights and `addends`, each of which gets the gradient of `out`.
+  /// Unless the shared experts are a task of backward, their pullbacks run before `pullback`.
+  Value record(Tape& tape, const Tensor& out, const Value& x, const Value& weights, const std::vector<Value>& addends,
+               const std::vector<Tensor>& saved, autograd::Pullback pullback) const;
 };
 
-// The passes, each in the file of its name. They run forward and record the op. `shared` is computed meanwhile.
+// The passes, each in the file of its name. They run forward and record the op; see moe_pass().
 
 /// Keeps the activations for backward (schedule.moe.memory_reuse: none), which takes T_DI and T_M from the tape.
-Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
+Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
+                   const std::vector<Value>& addends, const SharedWork& shared);
 /// Restores the activations: backward fetches, sends again or recomputes T_DI and T_M (memory_reuse: s1 to s4; MPMoE,
 /// Table 2).
-Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared);
+Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
+                     const std::vector<Value>& addends, const SharedWork& shared);
 
 }  // namespace hexad::moe

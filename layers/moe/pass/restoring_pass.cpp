@@ -85,7 +85,8 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
 
 }  // namespace
 
-Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call, SharedWork shared) {
+Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
+                     const std::vector<Value>& addends, const SharedWork& shared) {
   const Routes& routes = *call.routes;
   require(!routes.gatherers && !routes.inputs_alike && routes.copies == 1,
           "[moe] cannot restore activations of tokens that several ranks hold");
@@ -95,15 +96,14 @@ Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const Pas
       call, std::move(tokens), OffloadedActivations(routes.settings.schedule.memory_reuse, *call.experts, chunks)});
   const ForwardResult result =
       forward(routes, *call.experts, x.data, weights.data,
-              {.offloaded = &restoring->offloaded, .tokens = &restoring->tokens}, std::move(shared), tape.stream);
+              {.offloaded = &restoring->offloaded, .tokens = &restoring->tokens}, addends, shared, tape.stream);
   // If inputs are offloaded, backward does not need x.
-  return tape.record("moe_pass", result.out, {x, weights},
+  return call.record(tape, result.out, x, weights, addends,
                      autograd::save(restoring->offloaded.inputs() ? Tensor{} : x.data, weights.data),
                      [restoring](Backward& b, const Tensor& dout, const Saved& saved) {
                        const auto [kept_x, kept_weights] = saved.get<2>();
                        backward_with_restored(*restoring, b, dout, kept_x, kept_weights);
-                     },
-                     {call.experts->parameters(), {}});
+                     });
 }
 
 }  // namespace hexad::moe

@@ -82,7 +82,8 @@ enum class SharedExperts : uint8_t { after, beside };
 constexpr auto words(SharedExperts) {
   using enum SharedExperts;
   return std::to_array<Word<SharedExperts>>({
-      {after, "after", "once the routed experts' results have returned"},
+      {after, "after",
+       "alone, once the routed experts' results have returned, or before the pass if its tasks sum them"},
       {beside, "beside", "while rows, and in backward gradients, travel to the routed experts"},
   });
 }
@@ -131,8 +132,10 @@ struct MoeSchedule : MoeChoices<Settled> {
   bool overlaps() const { return is_chunked() || overlap != Overlap::sequential; }
   /// True if the copy lane has work.
   bool copies() const { return memory_reuse != ReuseStrategy::none; }
+  /// True if the shared experts are a task of the pass.
+  bool shares_pass() const { return shared == SharedExperts::beside; }
   /// True if several lanes have work at the same time.
-  bool uses_lanes() const { return overlaps() || copies() || shared == SharedExperts::beside; }
+  bool uses_lanes() const { return overlaps() || copies() || shares_pass(); }
   /// True if every tensor-parallel rank routes all tokens that it holds, before the ranks divide the tokens.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
   /// True if the GEMMs of experts with rows [offsets[e], offsets[e + 1]) are computed one by one. With by_load,

@@ -1,0 +1,116 @@
+// Compares a block with its formula, in which every sum is an op of its own.
+#include "layers/block.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/comm/self_group.h"
+#include "tests/support/lab.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+using namespace autograd;
+using namespace layers;
+using namespace verify;
+namespace {
+
+const comm::SelfGroup self;
+const moe::MoeSchedule schedule;
+
+const Registry& registry() {
+  static const Registry all;
+  return all;
+}
+
+using Layer = std::function<Value(Tape&, const Value&, const ForwardContext&)>;
+
+// Layers of the block as parameters of the same names, and so with the same initial values.
+struct Parts {
+  Norm attention_norm, mlp_norm;
+  Attention attention;
+  std::unique_ptr<FeedForward> mlp;
+  std::unique_ptr<moe::MoeLayer> moe;
+
+  Parts(const ModelConfig& c, const Builder& b)
+      : attention_norm({c.hidden, c.norm, c.norm_eps, c.bias}, b / "attention_norm"),
+        mlp_norm({c.hidden, c.norm, c.norm_eps, c.bias}, b / "mlp_norm"),
+        attention(c, nullptr, 0, b / "attention") {
+    const FeedForwardDeclaration& declared = registry().feed_forward_of(c);
+    if (c.is_moe(0))
+      moe = std::make_unique<moe::MoeLayer>(
+          moe::MoeLayer::Spec{c, 0, 0, registry().router_of(c), schedule, registry().moe_order_of(schedule)},
+          b / "moe");
+    if (!moe || c.moe.dense_residual) mlp = declared.make(FeedForwardSpec{c, 0, c.dense_hidden(), declared}, b / "mlp");
+  }
+
+  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
+    const Value residual = add(t, x, attention(t, attention_norm(t, x), pass)), normed = mlp_norm(t, residual);
+    Value y = residual;
+    if (moe) y = add(t, y, (*moe)(t, normed, pass).y);
+    return mlp ? add(t, y, (*mlp)(t, normed, pass)) : y;
+  }
+};
+
+// Returns the output and all gradients of the layer that `make` makes.
+TensorMap results_of(const ModelConfig& c, bool recompute_norms, const std::function<Layer(const Builder&)>& make) {
+  Lab lab;
+  const mesh::Mesh mesh(self, {.dp = 1});
+  StateSet states;
+  const Layer layer = make(Builder(lab.parameters, states, mesh, Dtype::f64) / "block");
+  for (const auto& p : lab.parameters) p->initialize(3);
+  const Tensor x = lab.randn({15, c.hidden}), dy = lab.randn(x.shape());
+  MicroBatch batch;
+  batch.sequences = 3, batch.length = 5;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy, Tape::Mode::record, recompute_norms);
+  const Value in = tape.leaf(x), y = layer(tape, in, {.batch = batch});
+  const std::vector<Replay::Root> roots{{y, dy}};
+  Replay replay(tape, roots);
+  replay.run();
+  TensorMap results{{"y", to_host(copy_of(y.data))}, {"dx", to_host(copy_of(replay.take_gradient(in)))}};
+  for (const auto& p : lab.parameters) results[p->name()] = to_host(copy_of(p->gradient()));
+  return results;
+}
+
+struct Case {
+  std::string name;
+  std::vector<std::string> overrides;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+class BlockSums : public testing::TestWithParam<Case> {};
+
+TEST_P(BlockSums, EqualThoseOfTheFormula) {
+  std::vector<std::string> overrides{"model.position=learned", "model.moe.routing=balanced"};
+  overrides.insert(overrides.end(), GetParam().overrides.begin(), GetParam().overrides.end());
+  const ModelConfig c = small_recipe(overrides).model;
+  const TensorMap expected = results_of(c, false, [&](const Builder& b) -> Layer {
+    return [parts = std::make_shared<Parts>(c, b)](Tape& t, const Value& x, const ForwardContext& pass) {
+      return (*parts)(t, x, pass);
+    };
+  });
+  for (const Recompute recompute : {Recompute::none, Recompute::norms, Recompute::attention, Recompute::block}) {
+    SCOPED_TRACE(static_cast<int>(recompute));
+    const auto make = [&](const Builder& b) -> Layer {
+      const auto block = std::make_shared<Block>(Block::Spec{c, nullptr, 0, registry(), schedule}, b);
+      return [block, recompute](Tape& t, const Value& x, const ForwardContext& pass) {
+        return (*block)(t, x, pass, recompute).x;
+      };
+    };
+    expect_close(expected, results_of(c, recompute == Recompute::norms, make), base::tolerance(Dtype::f64, 1000));
+  }
+}
+
+const std::vector<std::string> everything{"model.moe.shared_experts=1", "model.moe.dense_residual=true",
+                                          "model.mlp_hidden=20"};
+INSTANTIATE_TEST_SUITE_P(, BlockSums,
+                         testing::Values(Case{"Experts", {}}, Case{"ExpertsSharedExpertsAndAnMlp", everything},
+                                         Case{"Mlp", {"model.moe.experts=0", "model.mlp_hidden=20"}},
+                                         Case{
+                                             "OddSizes",
+                                             {"model.hidden=7", "model.heads=3", "model.kv_heads=1",
+                                              "model.head_size=2", "model.moe.experts=3", "model.moe.expert_hidden=5"}},
+                                         Case{"LayerNorms", {"model.norm=layer_norm"}}),
+                         [](const auto& i) { return i.param.name; });
+
+}  // namespace
+}  // namespace hexad::tests
