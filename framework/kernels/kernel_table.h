@@ -404,6 +404,9 @@ struct IndexKernels {
   /// Computes out[i] = x[i] + parts[1, p] with parts [2, P]. p is the first part that ends after x[i]: x[i] < parts[0,
   /// p]. All i64. A negative x[i] does not change; all other x[i] are below the last part's end.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& parts)> shift_parts;
+  /// Computes out[i] = i + parts[1, p], i.e. shift_parts of 0, 1, ..., with parts as there. The last part ends at the
+  /// number of elements of out, which may be zero.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& parts)> iota_parts;
   /// Computes out[i] = x[index[i]], all i64. out may be index.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> take;
   /// Computes out[x[i]] = i for non-negative x[i], which are distinct; all i64. Elements that no x names do not change.
@@ -411,8 +414,11 @@ struct IndexKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x)> inverse;
 
   static constexpr auto entries() {
-    return std::tuple{Named{"shift", &IndexKernels::shift}, Named{"within", &IndexKernels::within},
-                      Named{"shift_parts", &IndexKernels::shift_parts}, Named{"take", &IndexKernels::take},
+    return std::tuple{Named{"shift", &IndexKernels::shift},
+                      Named{"within", &IndexKernels::within},
+                      Named{"shift_parts", &IndexKernels::shift_parts},
+                      Named{"iota_parts", &IndexKernels::iota_parts},
+                      Named{"take", &IndexKernels::take},
                       Named{"inverse", &IndexKernels::inverse}};
   }
   static const IndexKernels of_reference, of_cpu, of_cuda;

@@ -9,7 +9,8 @@
 
 namespace hexad::tensor {
 
-/// Elements of a tensor that are being copied to the host.
+/// Elements of a tensor that are being copied to the host, into memory to which the device copies asynchronously. The
+/// host runs ahead until it calls wait() or tensor().
 class HostRead {
  public:
   HostRead() = default;
@@ -18,6 +19,11 @@ class HostRead {
   std::span<const T> wait() const {
     arrived_.wait();
     return {values_.data<T>(), static_cast<size_t>(values_.numel())};
+  }
+  /// Blocks like wait(), and returns the elements as a tensor on the host of the device.
+  const Tensor& tensor() const {
+    arrived_.wait();
+    return values_;
   }
   /// Returns a single floating element.
   double scalar() const {
@@ -40,8 +46,9 @@ class HostRead {
 /// (DeviceContext::host_reads) if the memory is not the host's own.
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 
-/// Returns the tensor itself if it is in host memory, else a finished copy on `tensor.device().host()`. The copy is a
-/// read that is counted under `name`. `upload_from` copies changed values back.
+/// Returns the tensor itself if it is in host memory, else a finished copy in ordinary memory on
+/// `tensor.device().host()`, for large tensors: page-locked memory is limited. The copy is a read that is counted under
+/// `name`. `upload_from` copies changed values back.
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 /// Copies `host`, a result of copy_to_host(tensor), back to `tensor`.
 void upload_from(const Tensor& host, const Tensor& tensor);

@@ -147,19 +147,31 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
 }
 
 // Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if all rows
-// are in place.
-Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order, Device device) {
-  std::vector<int64_t> place;
-  place.reserve(n.in_chunk(chunk));
+// are in place. Rows of one source and expert stay side by side, so a kernel computes the places from these parts.
+Tensor placement(const Counts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order, Device device,
+                 Stream& stream) {
+  std::vector<int64_t> ends, shifts;  // for each part of the arrived rows: its end; grouped row minus arrived row
+  int64_t rows = 0;
   for_each_source(n, esp_exchange, [&](int64_t j, int64_t p) {
-    for (int64_t e = 0; e < n.local; ++e)
-      for (int64_t i = 0; i < n.at(j, p, chunk, e); ++i) place.push_back(order.first(j, p, chunk, e) + i);
+    for (int64_t e = 0; e < n.local; ++e) {
+      if (n.at(j, p, chunk, e) == 0) continue;
+      const int64_t shift = order.first(j, p, chunk, e) - rows;
+      rows += n.at(j, p, chunk, e);
+      if (!shifts.empty() && shifts.back() == shift)
+        ends.back() = rows;
+      else
+        ends.push_back(rows), shifts.push_back(shift);
+    }
   });
-  const auto rows = static_cast<int64_t>(place.size());
-  bool identity = true;
-  for (int64_t i = 0; i < rows; ++i) identity &= place[i] == i;
-  if (identity && rows == order.offsets.back()) return {};
-  return index_tensor(place, device);
+  const bool in_order = shifts.empty() || (shifts.size() == 1 && shifts.front() == 0);
+  if (in_order && rows == order.offsets.back()) return {};
+  std::vector<int64_t> parts = ends;
+  parts.insert(parts.end(), shifts.begin(), shifts.end());
+  const Tensor place = Tensor::empty({rows}, Dtype::i64, device, Category::communication);
+  kernels::kernels(device).index.iota_parts(
+      stream, place,
+      Tensor::from<int64_t>(parts, {2, static_cast<int64_t>(ends.size())}, device, Category::communication));
+  return place;
 }
 
 // Experts of every token row that reaches this rank, by source and chunk.
@@ -379,7 +391,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
     if (row_experts)
       indices = place_copies(counts, *row_experts, c, options.esp_exchange, grouped, options.merged, device);
     else
-      indices.place = placement(counts, c, options.esp_exchange, grouped, device);
+      indices.place = placement(counts, c, options.esp_exchange, grouped, device, stream);
     chunk.placed = indices.place.defined() || indices.of_tokens();
     host.chunks.push_back(std::move(chunk));
     device_side.chunks.push_back(std::move(indices));

@@ -109,7 +109,8 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
           " ranks");
   std::vector<SlotOrder> orders;
   if (o.row_of == RowOf::token) {
-    const Tensor known = copy_to_host("routing: ids", ids, stream);
+    const HostRead read = read_to_host("routing: ids", ids, stream);
+    const Tensor& known = read.tensor();
     check_ids(known, o);
     const int64_t share = ids.dim(0) / parts;
     for (int64_t q = 0; q < parts; ++q) {
@@ -120,13 +121,13 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
     return orders;
   }
   const SortedSlots sorted = sort_slots(ids, o, of, stream);
-  const Tensor known = copy_to_host("routing: counts", sorted.offsets, stream);
-  const size_t width = known.dim(1);
-  const std::span offsets(known.data<int64_t>(), width * of.size());
+  const HostRead read = read_to_host("routing: counts", sorted.offsets, stream);
+  const size_t width = sorted.offsets.dim(1);
+  const std::span<const int64_t> offsets = read.wait<int64_t>();
   for (size_t q = 0; q < of.size(); ++q) {
     const auto own = offsets.subspan(q * width, width);
     if (own[width - 1] > own[width - 2]) {
-      check_ids(copy_to_host("routing: ids", ids, stream), o);
+      check_ids(read_to_host("routing: ids", ids, stream).tensor(), o);
       fail_invariant("[ep] the counts include ids that name no expert, but there are no such ids");
     }
     orders.push_back(order_of(sorted.tokens[q], sorted.rows[q], own, o));

@@ -1,11 +1,14 @@
 // Routing plan, and delivery of its rows in both directions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
 #include "framework/base/ordinal.h"
 #include "framework/base/philox.h"
+#include "framework/device/meta/meta_run.h"
+#include "parallel/comm/imagined_group.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "parallel/ep/exchange.h"
@@ -317,6 +320,95 @@ TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
     };
     expect_bitwise(grouped(EspExchange::gather), grouped(EspExchange::direct), Zeros::expected);
   });
+}
+
+// An arrived row: its expert, the etp and ep rank of its source, its chunk, and its slot there. Grouped rows are in the
+// order of these numbers.
+struct ArrivedRow {
+  int64_t expert, etp, ep, chunk, slot;
+  auto operator<=>(const ArrivedRow&) const = default;
+};
+
+// Two ep ranks with four experts each, shared by two etp ranks.
+TEST(RoutingPlan, PlacesAreThoseFoundRowByRow) {
+  constexpr int64_t experts = 8, local = 4, top_k = 3;
+  constexpr int ranks = 2;
+  comm::with_ranks(4, [](const comm::ProcessGroup& world) {
+    Lab lab;
+    const auto ep_group = world.split(world.rank() % 2, 0, comm::TrafficClass::ep, "ep");
+    const auto etp = world.split(world.rank() / 2, 0, comm::TrafficClass::tp, "etp");
+    const ep::ExpertGroups groups{ep_group.get(), etp.get(), &world};
+    const auto check = [&](const ep::PlanOptions& options) {
+      const bool alike = options.esp_exchange == EspExchange::replicated;
+      const auto ids_from = [&](int j, int p) {
+        const int source = alike ? p : 2 * p + j;  // etp ranks hold the same tokens, or tokens of their own
+        return random_ids(lab, source, source == 1 ? 0 : 9, top_k, experts);
+      };
+      std::vector<std::pair<int, int>> sources{{0, 0}, {0, 1}, {1, 0}, {1, 1}};  // etp rank, ep rank
+      if (alike) sources.resize(2);
+      if (options.esp_exchange == EspExchange::direct) std::swap(sources[1], sources[2]);
+      std::vector<std::vector<ArrivedRow>> arrived(options.chunking.chunks);
+      for (const auto& [j, p] : sources) {
+        const Tensor sent = ids_from(j, p);
+        const std::vector<int32_t> ids = sent.to_vector<int32_t>();
+        for (int64_t e = 0; e < local; ++e)
+          for (size_t slot = 0; slot < ids.size(); ++slot) {
+            const int64_t expert = ep_group->rank() * local + e, at = static_cast<int64_t>(slot);
+            if (ids[slot] != expert) continue;
+            const int c = options.chunking.chunk(at / top_k, sent.dim(0), expert, local, p, ranks);
+            arrived[c].push_back({e, j, p, c, at});
+          }
+      }
+      std::vector<ArrivedRow> all;
+      for (const auto& rows : arrived) all.insert(all.end(), rows.begin(), rows.end());
+      const RoutingPlan plan =
+          plan_for_ids(ids_from(etp->rank(), ep_group->rank()), experts, groups, options, lab.stream());
+      for (size_t c = 0; c < arrived.size(); ++c) {
+        const std::vector<ArrivedRow>& together = options.merged ? all : arrived[c];
+        std::vector<int64_t> places, in_place(together.size());
+        for (const ArrivedRow& row : arrived[c])
+          places.push_back(std::count_if(together.begin(), together.end(), [&](const auto& r) { return r < row; }));
+        std::iota(in_place.begin(), in_place.end(), int64_t{0});
+        const Tensor& place = plan.indices.chunks[c].place;
+        EXPECT_EQ(place.defined() ? place.to_vector<int64_t>() : in_place, places) << "chunk " << c;
+        EXPECT_EQ(place.defined(), places != in_place) << "chunk " << c;
+        EXPECT_EQ(plan.counts.chunks[c].placed, place.defined());
+      }
+    };
+    const Chunking chunkings[] = {
+        {}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 2}, {Chunking::By::phases, 2}, {Chunking::By::experts, 4}};
+    for (const auto& [esp_exchange, name] : enum_names(EspExchange::gather))
+      for (const Chunking& chunking : chunkings)
+        for (bool merged : {false, true}) {
+          SCOPED_TRACE(cat(name, ", ", name_of(Way{chunking.by, chunking.chunks, merged})));
+          check({.chunking = chunking, .esp_exchange = esp_exchange, .merged = merged});
+        }
+  });
+}
+
+// The host makes no number for each row: a kernel does.
+TEST(RoutingPlan, UploadsEquallyManyBytesForAnyNumberOfRows) {
+  const auto uploaded = [](int64_t tokens) {
+    const auto run = std::make_shared<device::MetaRun>(device::DeviceKind::cuda);
+    run->record_issues();
+    device::DeviceContext context({.kind = device::DeviceKind::meta, .meta = run});
+    const comm::ImaginedGroup world(0, 4, run->issues());
+    std::vector<int32_t> ids;
+    for (int64_t slot = 0; slot < 2 * tokens; ++slot) ids.push_back(static_cast<int32_t>(slot % 8));
+    const Tensor chosen = Tensor::from<int32_t>(ids, {tokens, 2}, context);
+    const size_t before = run->issues()->issues().size();
+    const RoutingPlan plan = plan_over(world, chosen, 8);
+    EXPECT_EQ(plan.indices.chunks.at(0).place.shape(), (Shape{2 * tokens}));
+    int64_t bytes = 0;
+    for (size_t i = before; i < run->issues()->issues().size(); ++i) {
+      const auto* copy = std::get_if<device::CopyWork>(&run->issues()->issues()[i].work);
+      if (copy && copy->kind == device::CopyWork::Kind::from_host) bytes += copy->bytes;
+    }
+    return bytes;
+  };
+  const int64_t few = uploaded(8);
+  EXPECT_GT(few, 0);
+  EXPECT_EQ(uploaded(800), few);
 }
 
 // EPS-MoE: results are the same whether rows represent slots or tokens.

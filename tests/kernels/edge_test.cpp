@@ -324,6 +324,18 @@ TEST_P(Edge, IndicesOutsideTheRangeBecomeMinusOne) {
   EXPECT_EQ(x.to_vector<int32_t>(), (Ids(5, -1)));
 }
 
+TEST_P(Edge, NumbersInPartsSkipEmptyParts) {
+  const auto numbers = [&](int64_t count, const Rows& parts) {
+    const Tensor out = empty({count}, Dtype::i64);
+    k.index.iota_parts(stream, out, tensor<int64_t>(parts, {2, static_cast<int64_t>(parts.size()) / 2}));
+    return out.to_vector<int64_t>();
+  };
+  EXPECT_EQ(numbers(5, {0, 2, 2, 5, 5, 100, 10, 200, -2, 300}), (Rows{10, 11, 0, 1, 2}));
+  EXPECT_EQ(numbers(1, {1, int64_t{1} << 40}), (Rows{int64_t{1} << 40}));
+  EXPECT_EQ(numbers(0, {0, 7}), Rows{});
+  EXPECT_EQ(numbers(0, {}), Rows{}) << "no part";
+}
+
 TEST_P(Edge, ABlockWithoutKeysDoesNotChangeAttention) {
   const Tensor sum = tensor<float>({1, 2, 3, nan}, {4, 1, 1}), log_sum_exp = tensor<float>({-inf, 1, 2, -inf}, {4, 1});
   const Tensor block = tensor<float>({nan, nan, 5, nan}, {4, 1, 1}),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "tests/kernels/cases.h"
@@ -100,6 +101,18 @@ void shift_parts(K k, Trial& r) {
   }
 }
 
+void iota_parts(K k, Trial& r) {
+  const int64_t n = r.size.rows * std::min<int64_t>(r.size.width, 65);
+  // Empty parts at the start, between others and at the end; a single part; more parts than small sizes have elements.
+  std::vector<std::vector<int64_t>> ways{{0, n / 3, n / 3, n / 2, n, n, 9, 10, 20, -30, 40, 50}, {n, 5}, {}};
+  constexpr int64_t many = 300;
+  for (int64_t p = 0; p < many; ++p) ways.back().push_back(n * (p + 1) / many);
+  for (int64_t p = 0; p < many; ++p) ways.back().push_back(1000 - 7 * p);
+  for (const auto& parts : ways)
+    k.index.iota_parts(r.stream, r.output({n}, Dtype::i64),
+                       r.values<int64_t>(parts, {2, static_cast<int64_t>(parts.size()) / 2}));
+}
+
 void take(K k, Trial& r) {
   const int64_t n = r.size.rows;
   const Tensor x = numbers_for(r, Dtype::i64).reshape({n * r.size.width}), index = places_for(r, n, false);
@@ -173,6 +186,7 @@ std::vector<Case> slot_cases() {
       {"index_shift", entry(&KernelTable::index, &IndexKernels::shift), shift},
       {"index_within", entry(&KernelTable::index, &IndexKernels::within), within},
       {"index_shift_parts", entry(&KernelTable::index, &IndexKernels::shift_parts), shift_parts},
+      {"index_iota_parts", entry(&KernelTable::index, &IndexKernels::iota_parts), iota_parts},
       {"index_take", entry(&KernelTable::index, &IndexKernels::take), take},
       {"index_inverse", entry(&KernelTable::index, &IndexKernels::inverse), inverse},
   };

@@ -34,6 +34,16 @@ TEST(HostRead, ReturnsAScalarOfAnyAccumulatorDtype) {
       0.1);
 }
 
+TEST(HostRead, ReturnsATensorOfTheSameShapeOnTheHost) {
+  device::DeviceContext context({.kind = device::DeviceKind::emulated});
+  const Tensor t = Tensor::from<int32_t>(std::vector<int32_t>{1, 2, 3, 4}, {2, 2}, context);
+  const HostRead read = read_to_host("test", t, context.compute());
+  EXPECT_EQ(read.tensor().shape(), t.shape());
+  EXPECT_TRUE(read.tensor().device().on_host());
+  EXPECT_EQ(read.tensor().to_vector<int32_t>(), (std::vector<int32_t>{1, 2, 3, 4}));
+  EXPECT_EQ(context.host_reads().at("test"), 1);
+}
+
 TEST(HostRead, NamesTheDtypesThatDoNotFit) {
   device::DeviceContext context;
   const HostRead read = read_to_host("test", Tensor::zeros({1}, Dtype::i64, context), context.compute());

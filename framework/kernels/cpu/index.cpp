@@ -49,6 +49,22 @@ void shift_parts(Stream& stream, const Tensor& out, const Tensor& x, const Tenso
   });
 }
 
+void iota_parts(Stream& stream, const Tensor& out, const Tensor& parts) {
+  stream.run([=] {
+    const int64_t n = out.numel(), count = parts.dim(1);
+    require_flat("iota_parts", "out", out, n);
+    require_flat("iota_parts", "parts", parts, 2 * count);
+    const auto *ends = parts.data<int64_t>(), *by = ends + count;
+    const int64_t end_of_all = count > 0 ? ends[count - 1] : 0;
+    require(end_of_all == n, "[iota_parts] the last part ends at ", end_of_all, "; expected ", n);
+    parallel_elements(n, [=, y = out.data<int64_t>()](int64_t begin, int64_t end) {
+      int64_t i = begin;
+      for (int64_t p = std::upper_bound(ends, ends + count, begin) - ends; i < end; ++p)
+        for (const int64_t last = std::min(end, ends[p]); i < last; ++i) y[i] = i + by[p];
+    });
+  });
+}
+
 void take(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
   stream.run([=] {
     require_flat("take", "x", x, x.numel());
@@ -78,6 +94,7 @@ namespace hexad::kernels {
 const IndexKernels IndexKernels::of_cpu{.shift = cpu::shift,
                                         .within = cpu::within,
                                         .shift_parts = cpu::shift_parts,
+                                        .iota_parts = cpu::iota_parts,
                                         .take = cpu::take,
                                         .inverse = cpu::inverse};
 

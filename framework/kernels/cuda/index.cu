@@ -38,12 +38,17 @@ struct ShiftParts {
   }
 };
 
+constexpr int threads = 256;
+
+__global__ void __launch_bounds__(threads) iota_parts_kernel(int64_t* out, int64_t count, ShiftParts shift) {
+  const int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i < count) out[i] = shift(i);
+}
+
 struct Take {
   const int64_t* x;
   __device__ int64_t operator()(int64_t index) const { return x[index]; }
 };
-
-constexpr int threads = 256;
 
 __global__ void __launch_bounds__(threads) inverse_kernel(int64_t* out, const int64_t* x, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x;
@@ -77,6 +82,14 @@ void shift_parts(Stream& stream, const Tensor& out, const Tensor& x, const Tenso
       one_row(pointer<int64_t>(x), n));
 }
 
+void iota_parts(Stream& stream, const Tensor& out, const Tensor& parts) {
+  const int64_t n = out.numel();
+  require_flat("iota_parts", "out", out, n);
+  require_flat("iota_parts", "parts", parts, 2 * parts.dim(1));
+  launch("iota_parts", iota_parts_kernel, blocks_of(n, threads), threads, stream, pointer<int64_t>(out), n,
+         ShiftParts{pointer<int64_t>(parts), parts.dim(1)});
+}
+
 void take(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
   const int64_t n = index.numel();
   require_flat("take", "x", x, x.numel());
@@ -102,6 +115,7 @@ namespace hexad::kernels {
 const IndexKernels IndexKernels::of_cuda{.shift = cuda::shift,
                                          .within = cuda::within,
                                          .shift_parts = cuda::shift_parts,
+                                         .iota_parts = cuda::iota_parts,
                                          .take = cuda::take,
                                          .inverse = cuda::inverse};
 

@@ -38,6 +38,19 @@ void shift_parts(Stream& stream, const Tensor& out, const Tensor& x, const Tenso
   });
 }
 
+void iota_parts(Stream& stream, const Tensor& out, const Tensor& parts) {
+  stream.run([=] {
+    const Array Parts = load(parts);
+    Array Y = zeros(out);
+    for (int64_t i = 0; i < Y.size(); ++i) {
+      int64_t p = 0;
+      while (index_at(Parts, p) <= i) ++p;
+      Y[i] = static_cast<double>(i) + Parts(1, p);
+    }
+    store(out, Y);
+  });
+}
+
 void take(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
   stream.run([=] {
     const Array X = load(x);
@@ -65,6 +78,7 @@ namespace hexad::kernels {
 const IndexKernels IndexKernels::of_reference{.shift = reference::shift,
                                               .within = reference::within,
                                               .shift_parts = reference::shift_parts,
+                                              .iota_parts = reference::iota_parts,
                                               .take = reference::take,
                                               .inverse = reference::inverse};
 
