@@ -43,10 +43,10 @@ void update_on_host(const Slice& s, const Tensor& factor_of_gradients, const F& 
 
 }  // namespace detail
 
-/// Calls f(weight, gradient, states, weight_decay) for every element. The argument types are double&, double,
-/// std::array<double, States>& and double. Computes in double and rounds to the slices' dtypes. Device memory is copied
-/// to the host and back, which is correct on every device but slow. A rule that must be fast on a device launches its
-/// own kernels.
+/// Calls f(weight, gradient, states, weight_decay) for every element. States are in the accumulator dtype. The argument
+/// types are double&, double, std::array<double, States>& and double. Computes in double and rounds to the slices'
+/// dtypes. Device memory is copied to the host and back, which is correct on every device but slow. A rule that must be
+/// fast on a device launches its own kernels.
 template <size_t States, class F>
 void elementwise(Stream& stream, std::span<const Slice> slices, const UpdateStep& step, const F& f) {
   for (const Slice& s : slices) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/dtype.h"
 #include "framework/config/constraints.h"
 #include "framework/config/options.h"
 
@@ -28,6 +29,13 @@ constexpr auto enum_names(GradientDtype) {
       {{GradientDtype::f32, "f32"}, {GradientDtype::bf16, "bf16"}});
 }
 
+/// Dtype in which AdamW keeps its moments. f32 is the accumulator's dtype, i.e. f64 in an f64 run.
+enum class MomentDtype : uint8_t { f32, bf16 };
+constexpr auto enum_names(MomentDtype) {
+  return std::to_array<std::pair<MomentDtype, std::string_view>>(
+      {{MomentDtype::f32, "f32"}, {MomentDtype::bf16, "bf16"}});
+}
+
 /// Place of main weights and moments between two updates.
 enum class StateOffload : uint8_t { none, file };
 constexpr auto enum_names(StateOffload) {
@@ -45,10 +53,16 @@ struct OptimConfig {
   double min_lr_ratio = 0.1;
   double decay_fraction = 0.2;
   GradientDtype grad_dtype = GradientDtype::f32;
+  MomentDtype moment_dtype = MomentDtype::f32;
 
-  /// Number of values per element that the named optimizer keeps in addition to the main weights, for estimates. Not a
-  /// recipe key; set when a recipe is loaded.
+  // Not recipe keys; set when a recipe is loaded.
+  /// Number of values per element that the named optimizer keeps in addition to the main weights, for estimates.
   int64_t states = 2;
+  /// Seed of the random rounding of moments in bf16: train.seed.
+  uint64_t seed = 1;
+
+  /// Returns the dtype of the states of weights with accumulator `acc`.
+  base::Dtype state_dtype(base::Dtype acc) const { return moment_dtype == MomentDtype::bf16 ? base::Dtype::bf16 : acc; }
 
   template <class V>
   void fields(V& v) {
@@ -70,6 +84,9 @@ struct OptimConfig {
     v("grad_dtype", grad_dtype,
       "dtype of the gradients of bf16 weights: f32, or bf16 for half the memory and traffic; gradients of other "
       "weights have the weights' dtype");
+    v("moment_dtype", moment_dtype,
+      "AdamW: dtype of both moments: f32 (f64 in an f64 run), or bf16, rounded at random, for half their memory and "
+      "traffic");
   }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/base/block_sizes.h"
+#include "framework/base/philox.h"
 
 namespace hexad::optim {
 
@@ -33,24 +34,30 @@ class Resident {
 
 Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload,
                      const UpdateRules& rules)
-    : rule_(rules.make(config)), state_names_(rule_->states()), weight_decay_(config.weight_decay), offload_(offload) {
+    : rule_(rules.make(config)),
+      state_names_(rule_->states()),
+      weight_decay_(config.weight_decay),
+      seed_(config.seed),
+      rounds_states_(config.moment_dtype == MomentDtype::bf16),
+      offload_(offload) {
   const auto& k = kernels::kernels(parameters.device()).pointwise;
   Stream& stream = parameters.device().context().compute();
-  const auto make = [&](const Tensor& weights) {
-    const Dtype acc = accumulator_dtype(weights.dtype());
-    return offload == StateOffload::file ? Tensor::offloaded(weights.shape(), acc, weights.device())
-                                         : Tensor::empty(weights.shape(), acc, weights.device(), Category::optimizer);
+  const auto make = [&](const Tensor& weights, Dtype dtype) {
+    return offload == StateOffload::file ? Tensor::offloaded(weights.shape(), dtype, weights.device())
+                                         : Tensor::empty(weights.shape(), dtype, weights.device(), Category::optimizer);
   };
   for (const auto& p : parameters) {
     if (p->owned().empty()) continue;
     const Tensor weights = p->owned_weights();
+    const Dtype acc = accumulator_dtype(weights.dtype());
     Owned owned{p.get(), weights, weights, {}};
-    if (accumulator_dtype(weights.dtype()) != weights.dtype()) {
-      owned.main = make(weights);
+    if (rounds_states_) owned.place = global_index(p->global_shape(), p->region(), p->owned().begin);
+    if (acc != weights.dtype()) {
+      owned.main = make(weights, acc);
       k.copy(stream, owned.main, weights);
     }
     for (size_t i = 0; i < state_names_.size(); ++i) {
-      owned.states.push_back(make(weights));
+      owned.states.push_back(make(weights, config.state_dtype(acc)));
       k.fill(stream, owned.states.back(), 0.0);
     }
     owned_.push_back(std::move(owned));
@@ -68,7 +75,12 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     const auto part = [&](const Tensor& t) { return t.slice(0, begin, std::min(n, begin + piece)); };
     std::vector<Resident> residents{{stream, part(whole.main)}};
     for (const Tensor& state : whole.states) residents.emplace_back(stream, part(state));
-    Slice here{residents.front().tensor(), {}, part(whole.weights), part(whole.gradient), whole.weight_decay};
+    Slice here{.main = residents.front().tensor(),
+               .weights = part(whole.weights),
+               .gradient = part(whole.gradient),
+               .weight_decay = whole.weight_decay,
+               .place = whole.place.from(begin),
+               .rounding_key = whole.rounding_key};
     for (size_t i = 1; i < residents.size(); ++i) here.states.push_back(residents[i].tensor());
     update(stream, {&here, 1}, step);
     for (const Resident& r : residents) r.put_back(stream);
@@ -78,13 +90,18 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
 
 void Optimizer::step(Stream& stream, double lr, const Tensor& factor, int64_t step) {
   const UpdateStep now{lr, step, factor};
+  const auto rounding_key = [&](const Owned& o) {
+    return rounds_states_ ? Philox(seed_, Purpose::round, o.parameter->name(), static_cast<uint64_t>(step)).bits(0) : 0;
+  };
   std::vector<Slice> slices;
   for (const Owned& o : owned_)
     slices.push_back({.main = o.main,
                       .states = o.states,
                       .weights = o.weights,
                       .gradient = o.parameter->owned_gradient(stream),
-                      .weight_decay = o.parameter->spec().decay ? weight_decay_ : 0.0});
+                      .weight_decay = o.parameter->spec().decay ? weight_decay_ : 0.0,
+                      .place = o.place,
+                      .rounding_key = rounding_key(o)});
   if (offload_ == StateOffload::file)
     for (const Slice& s : slices) update_in_pieces(stream, s, now);
   else if (!slices.empty())

@@ -15,7 +15,8 @@ using autograd::Parameter;
 using autograd::ParameterSet;
 
 /// Keeps main weights and the states of its rule for this rank's owned part of every parameter. They are flat, in the
-/// accumulator dtype (f32, or f64). If the model has that dtype, its own weights are the main weights.
+/// accumulator dtype (f32, or f64); states may be in bf16 (optim.moment_dtype). If the model has the accumulator dtype,
+/// its own weights are the main weights.
 class Optimizer {
  public:
   /// Uses the rule of `rules` that config.name names. With StateOffload::file the states are in the device's offload
@@ -43,6 +44,7 @@ class Optimizer {
     Parameter* parameter;
     Tensor weights, main;
     std::vector<Tensor> states;
+    base::GlobalIndex place{};  // for states in bf16
   };
   void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const;
   void update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const;
@@ -50,6 +52,8 @@ class Optimizer {
   std::unique_ptr<UpdateRule> rule_;
   std::vector<std::string> state_names_;
   double weight_decay_;
+  uint64_t seed_;
+  bool rounds_states_;
   StateOffload offload_;
   std::vector<Owned> owned_;
 };

@@ -21,7 +21,8 @@ class Adamw final : public UpdateRule {
   void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& s) const override {
     std::vector<kernels::AdamwSlice> all;
     for (const Slice& slice : slices)
-      all.push_back({slice.main, slice.states[0], slice.states[1], slice.weights, slice.gradient, slice.weight_decay});
+      all.push_back({slice.main, slice.states[0], slice.states[1], slice.weights, slice.gradient, slice.weight_decay,
+                     slice.place, slice.rounding_key});
     kernels::kernels(slices.front().main.device())
         .optimizer.adamw(stream, all, {.lr = s.lr, .beta1 = beta1_, .beta2 = beta2_, .eps = eps_, .step = s.step},
                          s.factor);
@@ -58,19 +59,29 @@ void check_states(const std::string& rule, std::vector<std::string> names) {
 
 }  // namespace
 
+std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared) {
+  if (config.moment_dtype == MomentDtype::f32 || declared.reads_moment_dtype) return {};
+  return cat("must be f32 for the optimizer ", config.name, ", whose states are never in bf16");
+}
+
 config::OptionsOwner rule_options(const OptimConfig& config) {
   return {"optim.options", "the optimizer " + config.name};
 }
 
 UpdateRules::UpdateRules()
-    : Named("optimizers", {{"adamw", {.make = [](const RuleSpec& s) { return std::make_unique<Adamw>(s.config); }}},
-                           {"sgd", {.make = [](const RuleSpec&) { return std::make_unique<Sgd>(); }}}}) {}
+    : Named(
+          "optimizers",
+          {{"adamw",
+            {.reads_moment_dtype = true, .make = [](const RuleSpec& s) { return std::make_unique<Adamw>(s.config); }}},
+           {"sgd", {.make = [](const RuleSpec&) { return std::make_unique<Sgd>(); }}}}) {}
 
 std::unique_ptr<UpdateRule> UpdateRules::make(const OptimConfig& config) const {
   const RuleDeclaration* declared = find(config.name);
   if (!declared)
     base::fail(base::ExitCode::usage, "optim.name (", config::shown(config.name),
                ") is not a registered optimizer; registered: ", config::nearest_first(config.name, names()));
+  if (const std::string problem = moment_dtype_problem(config, *declared); !problem.empty())
+    base::fail(base::ExitCode::usage, "optim.moment_dtype (bf16) ", problem);
   auto rule = declared->make(RuleSpec{config, *declared});
   check_states(config.name, rule->states());
   return rule;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/base/global_index.h"
 #include "framework/base/named.h"
 #include "framework/tensor/tensor.h"
 #include "optim/optim_config.h"
@@ -17,13 +18,16 @@ using device::Stream;
 using tensor::Tensor;
 
 /// Part of one parameter that one update covers on this rank: flat tensors of equal length. main and states are in the
-/// accumulator dtype (f32, or f64). The gradient is in that dtype or in bf16.
+/// accumulator dtype (f32, or f64). The gradient is in that dtype or in bf16. With optim.moment_dtype: bf16 states are
+/// in bf16, and `place` and `rounding_key` determine how they are rounded (kernels::AdamwSlice).
 struct Slice {
   Tensor main;                   // the optimizer's weights, which the rule updates
   std::vector<Tensor> states{};  // states of UpdateRule::states(), in that order
   Tensor weights;  // the model's weights, to which the rule writes main, rounded to their dtype; may be main itself
   Tensor gradient;
   double weight_decay = 0;  // 0 for norms and biases
+  base::GlobalIndex place{};
+  uint32_t rounding_key = 0;
 };
 
 struct UpdateStep {
@@ -52,9 +56,13 @@ using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
 /// An optimizer that a recipe may choose: the options that its rule reads, and a function that makes the rule. A recipe
 /// with other options is rejected before any rule is made.
 struct RuleDeclaration {
-  config::OptionNames options{};  // in optim.options
+  config::OptionNames options{};    // in optim.options
+  bool reads_moment_dtype = false;  // the rule can keep its states in bf16
   RuleFactory make;
 };
+
+/// Returns what is wrong with optim.moment_dtype for the rule that `config` names; empty if nothing is.
+std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared);
 
 /// Returns the recipe key and the owner of the options of the optimizer that `config` names.
 config::OptionsOwner rule_options(const OptimConfig& config);
@@ -74,8 +82,8 @@ struct RuleSpec {
 class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
-  /// Makes the rule of a recipe. Throws Error(usage) for an unknown name, an undeclared option, or invalid names of
-  /// states.
+  /// Makes the rule of a recipe. Throws Error(usage) for an unknown name, an undeclared option, a dtype of moments that
+  /// the rule does not read, or invalid names of states.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };
 

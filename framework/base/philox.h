@@ -18,7 +18,8 @@ enum class Purpose : uint32_t {
   dropout = 5,
   sample = 6,
   synthetic = 7,
-  route = 8
+  route = 8,
+  round = 9
 };
 
 /// Returns one block of four 32-bit words for `counter` under `key`.

@@ -15,6 +15,14 @@ GroupOffsets GroupOffsets::on_host(std::span<const int64_t> offsets) {
   return out;
 }
 
+bool has_bf16_moments(const AdamwSlice& slice) {
+  const Dtype main = slice.main.dtype(), m = slice.m.dtype(), v = slice.v.dtype();
+  const bool rounded = m == Dtype::bf16 && v == m && main == Dtype::f32;
+  require(rounded || (m == main && v == main), "[adamw] m is ", m, " and v is ", v, " beside main weights in ", main,
+          "; expected both in ", main, ", or both in bf16 beside f32");
+  return rounded;
+}
+
 const KernelTable& kernels(const Device& device) {
   switch (device.kind()) {
     case device::DeviceKind::cpu:

@@ -17,6 +17,7 @@
 #include <tuple>
 #include <utility>
 
+#include "framework/base/global_index.h"
 #include "framework/device/stream.h"
 #include "framework/kernels/kernel.h"
 #include "framework/kernels/wire.h"
@@ -581,13 +582,22 @@ struct AdamwStep {
   int64_t step;  // the first step is 1
 };
 
-/// Part of one parameter that one launch updates. The tensors are flat and have the same length. main, m, v are acc;
-/// the gradient is acc or bf16. `weights` (the model's copy, any float dtype) receives the rounded result; it may be
-/// main.
+/// Part of one parameter that one launch updates. The tensors are flat and have the same length. main is acc; the
+/// gradient is acc or bf16. m and v are acc, or both are bf16 beside an f32 main. `weights` (the model's copy, any
+/// float dtype) receives the rounded result; it may be main.
+///
+/// All is computed in acc, and main's update uses m and v before they are rounded. Moments in bf16 are rounded at
+/// random (base::bf16_bits_at_random). The bits of an element are base::random_bits(rounding_key, its index in the
+/// whole parameter, modulo 2^32): the lower half for m, the upper half for v.
 struct AdamwSlice {
   Tensor main, m, v, weights, gradient;
   double weight_decay;
+  base::GlobalIndex place{};  // of the elements in the whole parameter
+  uint32_t rounding_key = 0;
 };
+
+/// True if the moments are in bf16. Throws std::logic_error unless both are in main's dtype, or in bf16 beside f32.
+bool has_bf16_moments(const AdamwSlice& slice);
 
 /// Optimizer updates. `factor` [1] (f64; undefined: one) is multiplied into the gradients as they are read. A negative
 /// factor skips the step: nothing is written.

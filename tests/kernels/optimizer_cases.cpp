@@ -10,8 +10,8 @@ constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numer
 constexpr std::array both{Write::replace, Write::add};
 
 // Returns a second moment, which is never negative.
-Tensor squares(Trial& r, const Shape& shape) {
-  const Tensor v = r.update(shape, r.acc());
+Tensor squares(Trial& r, const Shape& shape, Dtype dtype) {
+  const Tensor v = r.update(shape, dtype);
   reference_table.pointwise.fill(r.host_stream, v, 0.25);
   return v;
 }
@@ -27,13 +27,33 @@ std::vector<AdamwSlice> slices(Trial& r) {
     const Tensor main = r.update(s, r.acc());
     return AdamwSlice{.main = main,
                       .m = r.update(s, r.acc()),
-                      .v = squares(r, s),
+                      .v = squares(r, s, r.acc()),
                       .weights = copy ? r.update(s, r.dtype) : main,
                       .gradient = r.normal(s, gradient),
                       .weight_decay = weight_decay};
   };
   return {slice(shape, true, r.acc(), 0.1), slice(none, true, r.acc(), 0.1), slice(shape, false, r.acc(), 0),
           slice(shape, true, Dtype::bf16, 0.2), slice(single, false, Dtype::bf16, 0.1)};
+}
+
+// Returns slices with moments in bf16, of a parameter that is whole or cut. Some begin at an odd element.
+std::vector<AdamwSlice> slices_with_bf16_moments(Trial& r) {
+  const int64_t n = r.size.rows * r.size.width;
+  const base::GlobalIndex whole{}, cut{.begin = 3, .first = 1000, .run = 21, .stride = 100};
+  const auto slice = [&](int64_t skipped, bool copy, Dtype gradient, const base::GlobalIndex& place) {
+    const auto flat = [&](Dtype dtype) { return r.update({skipped + n}, dtype).slice(0, skipped, skipped + n); };
+    const Tensor main = flat(r.acc());
+    return AdamwSlice{.main = main,
+                      .m = flat(Dtype::bf16),
+                      .v = squares(r, {skipped + n}, Dtype::bf16).slice(0, skipped, skipped + n),
+                      .weights = copy ? flat(r.dtype) : main,
+                      .gradient = r.normal({n}, gradient),
+                      .weight_decay = 0.1,
+                      .place = place,
+                      .rounding_key = 0x9e3779b9};
+  };
+  return {slice(0, true, r.acc(), whole), slice(1, true, Dtype::bf16, cut), slice(1, false, r.acc(), whole),
+          slice(0, false, Dtype::bf16, cut)};
 }
 
 }  // namespace
@@ -45,6 +65,12 @@ std::vector<Case> optimizer_cases() {
          const AdamwStep step{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 3};
          for (const Tensor& factor : factors(r)) k.optimizer.adamw(r.stream, slices(r), step, factor);
          k.optimizer.adamw(r.stream, {}, step, {});
+       }},
+      {"adamw_bf16_moments", entry(&KernelTable::optimizer, &OptimizerKernels::adamw),
+       [](K k, Trial& r) {
+         if (r.acc() == Dtype::f64) return;  // its moments are never in bf16
+         const AdamwStep step{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 3};
+         for (const Tensor& factor : factors(r)) k.optimizer.adamw(r.stream, slices_with_bf16_moments(r), step, factor);
        }},
       {"sgd", entry(&KernelTable::optimizer, &OptimizerKernels::sgd),
        [](K k, Trial& r) {

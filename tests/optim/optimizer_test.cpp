@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "framework/base/block_sizes.h"
 #include "optim/optimizer.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
@@ -149,6 +150,115 @@ TEST(Optimizer, ANegativeFactorSkipsTheStep) {
     expect_bitwise(main, state(optimizer, p, "main"));
     if (kind == "adamw") expect_zeros(state(optimizer, p, "moment1"));
   }
+}
+
+OptimConfig with_bf16_moments() {
+  OptimConfig config;
+  config.moment_dtype = optim::MomentDtype::bf16;
+  return config;
+}
+
+// Trains a parameter "p" of shape [6, 8] for three steps, always with the same weights and gradients. `placement` and
+// `share` say which part of it this rank owns. Returns the part's main weights and moments.
+struct Trained {
+  std::vector<double> main, m, v;
+  bool operator==(const Trained&) const = default;
+};
+Trained trained(const OptimConfig& config, const Placement& placement = {}, FlatRange share = {}) {
+  Lab lab;
+  const Shape whole{6, 8};
+  Parameter& p = lab.parameters.add({.name = "p",
+                                     .global_shape = whole,
+                                     .placement = placement,
+                                     .dtype = Dtype::bf16,
+                                     .init = {Init::Kind::normal, 1.0}});
+  p.initialize(Lab::default_seed);
+  if (!share.empty()) p.shard({.share = share, .owns_share_only = true});
+  Optimizer optimizer(config, lab.parameters);
+  const auto [begin, size] = p.region();
+  for (int64_t t = 1; t <= 3; ++t) {
+    const Tensor g = lab.randn(whole, Dtype::f32);
+    p.clear_gradient();
+    kernels::kernels(lab.context)
+        .pointwise.copy(lab.stream(), p.gradient_to_add(lab.stream()),
+                        g.slice(0, begin[0], begin[0] + size[0]).slice(1, begin[1], begin[1] + size[1]));
+    optimizer.step(lab.stream(), 0.1, {}, t);
+  }
+  const auto values = [&](std::string_view kind) { return values_of(state(optimizer, p, kind)); };
+  EXPECT_EQ(state(optimizer, p, "main").dtype(), Dtype::f32);
+  EXPECT_EQ(state(optimizer, p, "moment1").dtype(), config.state_dtype(Dtype::f32));
+  EXPECT_EQ(state(optimizer, p, "moment2").dtype(), config.state_dtype(Dtype::f32));
+  return {values("main"), values("moment1"), values("moment2")};
+}
+
+TEST(Bf16Moments, AreThoseInF32UpToRounding) {
+  const Trained exact = trained({}), rounded = trained(with_bf16_moments());
+  EXPECT_NE(rounded, exact);
+  constexpr double step = 0x1p-7;  // of bf16, relative
+  const auto near = [&](const std::vector<double>& want, const std::vector<double>& got, double allowed) {
+    double largest = 0;
+    for (const double w : want) largest = std::max(largest, std::abs(w));
+    for (size_t e = 0; e < want.size(); ++e) EXPECT_NEAR(got[e], want[e], allowed * largest) << e;
+  };
+  near(exact.m, rounded.m, 3 * step);
+  near(exact.v, rounded.v, 3 * step);
+  for (size_t e = 0; e < exact.main.size(); ++e) EXPECT_NEAR(rounded.main[e], exact.main[e], 0.1 * 0.1) << e;
+}
+
+TEST(Bf16Moments, DependOnTheSeed) {
+  OptimConfig config = with_bf16_moments();
+  const Trained one = trained(config);
+  EXPECT_EQ(trained(config), one);
+  config.seed = 2;
+  EXPECT_NE(trained(config), one);
+}
+
+// A rank's part has the bits of the same elements of the whole parameter.
+TEST(Bf16Moments, OfAPartAreThoseOfTheWholeParameter) {
+  const Trained whole = trained(with_bf16_moments());
+  const auto expect_part = [&](const Trained& part, const Placement& placement, FlatRange range) {
+    const auto [begin, size] = placement.region({6, 8});
+    Trained want;
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const int64_t index = (begin[0] + i / size[1]) * 8 + begin[1] + i % size[1];
+      want.main.push_back(whole.main[index]);
+      want.m.push_back(whole.m[index]);
+      want.v.push_back(whole.v[index]);
+    }
+    EXPECT_EQ(part, want);
+  };
+  for (const FlatRange share : {FlatRange{0, 17}, FlatRange{17, 48}}) {
+    SCOPED_TRACE(share.begin);
+    expect_part(trained(with_bf16_moments(), {}, share), {}, share);
+  }
+  for (const int dim : {0, 1})
+    for (const int index : {0, 1}) {
+      SCOPED_TRACE(cat("dimension ", dim, ", piece ", index));
+      const Placement placement{.shards = {{Axis::tp, dim, 2, index}}};
+      expect_part(trained(with_bf16_moments(), placement), placement, {0, 24});
+      expect_part(trained(with_bf16_moments(), placement, {5, 18}), placement, {5, 18});
+    }
+}
+
+// There are more elements than are in memory at a time.
+TEST(Bf16Moments, OffloadedOnesHaveTheSameBits) {
+  EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
+  const auto result = [](optim::StateOffload offload) {
+    Lab lab;
+    Parameter& p = lab.parameters.add({.name = "p",
+                                       .global_shape = {1100, 1000},
+                                       .placement = {},
+                                       .dtype = Dtype::bf16,
+                                       .init = {Init::Kind::normal, 1.0}});
+    p.initialize(Lab::default_seed);
+    Optimizer optimizer(with_bf16_moments(), lab.parameters, offload);
+    for (int64_t t = 1; t <= 2; ++t) {
+      give(lab, p);
+      optimizer.step(lab.stream(), 0.1, {}, t);
+    }
+    return std::pair(values_of(state(optimizer, p, "moment1")), values_of(state(optimizer, p, "moment2")));
+  };
+  EXPECT_TRUE(result(optim::StateOffload::file) == result(optim::StateOffload::none));
 }
 
 TEST(Optimizer, SgdMovesAgainstTheScaledGradientAndHasNoState) {

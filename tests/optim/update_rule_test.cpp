@@ -151,5 +151,19 @@ TEST(UpdateRules, IllegalStateNamesAreRefused) {
   EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two of its states are named v");
 }
 
+TEST(UpdateRules, StatesInBf16AreRefusedForRulesThatDoNotReadTheirDtype) {
+  for (const std::string name : {"averaged", "sgd"}) {
+    OptimConfig config = averaged();
+    config.name = name, config.moment_dtype = MomentDtype::bf16;
+    try {
+      with_averaged().make(config);
+      ADD_FAILURE() << name;
+    } catch (const base::Error& e) {
+      EXPECT_EQ(e.what(), cat("optim.moment_dtype (bf16) must be f32 for the optimizer ", name,
+                              ", whose states are never in bf16"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -251,6 +251,11 @@ void pointwise_and_optimizer(CudaTimer& b, const KernelTable& k) {
            {.bytes = bytes({main, main, m, m, v, v, weights, g})}, [&](Stream& s) {
              k.optimizer.adamw(s, std::array{AdamwSlice{main, m, v, weights, g, 0.1}}, step, {});
            });
+  const Tensor narrow_m = b.normal({parameters}, bf, 1e-3), narrow_v = Tensor::zeros({parameters}, bf, main.device());
+  b.line("adamw, bf16 gradient and moments",
+         {.bytes = bytes({main, main, narrow_m, narrow_m, narrow_v, narrow_v, weights, narrow})}, [&](Stream& s) {
+           k.optimizer.adamw(s, std::array{AdamwSlice{main, narrow_m, narrow_v, weights, narrow, 0.1}}, step, {});
+         });
   b.line("squared_norm f32", {.bytes = bytes({gradient})},
          [&](Stream& s) { k.optimizer.squared_norm(s, one, gradient, Write::replace); });
 }

@@ -98,9 +98,9 @@ Range last_saves(const fs::path& run_dir) {
 }  // namespace
 
 double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& extensions) {
-  const auto element = static_cast<double>(size_of(accumulator_dtype(train::dtype_of(recipe.train.precision))));
-  const auto copies = static_cast<double>(1 + recipe.optim.states);  // main weights and the optimizer states of each
-  return static_cast<double>(layers::parameter_counts(recipe.model, extensions).parameters) * element * copies;
+  const base::Dtype acc = accumulator_dtype(train::dtype_of(recipe.train.precision));
+  const int64_t element = size_of(acc) + recipe.optim.states * size_of(recipe.optim.state_dtype(acc));
+  return static_cast<double>(layers::parameter_counts(recipe.model, extensions).parameters * element);
 }
 
 std::string WriteTime::text() const {

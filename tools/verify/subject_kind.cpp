@@ -83,6 +83,7 @@ std::span<const SubjectKind> subject_kinds() {
       {"bf16", always, in_bf16},
       {"bf16_gradients", [](const Recipe& r) { return r.optim.grad_dtype != optim::GradientDtype::bf16; },
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.grad_dtype=bf16"}); }},
+      {"bf16_moments", always, [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.moment_dtype=bf16"}); }},
       {"fp8", [](const Recipe& r) { return has_experts(r) && !sends_fp8(r); },
        [](const OwnSubject& own) { return joined(for_rounding(own), {"schedule.moe.wire=fp8"}); }}};
   return all;

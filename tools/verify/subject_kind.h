@@ -46,6 +46,7 @@ struct SubjectKind {
 /// - eventful: see Course; its learning rate differs from step to step
 /// - f32, bf16: weights and activations; the oracle stays in f64
 /// - bf16_gradients: like bf16, also for gradients
+/// - bf16_moments: like bf16, also for AdamW's moments
 /// - fp8: rows between ranks
 std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.

@@ -44,13 +44,31 @@ void with_operands(std::string_view op, const Tensor& main, const Tensor& weight
   });
 }
 
+/// Updates a slice with moments in bf16. Each call of the loop has elements that are neighbours in the whole parameter.
+template <class T, class G>
+void update_bf16_moments(const AdamwSlice& s, float* p, T* w, const G* g, const AdamwConstants<float>& constants) {
+  const auto loop = choose<T>(v3::optimizer_loops, v4::optimizer_loops).template with_bf16_moments<G>();
+  parallel_elements(s.main.numel(), [&, m = s.m.data<bf16>(), v = s.v.data<bf16>()](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end;) {
+      const auto [index, left] = s.place.at(at);
+      const int64_t count = std::min(left, end - at);
+      const RandomBits random{s.rounding_key, static_cast<uint32_t>(index)};
+      loop(p + at, m + at, v + at, w ? w + at : nullptr, g + at, constants, random, count);
+      at += count;
+    }
+  });
+}
+
 void update(const AdamwSlice& s, const AdamwStep& step, double factor) {
   const int64_t n = s.main.numel();
   require_flat("adamw", "m", s.m, n);
   require_flat("adamw", "v", s.v, n);
+  const bool bf16_moments = has_bf16_moments(s);
   with_operands("adamw", s.main, s.weights, s.gradient, [&]<class A, class T, class G>(A* p, T* w, const G* g) {
-    const auto loop = choose<T>(v3::optimizer_loops, v4::optimizer_loops).template of<A, G>().adamw;
     const auto constants = constants_of<A>(step, s.weight_decay, factor);
+    if constexpr (std::is_same_v<A, float>)
+      if (bf16_moments) return update_bf16_moments(s, p, w, g, constants);
+    const auto loop = choose<T>(v3::optimizer_loops, v4::optimizer_loops).template of<A, G>().adamw;
     parallel_elements(n, [&, m = s.m.data<A>(), v = s.v.data<A>()](int64_t begin, int64_t end) {
       loop(p + begin, m + begin, v + begin, w ? w + begin : nullptr, g + begin, constants, end - begin);
     });

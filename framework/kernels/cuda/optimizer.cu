@@ -1,6 +1,9 @@
+#include <array>
+#include <bit>
 #include <cmath>
 #include <vector>
 
+#include "framework/base/random_rounding.h"
 #include "framework/kernels/cuda/total.cuh"
 #include "framework/kernels/kernel_table.h"
 
@@ -9,16 +12,28 @@ namespace hexad::kernels::cuda {
 using namespace tensor;
 namespace {
 
-/// A slice in the kernel's types. A: accumulator, G: the gradient's type, W: the type of the model's copy.
-template <class A, class G, class W>
+/// Source of the random bits with which moments of type M are rounded; empty if they are not.
+template <class M>
+struct Rounding {};
+template <>
+struct Rounding<__nv_bfloat16> {
+  base::GlobalIndex place;
+  uint32_t key;
+};
+
+/// A slice in the kernel's types. A: accumulator, G: the gradient's type, W: the type of the model's copy, M: the type
+/// of the moments, A or bf16.
+template <class A, class G, class W, class M>
 struct Slice {
-  A *main, *m, *v;
+  A* main;
+  M *m, *v;
   W* weights;  // null: main is the only copy
   const G* gradient;
   int64_t count;
   int64_t first_chunk;  // number of chunks of the previous slices
   A keep;               // 1 - lr * decay
   bool aligned;         // all pointers are multiples of a vector
+  Rounding<M> rounding;
 };
 
 /// Constants independent of the slice (Kingma & Ba 2015, section 2, with the corrections moved into constants).
@@ -32,11 +47,12 @@ struct AdamwConstants {
 
 constexpr int threads = 256, at_once = 2;
 constexpr int64_t chunk = 16384;  // elements per block
-constexpr int most_slices = 48;   // keeps a launch's arguments below 4 KiB
+template <class M>
+constexpr int most_slices = std::is_same_v<M, __nv_bfloat16> ? 32 : 48;
 
-template <class A, class G, class W>
+template <class A, class G, class W, class M>
 struct Batch {
-  Slice<A, G, W> slices[most_slices];
+  Slice<A, G, W, M> slices[most_slices<M>];
   int used = 0;
   int64_t chunks = 0;
 };
@@ -44,29 +60,52 @@ struct Batch {
 /// Returns the factor that multiplies gradients. If the factor is negative, the step is skipped.
 __device__ __forceinline__ double factor_of(const double* factor) { return factor ? *factor : 1.0; }
 
-template <class A, class G, class W, int N>
+/// Writes the moments of elements i, i + 1, ... of a slice, in this order.
+template <class M>
+struct Moments {
+  __device__ __forceinline__ Moments(const Rounding<M>&, int64_t) {}
+  __device__ __forceinline__ void write(M& m, M& v, M mi, M vi) { m = mi, v = vi; }
+};
+template <>
+struct Moments<__nv_bfloat16> {
+  const Rounding<__nv_bfloat16>& rounding;
+  base::GlobalIndex::Position position;
+
+  __device__ __forceinline__ Moments(const Rounding<__nv_bfloat16>& r, int64_t i)
+      : rounding(r), position(r.place.at(i)) {}
+  __device__ __forceinline__ void write(__nv_bfloat16& m, __nv_bfloat16& v, float mi, float vi) {
+    const uint32_t random = base::random_bits(rounding.key, static_cast<uint32_t>(position.index));
+    m = std::bit_cast<__nv_bfloat16>(base::bf16_bits_at_random(mi, random));
+    v = std::bit_cast<__nv_bfloat16>(base::bf16_bits_at_random(vi, random >> 16));
+    rounding.place.advance(position);
+  }
+};
+
+template <class A, class G, class W, class M, int N>
 struct Elements {
-  Words<A, N> main, m, v;
+  Words<A, N> main;
+  Words<M, N> m, v;
   Words<G, N> gradient;
 
-  __device__ __forceinline__ void read(const Slice<A, G, W>& s, int64_t i) {
+  __device__ __forceinline__ void read(const Slice<A, G, W, M>& s, int64_t i) {
     main = load_words_once<N>(s.main + i);
     m = load_words_once<N>(s.m + i);
     v = load_words_once<N>(s.v + i);
     gradient = load_words_once<N>(s.gradient + i);
   }
-  __device__ __forceinline__ void update(const Slice<A, G, W>& s, const AdamwConstants<A>& c, A factor,
+  __device__ __forceinline__ void update(const Slice<A, G, W, M>& s, const AdamwConstants<A>& c, A factor,
                                          int64_t i) const {
     const Vector<G, N> gradients = elements(gradient);
-    Vector<A, N> ps = elements(main), ms = elements(m), vs = elements(v);
+    Vector<A, N> ps = elements(main);
+    Vector<M, N> ms = elements(m), vs = elements(v);
     Vector<W, N> ws;
+    Moments<M> moments(s.rounding, i);
 #pragma unroll
     for (int e = 0; e < N; ++e) {
       const A g = factor * to<A>(gradients.at[e]);
-      const A mi = c.beta1 * ms.at[e] + c.one_minus_beta1 * g;
-      const A vi = c.beta2 * vs.at[e] + c.one_minus_beta2 * g * g;
-      ms.at[e] = mi;
-      vs.at[e] = vi;
+      const A mi = c.beta1 * to<A>(ms.at[e]) + c.one_minus_beta1 * g;
+      const A vi = c.beta2 * to<A>(vs.at[e]) + c.one_minus_beta2 * g * g;
+      moments.write(ms.at[e], vs.at[e], mi, vi);
       ps.at[e] = s.keep * ps.at[e] - c.step_size * mi / (sqrt(vi) * c.root_correction + c.eps);
       ws.at[e] = to<W>(ps.at[e]);
     }
@@ -78,11 +117,11 @@ struct Elements {
 };
 
 /// Updates elements [begin, end) of a slice, N at a time.
-template <int N, class A, class G, class W>
-__device__ __forceinline__ void update_range(const Slice<A, G, W>& s, const AdamwConstants<A>& c, A factor,
+template <int N, class A, class G, class W, class M>
+__device__ __forceinline__ void update_range(const Slice<A, G, W, M>& s, const AdamwConstants<A>& c, A factor,
                                              int64_t begin, int64_t end) {
   for (int64_t top = begin + threadIdx.x * N; top < end; top += threads * N * at_once) {
-    Elements<A, G, W, N> part[at_once];
+    Elements<A, G, W, M, N> part[at_once];
 #pragma unroll
     for (int u = 0; u < at_once; ++u)
       if (top + u * threads * N < end) part[u].read(s, top + u * threads * N);
@@ -93,9 +132,9 @@ __device__ __forceinline__ void update_range(const Slice<A, G, W>& s, const Adam
 }
 
 /// Updates one chunk of one slice per block.
-template <class A, class G, class W>
+template <class A, class G, class W, class M>
 __global__ void __launch_bounds__(threads)
-    adamw_chunks(const __grid_constant__ Batch<A, G, W> batch, AdamwConstants<A> constants, const double* factor) {
+    adamw_chunks(const __grid_constant__ Batch<A, G, W, M> batch, AdamwConstants<A> constants, const double* factor) {
   const double by = factor_of(factor);
   if (by < 0) return;
   int low = 0, high = batch.used;  // finds the last slice whose first chunk is not after this chunk
@@ -103,7 +142,7 @@ __global__ void __launch_bounds__(threads)
     const int middle = (low + high) / 2;
     (batch.slices[middle].first_chunk <= int64_t{blockIdx.x} ? low : high) = middle;
   }
-  const Slice<A, G, W> s = batch.slices[low];
+  const Slice<A, G, W, M> s = batch.slices[low];
   const int64_t begin = (blockIdx.x - s.first_chunk) * chunk, end = min(begin + chunk, s.count);
   constexpr int N = 16 / static_cast<int>(sizeof(A));
   const int64_t middle = s.aligned ? end - end % N : begin;
@@ -123,9 +162,10 @@ AdamwConstants<A> constants_of(const AdamwStep& s) {
           .eps = static_cast<A>(s.eps)};
 }
 
-template <class A, class G, class W>
-void launch_adamw(Stream& stream, const Batch<A, G, W>& batch, const AdamwStep& step, const double* factor) {
-  launch("adamw", adamw_chunks<A, G, W>, batch.chunks, threads, stream, batch, constants_of<A>(step), factor);
+template <class A, class G, class W, class M>
+void launch_adamw(Stream& stream, const Batch<A, G, W, M>& batch, const AdamwStep& step, const double* factor) {
+  static_assert(sizeof(batch) + sizeof(AdamwConstants<A>) + sizeof(factor) <= 4096, "a launch's arguments");
+  launch("adamw", adamw_chunks<A, G, W, M>, batch.chunks, threads, stream, batch, constants_of<A>(step), factor);
 }
 
 template <class... P>
@@ -155,10 +195,10 @@ void with_types(std::string_view op, const Tensor& main, const Tensor& gradient,
   });
 }
 
-/// Returns the first element of a gradient, which is acc or bf16.
-template <class G>
-const G* gradient_of(const Tensor& t) {
-  return pointer<std::conditional_t<std::is_same_v<G, __nv_bfloat16>, bf16, G>>(t);
+/// Returns the first element of a gradient or a moment, which is acc or bf16.
+template <class D>
+D* acc_or_bf16(const Tensor& t) {
+  return pointer<std::conditional_t<std::is_same_v<D, __nv_bfloat16>, bf16, D>>(t);
 }
 
 const double* factor_pointer(std::string_view op, const Tensor& factor) {
@@ -166,7 +206,54 @@ const double* factor_pointer(std::string_view op, const Tensor& factor) {
   return pointer<double>(factor);
 }
 
-/// Starts one launch for each combination of types and each `most_slices` slices of it.
+template <class M>
+Rounding<M> rounding_of(const AdamwSlice& s) {
+  if constexpr (std::is_same_v<M, __nv_bfloat16>) {
+    return {s.place, s.rounding_key};
+  } else {
+    return {};
+  }
+}
+
+/// Updates the slices of one combination of types, with one launch for each `most_slices` of them.
+template <class A, class G, class W, class M>
+void update_alike(Stream& stream, const std::vector<const AdamwSlice*>& slices, const AdamwStep& step,
+                  const double* factor) {
+  Batch<A, G, W, M> batch;
+  for (const AdamwSlice* of : slices) {
+    const AdamwSlice& s = *of;
+    const int64_t n = s.main.numel();
+    for (const auto& [name, t] :
+         {std::pair{"main", s.main}, {"m", s.m}, {"v", s.v}, {"weights", s.weights}, {"gradient", s.gradient}})
+      require_flat("adamw", name, t, n);
+    if (n == 0) continue;
+    if (batch.used == most_slices<M>) {
+      launch_adamw(stream, batch, step, factor);
+      batch = {};
+    }
+    Slice<A, G, W, M>& slice = batch.slices[batch.used++];
+    slice = {.main = pointer<A>(s.main),
+             .m = acc_or_bf16<M>(s.m),
+             .v = acc_or_bf16<M>(s.v),
+             .weights = device_raw(s.weights) == device_raw(s.main) ? nullptr : static_cast<W*>(device_raw(s.weights)),
+             .gradient = acc_or_bf16<G>(s.gradient),
+             .count = n,
+             .first_chunk = batch.chunks,
+             .keep = static_cast<A>(1 - step.lr * s.weight_decay),
+             .aligned = false,
+             .rounding = rounding_of<M>(s)};
+    slice.aligned =
+        on_vectors(16 / static_cast<int>(sizeof(A)), slice.main, slice.m, slice.v, slice.weights, slice.gradient);
+    batch.chunks += (n + chunk - 1) / chunk;
+  }
+  launch_adamw(stream, batch, step, factor);
+}
+
+/// Dtypes of a slice, which determine its kernel.
+std::array<Dtype, 4> dtypes_of(const AdamwSlice& s) {
+  return {s.main.dtype(), s.m.dtype(), s.weights.dtype(), s.gradient.dtype()};
+}
+
 void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& step, const Tensor& factor) {
   require(step.step >= 1, "[adamw] step is ", step.step, "; expected 1 for the first");
   const double* by = factor_pointer("adamw", factor);
@@ -174,39 +261,18 @@ void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& 
   for (size_t first = 0; first < slices.size(); ++first) {
     if (done[first]) continue;
     const AdamwSlice& model = slices[first];
+    std::vector<const AdamwSlice*> alike;
+    bool bf16_moments = false;
+    for (size_t i = first; i < slices.size(); ++i) {
+      if (done[i] || dtypes_of(slices[i]) != dtypes_of(model)) continue;
+      done[i] = true;
+      bf16_moments = has_bf16_moments(slices[i]);
+      alike.push_back(&slices[i]);
+    }
     with_types("adamw", model.main, model.gradient, model.weights, [&]<class A, class G, class W>(W*) {
-      Batch<A, G, W> batch;
-      for (size_t i = first; i < slices.size(); ++i) {
-        const AdamwSlice& s = slices[i];
-        if (done[i] || s.main.dtype() != model.main.dtype() || s.gradient.dtype() != model.gradient.dtype() ||
-            s.weights.dtype() != model.weights.dtype())
-          continue;
-        done[i] = true;
-        const int64_t n = s.main.numel();
-        for (const auto& [name, t] :
-             {std::pair{"main", s.main}, {"m", s.m}, {"v", s.v}, {"weights", s.weights}, {"gradient", s.gradient}})
-          require_flat("adamw", name, t, n);
-        if (n == 0) continue;
-        if (batch.used == most_slices) {
-          launch_adamw(stream, batch, step, by);
-          batch = {};
-        }
-        Slice<A, G, W>& slice = batch.slices[batch.used++];
-        slice = {
-            .main = pointer<A>(s.main),
-            .m = pointer<A>(s.m),
-            .v = pointer<A>(s.v),
-            .weights = device_raw(s.weights) == device_raw(s.main) ? nullptr : static_cast<W*>(device_raw(s.weights)),
-            .gradient = gradient_of<G>(s.gradient),
-            .count = n,
-            .first_chunk = batch.chunks,
-            .keep = static_cast<A>(1 - step.lr * s.weight_decay),
-            .aligned = false};
-        slice.aligned =
-            on_vectors(16 / static_cast<int>(sizeof(A)), slice.main, slice.m, slice.v, slice.weights, slice.gradient);
-        batch.chunks += (n + chunk - 1) / chunk;
-      }
-      launch_adamw(stream, batch, step, by);
+      if constexpr (std::is_same_v<A, float>)
+        if (bf16_moments) return update_alike<A, G, W, __nv_bfloat16>(stream, alike, step, by);
+      update_alike<A, G, W, A>(stream, alike, step, by);
     });
   }
 }
@@ -231,7 +297,7 @@ void sgd(Stream& stream, const Tensor& main, const Tensor& weights, const Tensor
          const Tensor& factor) {
   with_types("sgd", main, gradient, weights, [&]<class A, class G, class W>(W* copy) {
     launch("sgd", sgd_elements<A, G, W>, blocks_of<items_at_once>(Items<1>{main.numel(), main.numel()}), item_threads,
-           stream, pointer<A>(main), copy, gradient_of<G>(gradient), main.numel(), lr, factor_pointer("sgd", factor));
+           stream, pointer<A>(main), copy, acc_or_bf16<G>(gradient), main.numel(), lr, factor_pointer("sgd", factor));
   });
 }
 

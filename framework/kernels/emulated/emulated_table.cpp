@@ -30,7 +30,8 @@ std::vector<Tensor> Launch::hold(std::span<const Tensor> tensors) {
 std::vector<AdamwSlice> Launch::hold(std::span<const AdamwSlice> slices) {
   std::vector<AdamwSlice> held;
   for (const AdamwSlice& s : slices)
-    held.push_back({hold(s.main), hold(s.m), hold(s.v), hold(s.weights), hold(s.gradient), s.weight_decay});
+    held.push_back({hold(s.main), hold(s.m), hold(s.v), hold(s.weights), hold(s.gradient), s.weight_decay, s.place,
+                    s.rounding_key});
   return held;
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "framework/base/random_rounding.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
 
@@ -9,7 +10,14 @@ namespace {
 // Returns the factor that multiplies gradients. If it is negative, the step is skipped.
 double value_of(const Tensor& factor) { return factor.defined() ? load(factor)[0] : 1; }
 
+double rounded_at_random(double value, uint32_t random) {
+  base::bf16 result;
+  result.bits = base::bf16_bits_at_random(static_cast<float>(value), random);
+  return static_cast<double>(result);
+}
+
 void update(const AdamwSlice& slice, const AdamwStep& step, double factor) {
+  const bool rounded = has_bf16_moments(slice);
   const Array G = load(slice.gradient);
   Array W = load(slice.main), M = load(slice.m), V = load(slice.v);
   const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
@@ -20,6 +28,10 @@ void update(const AdamwSlice& slice, const AdamwStep& step, double factor) {
     V[i] = step.beta2 * V[i] + (1 - step.beta2) * g * g;
     const double update = M[i] / correction1 / (std::sqrt(V[i] / correction2) + step.eps);
     W[i] -= step.lr * (update + slice.weight_decay * W[i]);
+    if (!rounded) continue;
+    const uint32_t random = base::random_bits(slice.rounding_key, static_cast<uint32_t>(slice.place.at(i).index));
+    M[i] = rounded_at_random(M[i], random);
+    V[i] = rounded_at_random(V[i], random >> 16);
   }
   store(slice.main, W);
   store(slice.m, M);

@@ -305,6 +305,19 @@ TEST(Recipe, BuffersAreRegisteredWithNccl) {
             std::string::npos);
 }
 
+TEST(Recipe, MomentsInBf16NeedAdamwAndRoundedWeights) {
+  EXPECT_EQ(recipe_of(yaml).optim.moment_dtype, optim::MomentDtype::f32);
+  for (const char* precision : {"train.precision=bf16", "train.precision=f32"})
+    EXPECT_EQ(recipe_of(yaml, {precision, "optim.moment_dtype=bf16"}).optim.moment_dtype, optim::MomentDtype::bf16);
+  EXPECT_EQ(recipe_of(yaml, {"train.seed=7"}).optim.seed, 7u);
+  EXPECT_EQ(problem({"train.precision=f64", "optim.moment_dtype=bf16"}),
+            "command line: optim.moment_dtype=bf16: optim.moment_dtype (bf16) must be f32 for train.precision: f64, "
+            "which keeps moments in f64");
+  EXPECT_EQ(problem({"optim.name=sgd", "optim.moment_dtype=bf16"}),
+            "command line: optim.moment_dtype=bf16: optim.moment_dtype (bf16) must be f32 for the optimizer sgd, whose "
+            "states are never in bf16");
+}
+
 TEST(Recipe, AllProblemsAreReportedTogether) {
   const std::string text = problem({"model.moe.top_k=9", "model.kv_heads=3", "batch.micro=3", "train.steps=0"});
   for (const char* part : {"top_k (9)", "kv_heads (3)", "batch.micro (3)", "train.steps"})

@@ -91,14 +91,22 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
   }
   if (problems.good({"optim"})) {
     check_name("optim.name", r.optim.name, "optimizer", extensions.optimizers.names(), problems);
-    if (const auto* rule = extensions.optimizers.find(r.optim.name))
+    if (const auto* rule = extensions.optimizers.find(r.optim.name)) {
       config::check_options(optim::rule_options(r.optim), rule->options, r.optim.options, problems);
+      if (const std::string wrong = optim::moment_dtype_problem(r.optim, *rule); !wrong.empty())
+        problems.add("optim.moment_dtype", wrong);
+    }
   }
   if (problems.good({"data"}) && !r.data.source.empty()) {
     check_name("data.source", r.data.source, "data source", extensions.sources.names(), problems);
     if (const auto* source = extensions.sources.find(r.data.source))
       config::check_options(data::source_options(r.data.source), source->options, r.data.source_options, problems);
   }
+}
+
+void check_moments(const Recipe& r, Problems& problems) {
+  if (r.train.precision == Precision::f64 && r.optim.moment_dtype == optim::MomentDtype::bf16)
+    problems.add("optim.moment_dtype", "must be f32 for train.precision: f64, which keeps moments in f64");
 }
 
 void check_objective(const Recipe& r, Problems& problems) {
@@ -184,6 +192,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
     check_attention(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
   check_names(r, extensions, problems);
+  if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);
   if (problems.good({"model", "data"})) {
     data::check(r.data, problems);
     check_objective(r, problems);
@@ -212,6 +221,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
 // Fills in settings that only a registered optimizer can determine.
 Recipe completed(Recipe r, const Extensions& extensions) {
   r.optim.states = std::ssize(extensions.optimizers.make(r.optim)->states());
+  r.optim.seed = r.train.seed;
   return r;
 }
 

@@ -1,19 +1,21 @@
 #include "framework/kernels/cpu/simd/optimizer_loops.h"
 
+#include "framework/base/random_rounding.h"
 #include "framework/kernels/cpu/simd/math.h"
 
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-template <class T, class A, class G>
-void adamw(A* main, A* m, A* v, T* weights, const G* gradient, const AdamwConstants<A>& constants, int64_t n) {
+// Updates main weights and copy. Calls keep(i, m, v) with the new moments of element i.
+template <class T, class A, class M, class G, class Keep>
+void update_all(A* main, const M* m, const M* v, T* weights, const G* gradient, const AdamwConstants<A>& constants,
+                int64_t n, const Keep& keep) {
   const AdamwConstants<A> c = constants;  // a copy, so that stores to main cannot change it
   auto update = [=](int64_t i) {
     const A g = c.factor * static_cast<A>(load(gradient, i));
-    const A mi = c.beta1 * m[i] + c.one_minus_beta1 * g;
-    const A vi = c.beta2 * v[i] + c.one_minus_beta2 * g * g;
-    m[i] = mi;
-    v[i] = vi;
+    const A mi = c.beta1 * load(m, i) + c.one_minus_beta1 * g;
+    const A vi = c.beta2 * load(v, i) + c.one_minus_beta2 * g * g;
+    keep(i, mi, vi);
     return main[i] = c.keep * main[i] - c.step_size * mi / (sqrt_of(vi) * c.root_correction + c.eps);
   };
   if (weights) {
@@ -23,6 +25,24 @@ void adamw(A* main, A* m, A* v, T* weights, const G* gradient, const AdamwConsta
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) update(i);
   }
+}
+
+template <class T, class A, class G>
+void adamw(A* main, A* m, A* v, T* weights, const G* gradient, const AdamwConstants<A>& constants, int64_t n) {
+  update_all(main, m, v, weights, gradient, constants, n, [=](int64_t i, A mi, A vi) {
+    m[i] = mi;
+    v[i] = vi;
+  });
+}
+
+template <class T, class G>
+void bf16_moments(float* main, bf16* m, bf16* v, T* weights, const G* gradient, const AdamwConstants<float>& constants,
+                  RandomBits random, int64_t n) {
+  update_all(main, m, v, weights, gradient, constants, n, [=](int64_t i, float mi, float vi) {
+    const uint32_t bits = base::random_bits(random.key, random.first + static_cast<uint32_t>(i));
+    m[i].bits = base::bf16_bits_at_random(mi, bits);
+    v[i].bits = base::bf16_bits_at_random(vi, bits >> 16);
+  });
 }
 
 template <class T, class A, class G>
@@ -42,6 +62,8 @@ constexpr OptimizerLoops<T> loops{
     .f32_from_bf16 = {.adamw = adamw<T, float, bf16>, .sgd = sgd<T, float, bf16>},
     .f64 = {.adamw = adamw<T, double, double>, .sgd = sgd<T, double, double>},
     .f64_from_bf16 = {.adamw = adamw<T, double, bf16>, .sgd = sgd<T, double, bf16>},
+    .bf16_moments = bf16_moments<T, float>,
+    .bf16_moments_from_bf16 = bf16_moments<T, bf16>,
 };
 
 }  // namespace

@@ -23,12 +23,24 @@ struct OptimizerLoop {
   void (*sgd)(A* main, T* weights, const G* gradient, A rate, int64_t n);
 };
 
+/// Random bits of the elements of one call: base::random_bits of elements first, first + 1, ... under a key.
+struct RandomBits {
+  uint32_t key, first;
+};
+
+/// AdamW with main weights in f32 and moments in bf16, which are rounded at random (AdamwSlice).
+template <class T, class G>
+using Bf16MomentsLoop = void (*)(float* main, base::bf16* m, base::bf16* v, T* weights, const G* gradient,
+                                 const AdamwConstants<float>& c, RandomBits random, int64_t n);
+
 template <class T>
 struct OptimizerLoops {
   OptimizerLoop<T, float, float> f32;
   OptimizerLoop<T, float, base::bf16> f32_from_bf16;
   OptimizerLoop<T, double, double> f64;
   OptimizerLoop<T, double, base::bf16> f64_from_bf16;
+  Bf16MomentsLoop<T, float> bf16_moments;
+  Bf16MomentsLoop<T, base::bf16> bf16_moments_from_bf16;
 
   template <class A, class G>
   const OptimizerLoop<T, A, G>& of() const {
@@ -43,6 +55,13 @@ struct OptimizerLoops {
       else
         return f64_from_bf16;
     }
+  }
+  template <class G>
+  Bf16MomentsLoop<T, G> with_bf16_moments() const {
+    if constexpr (std::is_same_v<G, float>)
+      return bf16_moments;
+    else
+      return bf16_moments_from_bf16;
   }
 };
 
