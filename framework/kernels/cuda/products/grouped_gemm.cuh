@@ -15,6 +15,7 @@
 
 #include "framework/kernels/compute_share.h"
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/cuda/products/group_order.h"
 #include "framework/kernels/cuda/products/group_problem.h"
 #include "framework/kernels/cuda/products/grouped_passes.h"
 
@@ -102,7 +103,7 @@ typename Gemm::Groups take_groups(Parts& parts, size_t groups) {
           .stride_d = parts.take<typename Gemm::StrideD>(groups)};
 }
 
-/// Fills in the data of the groups, with one thread per group.
+/// Fills in the data of the groups in the order of place_of_group(), with one thread per group.
 template <GroupedPass pass, class Out>
 __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, const cutlass::bfloat16_t* a,
                                 const cutlass::bfloat16_t* b, Out* d, const int64_t* offsets, int64_t groups,
@@ -111,13 +112,14 @@ __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, cons
   const int64_t e = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (e >= groups) return;
   const GroupProblem p = group_problem(pass, e, offsets[e], offsets[e + 1], features, width);
-  to.shapes[e] = cute::make_shape(p.m, p.n, p.k);
-  to.a[e] = a + p.a;
-  to.b[e] = b + p.b;
-  to.d[e] = d + p.d;
-  to.stride_a[e] = cutlass::make_cute_packed_stride(typename Gemm::StrideA{}, cute::make_shape(p.m, p.k, 1));
-  to.stride_b[e] = cutlass::make_cute_packed_stride(typename Gemm::StrideB{}, cute::make_shape(p.n, p.k, 1));
-  to.stride_d[e] = cutlass::make_cute_packed_stride(typename Gemm::StrideD{}, cute::make_shape(p.m, p.n, 1));
+  const int64_t place = place_of_group(pass, e, offsets, groups);
+  to.shapes[place] = cute::make_shape(p.m, p.n, p.k);
+  to.a[place] = a + p.a;
+  to.b[place] = b + p.b;
+  to.d[place] = d + p.d;
+  to.stride_a[place] = cutlass::make_cute_packed_stride(typename Gemm::StrideA{}, cute::make_shape(p.m, p.k, 1));
+  to.stride_b[place] = cutlass::make_cute_packed_stride(typename Gemm::StrideB{}, cute::make_shape(p.n, p.k, 1));
+  to.stride_d[place] = cutlass::make_cute_packed_stride(typename Gemm::StrideD{}, cute::make_shape(p.m, p.n, 1));
 }
 
 /// Computes d = or += a b for every group, with weights [E, features, width].
