@@ -10,7 +10,10 @@
 #include <numeric>
 
 #include "framework/base/error.h"
+#include "framework/device/cuda/cuda_stream.h"
+#include "tools/bench/bench_gpu_sizes.h"
 #include "tools/bench/cuda_timer.h"
+#include "tools/bench/products_beside.h"
 
 namespace hexad::bench {
 
@@ -18,9 +21,6 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-constexpr int64_t sequences = 4, positions = 4096, tokens = sequences * positions;
-constexpr int64_t hidden = 2048, experts = 32, top_k = 4, expert_hidden = 1024, rows = tokens * top_k;
-constexpr int64_t words = 32768, heads = 16, key_heads = 4, head_size = 128, qkv = (heads + 2 * key_heads) * head_size;
 constexpr auto bf = Dtype::bf16, f32 = Dtype::f32, i32 = Dtype::i32, i64 = Dtype::i64;
 
 double count(std::initializer_list<int64_t> sizes) {
@@ -287,6 +287,7 @@ int run(const std::string& only, const std::string& json) {
   routing(b, k);
   vocabulary(b, k);
   pointwise_and_optimizer(b, k);
+  products_beside_blocks(b, k, device::cuda::cuda_stream(card.compute()).card());
   if (b.failures()) fmt::print("\n{} lines failed\n", b.failures());
   return b.failures() ? 1 : 0;
 }
