@@ -13,11 +13,11 @@
 #include <cutlass/gemm/kernel/gemm_universal.hpp>
 #include <cutlass/util/packed_stride.hpp>
 
-#include "framework/kernels/compute_share.h"
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/products/group_order.h"
 #include "framework/kernels/cuda/products/group_problem.h"
 #include "framework/kernels/cuda/products/grouped_passes.h"
+#include "framework/kernels/cuda/products/multiprocessors.h"
 
 namespace hexad::kernels::cuda {
 
@@ -138,7 +138,7 @@ void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor
   arguments.epilogue.thread.alpha = 1;
   arguments.epilogue.thread.beta = write == Write::add ? 1 : 0;
   arguments.hw_info.device_id = card.ordinal();
-  const int multiprocessors = capped_multiprocessors(card.multiprocessors(), compute_share());
+  const int multiprocessors = multiprocessors_of_products(card);
   arguments.hw_info.sm_count = multiprocessors;
   arguments.hw_info.max_active_clusters = std::min(card.shared<typename Gemm::Occupancy>().clusters,
                                                    multiprocessors / int{cute::size(typename Gemm::Cluster{})});
