@@ -14,11 +14,12 @@ class MetaRun;
 
 struct ContextOptions {
   DeviceKind kind = DeviceKind::cpu;
-  int place = 0;              // index of this rank on its node; cards are assigned to ranks in turn
-  int64_t memory_limit = 0;   // bytes; 0: none
-  int64_t pinned_limit = 0;   // bytes of page-locked host memory, on devices that copy from it; 0: none
-  bool poison = false;        // fills new blocks with NaN
-  bool worker_lanes = false;  // see DeviceContext::run_lanes_on_threads
+  int place = 0;                     // index of this rank on its node; cards are assigned to ranks in turn
+  int64_t memory_limit = 0;          // bytes; 0: none
+  int64_t pinned_limit = 0;          // bytes of page-locked host memory, on devices that copy from it; 0: none
+  int reserved_multiprocessors = 0;  // of a card; products leave them to communication
+  bool poison = false;               // fills new blocks with NaN
+  bool worker_lanes = false;         // see DeviceContext::run_lanes_on_threads
   std::string offload_folder = "/tmp";
   std::shared_ptr<MetaRun> meta{};  // required for kind meta; see framework/device/meta/meta_run.h
 };

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "parallel/comm/process_group.h"
 
@@ -27,6 +28,14 @@ constexpr auto enum_names(DeviceCollectives) {
 /// Type of KernelTable's pointwise.sum_of.
 using SumInOrder = void (*)(Stream&, const Tensor& out, std::span<const Tensor> addends);
 
+/// Traffic that is in flight while products compute.
+struct TrafficBeside {
+  TrafficClass traffic;
+  bool messages = false;
+  int operations = 1;  // in flight at the same time
+  bool operator==(const TrafficBeside&) const = default;
+};
+
 struct DeviceGroupOptions {
   DeviceCollectives collectives = DeviceCollectives::automatic;
   Priorities priorities{};
@@ -42,6 +51,9 @@ struct DeviceGroupOptions {
   SumInOrder sum_of = nullptr;
   /// Network class for each traffic class (InfiniBand: service level, RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
+  /// Traffic for which products leave multiprocessors free under NCCL. A product that takes all multiprocessors waits
+  /// for those that traffic holds, and may take twice as long.
+  std::vector<TrafficBeside> beside_products{};
   /// Called once, on rank 0, with the path chosen and the reason.
   std::function<void(const std::string&)> say{};
   /// Ends the job if NCCL fails or hangs. Called on a separate thread. If empty, the message is printed and

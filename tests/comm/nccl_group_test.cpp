@@ -9,6 +9,7 @@
 #include "collectives_check.h"
 #include "framework/tensor/device_access.h"
 #include "nccl_ranks.h"
+#include "parallel/comm/nccl/class_config.h"
 #include "parallel/comm/reduce.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/support/cuda_double/append.h"
@@ -257,6 +258,31 @@ TEST(DeviceGroup, UsesHostMemoryIfRanksShareACard) {
       EXPECT_NE(std::string(e.what()).find("ranks 0 and 1 share a card"), std::string::npos) << e.what();
     }
   });
+}
+
+TEST(DeviceGroup, ReservesMultiprocessorsForTrafficBesideProducts) {
+  const std::vector<TrafficBeside> traffic{{.traffic = TrafficClass::pp, .messages = true, .operations = 2},
+                                           {.traffic = TrafficClass::dp}};
+  const int messages = nccl::config_of({.traffic = TrafficClass::pp, .messages = true}).max_ctas;
+  const int expected = 2 * (messages % 4 == 0 ? messages : 2 * messages) + 16;
+  const auto reserved = [](DeviceContext& context) {
+    return device::cuda::cuda_stream(context.compute()).card().reserved();
+  };
+  with_cards(2, [&](const CardWorld& w) { EXPECT_EQ(reserved(w.context), expected); }, {.beside_products = traffic});
+  with_cards(2, [&](const CardWorld& w) { EXPECT_EQ(reserved(w.context), 0); });
+  with_cards(1, [&](const CardWorld& w) { EXPECT_EQ(reserved(w.context), 0); }, {.beside_products = traffic});
+  with_ranks(2, [&](const ProcessGroup& world) {
+    DeviceContext context({.kind = DeviceKind::cuda, .place = world.rank()});
+    make_device_group(world, context, {.collectives = DeviceCollectives::host, .beside_products = traffic});
+    EXPECT_EQ(reserved(context), 0);
+  });
+}
+
+TEST(DeviceGroup, ReservesAtMostHalfTheCard) {
+  const std::vector<TrafficBeside> traffic(9, {.traffic = TrafficClass::dp});
+  with_cards(
+      2, [](const CardWorld& w) { EXPECT_EQ(device::cuda::cuda_stream(w.context.compute()).card().reserved(), 66); },
+      {.beside_products = traffic});
 }
 
 TEST(DeviceGroup, IsNotMadeIfHostIsRequested) {

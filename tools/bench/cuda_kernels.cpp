@@ -5,11 +5,15 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <functional>
 #include <iostream>
 #include <numeric>
 
 #include "framework/base/error.h"
+#include "framework/device/cuda/cuda_stream.h"
+#include "tools/bench/bench_gpu_sizes.h"
 #include "tools/bench/cuda_timer.h"
+#include "tools/bench/products_beside.h"
 
 namespace hexad::bench {
 
@@ -17,9 +21,6 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-constexpr int64_t sequences = 4, positions = 4096, tokens = sequences * positions;
-constexpr int64_t hidden = 2048, experts = 32, top_k = 4, expert_hidden = 1024, rows = tokens * top_k;
-constexpr int64_t words = 32768, heads = 16, key_heads = 4, head_size = 128, qkv = (heads + 2 * key_heads) * head_size;
 constexpr auto bf = Dtype::bf16, f32 = Dtype::f32, i32 = Dtype::i32, i64 = Dtype::i64;
 
 double count(std::initializer_list<int64_t> sizes) {
@@ -58,20 +59,29 @@ void router_product(CudaTimer& b, const KernelTable& k) {
          [&](Stream& s) { k.matmul.weight_gradient(s, dw, y, x, Write::replace); });
 }
 
-// Returns row offsets of the experts. Their rows are in proportion to 1 / rank^exponent; 0 is balanced.
-std::vector<int64_t> offsets_of(double exponent) {
-  std::vector<double> share;
-  for (int64_t e = 0; e < experts; ++e) share.push_back(std::pow(static_cast<double>(e + 1), -exponent));
-  const double all = std::accumulate(share.begin(), share.end(), 0.0);
+/// Distribution of the rows over the experts: its name in titles, and the share of expert e.
+struct Routing {
+  std::string name;
+  std::function<double(int64_t e)> share;
+};
+const Routing balanced{"", [](int64_t) { return 1.0; }};
+const Routing zipf{", Zipf", [](int64_t e) { return std::pow(static_cast<double>(e + 1), -0.8); }};
+// An untrained router's choice for random tokens. A hot expert has eight times the rows of another expert.
+const Routing four_hot{", 4 hot of 32", [](int64_t e) { return e == 5 || e == 13 || e == 18 || e == 30 ? 8.0 : 1.0; }};
+
+// Returns the experts' row offsets.
+std::vector<int64_t> offsets_of(const Routing& routing) {
+  double all = 0, sum = 0;
+  for (int64_t e = 0; e < experts; ++e) all += routing.share(e);
   std::vector<int64_t> offsets{0};
-  double sum = 0;
-  for (double s : share) offsets.push_back(std::llround(static_cast<double>(rows) * ((sum += s) / all)));
+  for (int64_t e = 0; e < experts; ++e)
+    offsets.push_back(std::llround(static_cast<double>(rows) * ((sum += routing.share(e)) / all)));
   return offsets;
 }
 
-void grouped(CudaTimer& b, const KernelTable& k, const std::string& name, int64_t d, int64_t n, double exponent,
+void grouped(CudaTimer& b, const KernelTable& k, const std::string& name, int64_t d, int64_t n, const Routing& routing,
              bool on_host) {
-  const std::vector<int64_t> offsets = offsets_of(exponent);
+  const std::vector<int64_t> offsets = offsets_of(routing);
   GroupOffsets groups = GroupOffsets::on_host(offsets);
   groups.device = b.values<int64_t>(offsets, {experts + 1});
   if (!on_host) groups.host = {}, groups.max_rows = rows;
@@ -80,7 +90,7 @@ void grouped(CudaTimer& b, const KernelTable& k, const std::string& name, int64_
   const Tensor y = b.empty({rows, n}, bf), dx = b.empty({rows, d}, bf), dw = b.normal({experts, n, d}, f32);
   const Tensor narrow = b.empty({experts, n, d}, bf);
   const auto title = [&](const char* what) {
-    return fmt::format("{} {}{}{}", name, what, exponent > 0 ? ", Zipf" : "", on_host ? ", host knows" : "");
+    return fmt::format("{} {}{}{}", name, what, routing.name, on_host ? ", host knows" : "");
   };
   const auto& g = k.grouped_matmul;
   b.line(title("forward"), work, [&](Stream& s) { g.forward(s, y, x, w, groups, Write::replace); });
@@ -270,16 +280,19 @@ int run(const std::string& only, const std::string& json) {
   dense(b, k, "head", 4096, hidden, words, f32);
   router_product(b, k);
   for (bool on_host : {false, true}) {
-    grouped(b, k, "experts gate and up", hidden, 2 * expert_hidden, 0, on_host);
-    grouped(b, k, "experts down", expert_hidden, hidden, 0, on_host);
+    grouped(b, k, "experts gate and up", hidden, 2 * expert_hidden, balanced, on_host);
+    grouped(b, k, "experts down", expert_hidden, hidden, balanced, on_host);
   }
-  grouped(b, k, "experts gate and up", hidden, 2 * expert_hidden, 0.8, false);
+  grouped(b, k, "experts gate and up", hidden, 2 * expert_hidden, zipf, false);
+  grouped(b, k, "experts gate and up", hidden, 2 * expert_hidden, four_hot, false);
+  grouped(b, k, "experts down", expert_hidden, hidden, four_hot, false);
   attention(b, k);
   norms(b, k);
   activations(b, k);
   routing(b, k);
   vocabulary(b, k);
   pointwise_and_optimizer(b, k);
+  products_beside_blocks(b, k, device::cuda::cuda_stream(card.compute()).card());
   if (b.failures()) fmt::print("\n{} lines failed\n", b.failures());
   return b.failures() ? 1 : 0;
 }

@@ -90,10 +90,11 @@ void CudaTimer::prepare(const std::string& name, const std::function<void(Stream
   succeeds(name, [&] { call(card_.compute()); });
 }
 
-void CudaTimer::line(const std::string& name, const Work& work, const std::function<void(Stream&)>& call) {
+void CudaTimer::line(const std::string& name, const Work& work, const std::function<void(Stream&)>& call,
+                     const Around& around) {
   if (!std::regex_search(name, only_)) return;
   double seconds = 0;
-  if (!succeeds(name, [&] { seconds = median_seconds(call); })) return;
+  if (!succeeds(name, [&] { around([&] { seconds = median_seconds(call); }); })) return;
   const double tflops = work.operations / seconds * 1e-12, gigabytes = work.bytes / seconds * 1e-9;
   const double share = work.bytes / seconds / copy_rate_;
   fmt::print("{:<44}{:>11.1f}{:>10}{:>9}{:>9}\n", name, seconds * 1e6,

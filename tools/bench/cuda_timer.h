@@ -28,9 +28,14 @@ class CudaTimer {
   /// Makes a timer. `only` selects lines by their name. `json_file` (may be empty) gets one object per line.
   CudaTimer(device::DeviceContext& card, const std::string& only, const std::string& json_file);
 
-  /// Times a kernel. `call` launches it on the compute stream. A failure is printed and counted, and the next line
-  /// follows.
-  void line(const std::string& name, const Work& work, const std::function<void(Stream&)>& call);
+  /// Calls measure() one or more times, of which the last time counts.
+  using Around = std::function<void(const std::function<void()>& measure)>;
+
+  /// Times a kernel. `call` launches it on the compute stream. `around` sets up what runs beside it. A failure is
+  /// printed and counted, and the next line follows.
+  void line(
+      const std::string& name, const Work& work, const std::function<void(Stream&)>& call,
+      const Around& around = [](const auto& measure) { measure(); });
   /// Runs work that later lines need, without timing it. Failures are handled as in line().
   void prepare(const std::string& name, const std::function<void(Stream&)>& call);
   int failures() const { return failures_; }

@@ -39,6 +39,7 @@ bool is_pageable(const void* memory) {
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const ContextOptions& options) : options_(options), card_(cuda::choose_card(options.place)) {
+    card_->reserve(options.reserved_multiprocessors);
     pinned_ = std::make_shared<cuda::PinnedMemory>(card_->ordinal(), options.pinned_limit);
     buffers_ = std::make_shared<cuda::ReusedBuffers>(blocks_, pinned_);
   }

@@ -9,6 +9,15 @@ Card::Card(int ordinal) : ordinal_(ordinal) {
   check(cudaGetDeviceProperties(&properties_, ordinal), "reading the properties of the card");
 }
 
+void Card::reserve(int multiprocessors) {
+  const int most = this->multiprocessors() - 2;
+  if (multiprocessors < 0 || multiprocessors > most)
+    base::fail(base::ExitCode::usage, "distributed.reserve_multiprocessors (", multiprocessors, ") must be from 0 to ",
+               most, ", because the ", properties_.name, " has ", this->multiprocessors(),
+               " multiprocessors and products need two");
+  reserved_ = multiprocessors;
+}
+
 CudaStream::CudaStream(std::shared_ptr<Card> card, std::shared_ptr<Blocks> blocks, int priority)
     : card_(std::move(card)), blocks_(std::move(blocks)), queue_(std::make_shared<Queue>(card_->ordinal(), priority)) {}
 

@@ -23,6 +23,10 @@ class Card {
   int ordinal() const { return ordinal_; }
   const cudaDeviceProp& properties() const { return properties_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
+  /// Number of multiprocessors that products leave to communication.
+  int reserved() const { return reserved_; }
+  /// Sets reserved(). Throws Error(usage) unless at least two multiprocessors are left to products.
+  void reserve(int multiprocessors);
 
   /// Returns the shared object of type T, which must be default-constructible.
   template <class T>
@@ -35,6 +39,7 @@ class Card {
  private:
   int ordinal_;
   cudaDeviceProp properties_{};
+  int reserved_ = 0;
   std::unordered_map<std::type_index, std::shared_ptr<void>> shared_;
 };
 

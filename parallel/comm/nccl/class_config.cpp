@@ -21,6 +21,16 @@ CommunicatorConfig config_of(StreamKind kind) {
   return {};
 }
 
+int multiprocessors_of(std::span<const TrafficBeside> traffic) {
+  constexpr int cluster = 4;
+  int sum = 0;
+  for (const TrafficBeside& t : traffic) {
+    const int blocks = config_of({.traffic = t.traffic, .messages = t.messages}).max_ctas;
+    sum += t.operations * (blocks % cluster == 0 ? blocks : 2 * blocks);
+  }
+  return sum;
+}
+
 int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest) {
   const auto level_of = [&](TrafficClass t) { return priorities.of_class[base::ordinal(t)]; };
   const int lowest = *std::max_element(priorities.of_class.begin(), priorities.of_class.end());

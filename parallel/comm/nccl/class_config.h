@@ -3,8 +3,10 @@
 
 #include <compare>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "parallel/comm/device_group.h"
 #include "parallel/comm/traffic.h"
 
 namespace hexad::comm::nccl {
@@ -31,6 +33,11 @@ struct StreamKind {
 /// blocks of another operation that itself waits for a peer. They take at most 132 blocks, with seven peers for
 /// messages: one block on each multiprocessor of an H100.
 CommunicatorConfig config_of(StreamKind kind);
+
+/// Returns the number of multiprocessors that products lose to this traffic. NCCL launches blocks in clusters of four
+/// if their number is a multiple of four. Other blocks are placed singly, and each makes a second multiprocessor
+/// unusable: products take pairs within a part of the card (a GPC).
+int multiprocessors_of(std::span<const TrafficBeside> traffic);
 
 /// Returns CUDA's priority of such a stream, between `least` and `greatest` (which is the smaller number). Streams have
 /// the order of the classes' priorities, within the number of levels of CUDA. An urgent stream is one level above its

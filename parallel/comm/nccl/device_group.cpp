@@ -100,10 +100,16 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   check(cudaSetDevice(card->ordinal()), "choosing the card");  // NCCL uses the thread's current card
   auto communicator = std::make_unique<nccl::Communicator>(*card, id, world.size(), world.rank(),
                                                            card->config({.traffic = world.traffic()}, world.name()));
+  device::cuda::Card& products = device::cuda::cuda_stream(context.compute()).card();
+  if (!options.beside_products.empty())
+    products.reserve(std::min(nccl::multiprocessors_of(options.beside_products), products.multiprocessors() / 2));
   int version = 0;
   nccl::check(*library, library->get_version(&version), "querying the version");
   say(cat("cards communicate through NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,
-          options.register_buffers ? ", in registered buffers of gradients and parameters" : ""));
+          options.register_buffers ? ", in registered buffers of gradients and parameters" : "",
+          products.reserved() ? cat("; GEMMs leave ", products.reserved(), " of ", products.multiprocessors(),
+                                    " multiprocessors to them")
+                              : ""));
   return std::make_unique<nccl::NcclGroup>(card, world, nullptr, std::move(communicator), Urgency::ordinary);
 }
 

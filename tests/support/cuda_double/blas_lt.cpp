@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -26,6 +27,8 @@ std::map<const std::byte*, size_t>& workspaces() {
   return in_use;
 }
 
+std::atomic<int> multiprocessors_of_last{0};
+
 /// Kinds of the library's opaque structs. A struct of zeros has none of these kinds, because it was not initialised.
 enum class Kind : uint32_t { none, layout, product, preference, algorithm };
 
@@ -40,6 +43,7 @@ struct Product {
   cublasComputeType_t compute;
   cudaDataType scale;
   cublasOperation_t a, b;
+  int32_t multiprocessors;
 };
 enum Operand { a_operand, b_operand, c_operand, d_operand, operands };
 struct Preference {
@@ -223,6 +227,8 @@ void run(const Call& call) {
 
 }  // namespace
 
+int last_multiprocessors() { return multiprocessors_of_last; }
+
 WorkspaceInUse::WorkspaceInUse(const void* begin, size_t bytes)
     : begin_(bytes ? static_cast<const std::byte*>(begin) : nullptr) {
   if (!begin_) return;
@@ -275,7 +281,7 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
 
 cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t to, size_t, cublasComputeType_t compute,
                                                cudaDataType_t scale) {
-  put(to, Product{Kind::product, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N});
+  put(to, Product{Kind::product, compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, 0});
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -283,10 +289,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to, cublasLtM
                                               const void* value, size_t bytes) {
   auto product = get<Product>(to, Kind::product);
   if (attribute == CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET) {  // affects only the speed of a card
-    int32_t multiprocessors = 0;
-    if (bytes != sizeof multiprocessors) return CUBLAS_STATUS_INVALID_VALUE;
-    std::memcpy(&multiprocessors, value, sizeof multiprocessors);
-    return multiprocessors >= 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    if (bytes != sizeof product.multiprocessors) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&product.multiprocessors, value, sizeof product.multiprocessors);
+    put(to, product);
+    return product.multiprocessors >= 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
   }
   cublasOperation_t operation{};
   if (bytes != sizeof operation) return CUBLAS_STATUS_INVALID_VALUE;
@@ -388,6 +394,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   if (algorithm.workspace > 0 && (!workspace || workspace_bytes < algorithm.workspace ||
                                   reinterpret_cast<uintptr_t>(workspace) % workspace_alignment != 0))
     return CUBLAS_STATUS_INVALID_VALUE;
+  multiprocessors_of_last = problem.product.multiprocessors;
   const bool wide = problem.product.scale == CUDA_R_64F;
   const auto scalar = [&](const void* p) {
     return wide ? *static_cast<const double*>(p) : static_cast<double>(*static_cast<const float*>(p));

@@ -5,6 +5,9 @@
 
 namespace hexad::cuda_double {
 
+/// Returns the number of multiprocessors to which the process's last product was limited; 0: not limited.
+int last_multiprocessors();
+
 /// Part of a workspace that a product uses while it runs. The constructor throws std::runtime_error if another product
 /// uses a part of it, because two streams then share a workspace.
 class WorkspaceInUse {

@@ -318,6 +318,15 @@ TEST(Recipe, MomentsInBf16NeedAdamwAndRoundedWeights) {
             "states are never in bf16");
 }
 
+TEST(Recipe, MultiprocessorsAreReservedOnCards) {
+  EXPECT_NE(problem({"distributed.reserve_multiprocessors=8"})
+                .find("distributed.reserve_multiprocessors (8) needs device: cuda, but device is cpu"),
+            std::string::npos);
+  EXPECT_EQ(
+      recipe_of(yaml, {"distributed.reserve_multiprocessors=8", "device=cuda"}).distributed.reserve_multiprocessors, 8);
+  EXPECT_FALSE(recipe_of(yaml).distributed.reserve_multiprocessors);
+}
+
 TEST(Recipe, AllProblemsAreReportedTogether) {
   const std::string text = problem({"model.moe.top_k=9", "model.kv_heads=3", "batch.micro=3", "train.steps=0"});
   for (const char* part : {"top_k (9)", "kv_heads (3)", "batch.micro (3)", "train.steps"})

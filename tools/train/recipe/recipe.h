@@ -170,6 +170,7 @@ struct DistributedConfig {
   comm::DeviceCollectives device_collectives = comm::DeviceCollectives::automatic;
   bool register_buffers = false;
   std::vector<int64_t> network_classes;
+  std::optional<int64_t> reserve_multiprocessors;
 
   template <class V>
   void fields(V& v) {
@@ -210,6 +211,11 @@ struct DistributedConfig {
       "numbers that NCCL passes to the network (InfiniBand: service levels, RoCE: types of service) for the classes of "
       "traffic in priority, in the same order; []: the network's own choice",
       at_least(0), at_most(255));
+    v("reserve_multiprocessors", reserve_multiprocessors,
+      "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; "
+      "auto: "
+      "as many as NCCL may use for messages of pipelines, sums of gradients and gathers of weights, 0 without NCCL",
+      automatic, at_least(0), at_most(1024));
   }
 };
 

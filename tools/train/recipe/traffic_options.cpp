@@ -2,6 +2,7 @@
 
 #include "framework/base/ordinal.h"
 #include "framework/kernels/kernel_table.h"
+#include "parallel/mesh/layout.h"
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/say.h"
 
@@ -26,6 +27,21 @@ comm::Priorities priorities_of(const DistributedConfig& config) {
   return p;
 }
 
+std::vector<comm::TrafficBeside> traffic_beside_products(const Recipe& recipe, int world) {
+  using base::Axis;
+  constexpr int64_t few_micro_batches = 4;
+  const mesh::Layout layout(recipe.parallel.sizes(), world);
+  const int64_t zero = recipe.parallel.zero, stages = layout.size(Axis::pp), data_ranks = layout.size(Axis::dp);
+  std::vector<comm::TrafficBeside> beside;
+  if (stages > 1)
+    beside.push_back({.traffic = comm::TrafficClass::pp, .messages = true, .operations = stages == 2 ? 2 : 4});
+  const bool summed = data_ranks * layout.size(Axis::cp) > 1 || layout.size(Axis::edp) > 1;
+  const int64_t micro_batches = recipe.batch.global / (recipe.batch.micro * data_ranks);
+  if (summed && (zero >= 2 || micro_batches <= few_micro_batches))
+    beside.push_back({.traffic = comm::TrafficClass::dp, .operations = zero == 3 ? 2 : 1});
+  return beside;
+}
+
 comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,
                                               device::DeviceContext& context) {
   const DistributedConfig& config = recipe.distributed;
@@ -35,6 +51,7 @@ comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::
                                    .register_buffers = config.register_buffers};
   for (size_t i = 0; i < config.network_classes.size(); ++i)
     options.network_class[base::ordinal(config.priority[i])] = static_cast<int>(config.network_classes[i]);
+  if (!config.reserve_multiprocessors) options.beside_products = traffic_beside_products(recipe, world.size());
   if (recipe.train.deterministic) options.sum_of = kernels::kernels(context).pointwise.sum_of.get();
   options.on_failure = [&world](const base::Error& e) {
     report_end(e.what());

@@ -1,6 +1,8 @@
 // Options for the traffic between ranks, made from a recipe.
 #pragma once
 
+#include <vector>
+
 #include "parallel/comm/device_group.h"
 #include "parallel/comm/world.h"
 #include "tools/train/recipe/recipe.h"
@@ -8,6 +10,14 @@
 namespace hexad::train {
 
 comm::Priorities priorities_of(const DistributedConfig& config);
+/// Returns the traffic that a rank may have in flight while products compute, on `world` ranks:
+///   pipelines   messages from and to both neighbours. Receives are posted before the work that precedes them.
+///   gradients   sums beside the backward passes. With zero 0 and 1 only the last micro-batch has them. They count if a
+///               rank has at most four micro-batches: then they are beside a sixth of the products or more.
+///   zero 3      gathers of weights, ahead of their use
+/// Other traffic is not listed: products wait for it (ring attention, tensor parallelism), or
+/// schedule.moe.compute_share leaves multiprocessors to it.
+std::vector<comm::TrafficBeside> traffic_beside_products(const Recipe& recipe, int world);
 /// Returns the options of groups of `world` whose ranks each have the device of `context`.
 comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,
                                               device::DeviceContext& context);

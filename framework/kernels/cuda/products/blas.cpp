@@ -7,7 +7,7 @@
 #include <map>
 
 #include "framework/device/cuda/cuda_stream.h"
-#include "framework/kernels/compute_share.h"
+#include "framework/kernels/cuda/products/multiprocessors.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::kernels::cuda {
@@ -184,8 +184,8 @@ Matrix matrix(std::string_view op, std::string_view name, const Tensor& t) {
 
 bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write) {
   device::cuda::Card& card = cuda_stream(stream).card();
-  const int cap = compute_share() < 1 ? capped_multiprocessors(card.multiprocessors(), compute_share()) : 0;
-  const Problem problem = problem_of(out, left, right, write, cap);
+  const int available = multiprocessors_of_products(card);
+  const Problem problem = problem_of(out, left, right, write, available == card.multiprocessors() ? 0 : available);
   Library& library = card.shared<Library>();
   Plan& plan = library.plan(problem);
   if (!plan.possible) return false;

@@ -13,10 +13,11 @@
 #include <cutlass/gemm/kernel/gemm_universal.hpp>
 #include <cutlass/util/packed_stride.hpp>
 
-#include "framework/kernels/compute_share.h"
 #include "framework/kernels/cuda/launch.cuh"
+#include "framework/kernels/cuda/products/group_order.h"
 #include "framework/kernels/cuda/products/group_problem.h"
 #include "framework/kernels/cuda/products/grouped_passes.h"
+#include "framework/kernels/cuda/products/multiprocessors.h"
 
 namespace hexad::kernels::cuda {
 
@@ -102,7 +103,7 @@ typename Gemm::Groups take_groups(Parts& parts, size_t groups) {
           .stride_d = parts.take<typename Gemm::StrideD>(groups)};
 }
 
-/// Fills in the data of the groups, with one thread per group.
+/// Fills in the data of the groups in the order of place_of_group(), with one thread per group.
 template <GroupedPass pass, class Out>
 __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, const cutlass::bfloat16_t* a,
                                 const cutlass::bfloat16_t* b, Out* d, const int64_t* offsets, int64_t groups,
@@ -111,13 +112,14 @@ __global__ void describe_groups(typename GroupedGemm<pass, Out>::Groups to, cons
   const int64_t e = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (e >= groups) return;
   const GroupProblem p = group_problem(pass, e, offsets[e], offsets[e + 1], features, width);
-  to.shapes[e] = cute::make_shape(p.m, p.n, p.k);
-  to.a[e] = a + p.a;
-  to.b[e] = b + p.b;
-  to.d[e] = d + p.d;
-  to.stride_a[e] = cutlass::make_cute_packed_stride(typename Gemm::StrideA{}, cute::make_shape(p.m, p.k, 1));
-  to.stride_b[e] = cutlass::make_cute_packed_stride(typename Gemm::StrideB{}, cute::make_shape(p.n, p.k, 1));
-  to.stride_d[e] = cutlass::make_cute_packed_stride(typename Gemm::StrideD{}, cute::make_shape(p.m, p.n, 1));
+  const int64_t place = place_of_group(pass, e, offsets, groups);
+  to.shapes[place] = cute::make_shape(p.m, p.n, p.k);
+  to.a[place] = a + p.a;
+  to.b[place] = b + p.b;
+  to.d[place] = d + p.d;
+  to.stride_a[place] = cutlass::make_cute_packed_stride(typename Gemm::StrideA{}, cute::make_shape(p.m, p.k, 1));
+  to.stride_b[place] = cutlass::make_cute_packed_stride(typename Gemm::StrideB{}, cute::make_shape(p.n, p.k, 1));
+  to.stride_d[place] = cutlass::make_cute_packed_stride(typename Gemm::StrideD{}, cute::make_shape(p.m, p.n, 1));
 }
 
 /// Computes d = or += a b for every group, with weights [E, features, width].
@@ -136,7 +138,7 @@ void grouped_gemm(Stream& stream, const Tensor& d, const Tensor& a, const Tensor
   arguments.epilogue.thread.alpha = 1;
   arguments.epilogue.thread.beta = write == Write::add ? 1 : 0;
   arguments.hw_info.device_id = card.ordinal();
-  const int multiprocessors = capped_multiprocessors(card.multiprocessors(), compute_share());
+  const int multiprocessors = multiprocessors_of_products(card);
   arguments.hw_info.sm_count = multiprocessors;
   arguments.hw_info.max_active_clusters = std::min(card.shared<typename Gemm::Occupancy>().clusters,
                                                    multiprocessors / int{cute::size(typename Gemm::Cluster{})});

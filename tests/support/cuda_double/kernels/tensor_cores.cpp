@@ -1,5 +1,5 @@
-// Grouped products on tensor cores for the CUDA double. The double computes the problems of CUTLASS's kernel one by
-// one.
+// Grouped products on tensor cores for the CUDA double. The double lists the problems as for CUTLASS's kernel and
+// computes them one by one.
 #include <cuda_bf16.h>
 
 #include <stdexcept>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/device/cuda/cuda_stream.h"
+#include "framework/kernels/cuda/products/group_order.h"
 #include "framework/kernels/cuda/products/group_problem.h"
 #include "framework/kernels/cuda/products/grouped_passes.h"
 #include "framework/tensor/device_access.h"
@@ -67,8 +68,10 @@ void run(Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b, cons
   require_aligned("d", out);
   const auto queue = device::cuda::cuda_stream(stream).handle();
   cuda_double::enqueue(queue.get(), [=, from = device_data<int64_t>(offsets), groups = offsets.numel() - 1] {
-    for (int64_t e = 0; e < groups; ++e) {
-      const GroupProblem p = group_problem(pass, e, from[e], from[e + 1], features, width);
+    std::vector<GroupProblem> list(groups);
+    for (int64_t e = 0; e < groups; ++e)
+      list[place_of_group(pass, e, from, groups)] = group_problem(pass, e, from[e], from[e + 1], features, width);
+    for (const GroupProblem& p : list) {
       constexpr bool a_transposed = pass == GroupedPass::weight_gradient, b_transposed = pass == GroupedPass::forward;
       const Strides sa = a_transposed ? Strides{1, p.m} : Strides{p.k, 1},
                     sb = b_transposed ? Strides{1, p.k} : Strides{p.n, 1};

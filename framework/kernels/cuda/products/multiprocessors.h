@@ -1,0 +1,19 @@
+// The multiprocessors that a product may use.
+#pragma once
+
+#include <algorithm>
+
+#include "framework/device/cuda/cuda_stream.h"
+#include "framework/kernels/compute_share.h"
+
+namespace hexad::kernels::cuda {
+
+/// Returns the number of multiprocessors for a product that this thread launches: those that the card does not reserve
+/// and within the thread's compute share, even and at least two. Returns all if neither limit is set.
+inline int multiprocessors_of_products(const device::cuda::Card& card) {
+  const int all = card.multiprocessors(), left = all - card.reserved();
+  if (left == all && compute_share() == 1) return all;
+  return std::min(capped_multiprocessors(left, 1), capped_multiprocessors(all, compute_share()));
+}
+
+}  // namespace hexad::kernels::cuda

@@ -1,0 +1,61 @@
+// Traffic that a recipe's layout has in flight while products compute.
+#include "tools/train/recipe/traffic_options.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+
+using namespace train;
+using comm::TrafficBeside;
+using comm::TrafficClass;
+namespace {
+
+constexpr const char* yaml = R"(model:
+  hidden: 32
+  heads: 4
+  vocab: 97
+  layers: 4
+  moe:
+    experts: 8
+batch:
+  global: 32
+  micro: 1
+data:
+  synthetic: true
+)";
+
+std::vector<TrafficBeside> beside(const std::vector<std::string>& overrides, int world) {
+  return traffic_beside_products(recipe_of(yaml, overrides, world), world);
+}
+
+TEST(TrafficBesideProducts, IsNothingForOneRankAndForTensorParallelism) {
+  EXPECT_TRUE(beside({}, 1).empty());
+  EXPECT_TRUE(beside({"parallel.tp=2"}, 2).empty());
+}
+
+TEST(TrafficBesideProducts, HasTheMessagesOfPipelines) {
+  const auto messages = [](int operations) {
+    return std::vector{TrafficBeside{.traffic = TrafficClass::pp, .messages = true, .operations = operations}};
+  };
+  EXPECT_EQ(beside({"parallel.pp=2"}, 2), messages(2));
+  EXPECT_EQ(beside({"parallel.pp=4"}, 4), messages(4));
+}
+
+TEST(TrafficBesideProducts, HasSumsOfGradientsIfTheyAreBesideManyProducts) {
+  const std::vector sums{TrafficBeside{.traffic = TrafficClass::dp}};
+  EXPECT_EQ(beside({"batch.global=8"}, 2), sums);       // 4 micro-batches
+  EXPECT_TRUE(beside({"batch.global=16"}, 2).empty());  // 8 micro-batches, the last of which has them
+  EXPECT_EQ(beside({"batch.global=16", "parallel.zero=2"}, 2), sums);
+  EXPECT_EQ(beside({"batch.global=4", "parallel.cp=2", "model.context=64"}, 2), sums);
+}
+
+TEST(TrafficBesideProducts, HasGathersOfWeightsUnderZero3) {
+  EXPECT_EQ(beside({"parallel.zero=3"}, 2), (std::vector{TrafficBeside{.traffic = TrafficClass::dp, .operations = 2}}));
+}
+
+TEST(TrafficBesideProducts, AddsUp) { EXPECT_EQ(beside({"parallel.pp=2", "parallel.zero=2"}, 4).size(), 2u); }
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,114 @@
+#include "tools/bench/spinning_blocks.h"
+
+#include <chrono>
+#include <thread>
+
+#include "framework/base/error.h"
+#include "framework/device/cuda/cuda_check.h"
+
+namespace hexad::bench {
+
+using base::ExitCode;
+using base::fail;
+using device::cuda::check;
+
+/// Written by one side and read by the other. Zero: not yet.
+struct SpinningFlags {
+  volatile unsigned released;
+  volatile unsigned running[SpinningBlocks::most], expired[SpinningBlocks::most];
+};
+
+namespace {
+
+constexpr int threads = 640, cluster = 4;
+constexpr long long most_seconds = 2;
+constexpr std::chrono::seconds most_start(1);
+
+// The first thread polls; the others hold their place at the barrier.
+__global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags, long long most_cycles) {
+  if (threadIdx.x == 0) {
+    const long long begin = clock64();
+    flags->running[blockIdx.x] = 1;
+    __threadfence_system();
+    while (flags->released == 0) {
+      if (clock64() - begin < most_cycles) continue;
+      flags->expired[blockIdx.x] = 1;
+      break;
+    }
+  }
+  __syncthreads();
+}
+
+}  // namespace
+
+/// Ends the blocks when destroyed, and waits for their end.
+class SpinningBlocks::Release {
+ public:
+  explicit Release(const SpinningBlocks& blocks) : blocks_(blocks) {}
+  ~Release() {
+    blocks_.flags_->released = 1;
+    static_cast<void>(cudaStreamSynchronize(blocks_.stream_));
+  }
+  Release(const Release&) = delete;
+  Release& operator=(const Release&) = delete;
+
+ private:
+  const SpinningBlocks& blocks_;
+};
+
+SpinningBlocks::SpinningBlocks(const device::cuda::Card& card) : has_clusters_(card.properties().major >= 9) {
+  int kilohertz = 0, least = 0, greatest = 0;
+  check(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, card.ordinal()), "spinning blocks");
+  most_cycles_ = most_seconds * 1000 * kilohertz;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "spinning blocks");
+  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "spinning blocks");
+  check(cudaHostAlloc(reinterpret_cast<void**>(&flags_), sizeof *flags_, cudaHostAllocMapped), "spinning blocks");
+}
+
+SpinningBlocks::~SpinningBlocks() {
+  static_cast<void>(cudaStreamDestroy(stream_));
+  static_cast<void>(cudaFreeHost(flags_));
+}
+
+void SpinningBlocks::launch(int blocks) {
+  SpinningFlags* on_card = nullptr;
+  check(cudaHostGetDevicePointer(reinterpret_cast<void**>(&on_card), flags_, 0), "spinning blocks");
+  cudaLaunchAttribute in_clusters{};
+  in_clusters.id = cudaLaunchAttributeClusterDimension;
+  in_clusters.val.clusterDim.x = blocks % cluster == 0 ? cluster : 1;
+  in_clusters.val.clusterDim.y = in_clusters.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(threads);
+  config.stream = stream_;
+  config.attrs = &in_clusters;
+  config.numAttrs = has_clusters_ ? 1 : 0;
+  void* arguments[] = {&on_card, &most_cycles_};
+  check(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(spin_kernel), arguments), "spinning blocks");
+}
+
+void SpinningBlocks::run_beside(int blocks, const std::function<void()>& work) {
+  if (blocks == 0) return work();
+  base::require(blocks > 0 && blocks <= most, "[spinning blocks] ", blocks, " blocks; expected 0 to ", most);
+  flags_->released = 0;
+  for (int b = 0; b < most; ++b) {
+    flags_->running[b] = 0;
+    flags_->expired[b] = 0;
+  }
+  {
+    const Release at_end(*this);
+    launch(blocks);
+    const auto limit = std::chrono::steady_clock::now() + most_start;
+    for (int b = 0; b < blocks; ++b)
+      while (flags_->running[b] == 0) {
+        if (std::chrono::steady_clock::now() > limit)
+          fail(ExitCode::resource, "[spinning blocks] only ", b, " of ", blocks, " blocks have started in a second");
+        std::this_thread::yield();
+      }
+    work();
+  }
+  for (int b = 0; b < blocks; ++b)
+    if (flags_->expired[b] != 0) fail(ExitCode::resource, "[spinning blocks] a block ended before the work beside it");
+}
+
+}  // namespace hexad::bench

@@ -1,0 +1,42 @@
+// Thread blocks that hold multiprocessors, as communication between cards does beside products.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+
+#include "framework/device/cuda/cuda_stream.h"
+
+namespace hexad::bench {
+
+struct SpinningFlags;
+
+/// Runs thread blocks that spin until the host releases them. As NCCL's, blocks have 640 threads, come in clusters of
+/// four on an H100 if their number is a multiple of four, and have a stream of the card's highest priority. Blocks that
+/// are not released end by themselves after two seconds at the highest clock, so they cannot hang the card.
+class SpinningBlocks {
+ public:
+  static constexpr int most = 16;
+
+  explicit SpinningBlocks(const device::cuda::Card& card);
+  ~SpinningBlocks();
+  SpinningBlocks(const SpinningBlocks&) = delete;
+  SpinningBlocks& operator=(const SpinningBlocks&) = delete;
+
+  /// Calls work() while `blocks` blocks run, at most `most`. The call begins when each of them has announced itself,
+  /// and they are released when it returns or throws. `work` must not load a kernel or allocate memory: either may wait
+  /// for the whole card. Throws base::Error (resource) if the blocks do not start within a second, or if they ended
+  /// before work() did.
+  void run_beside(int blocks, const std::function<void()>& work);
+
+ private:
+  class Release;
+  void launch(int blocks);
+
+  bool has_clusters_;
+  long long most_cycles_;
+  cudaStream_t stream_ = nullptr;
+  SpinningFlags* flags_ = nullptr;  // in mapped host memory
+};
+
+}  // namespace hexad::bench
