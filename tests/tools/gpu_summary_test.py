@@ -1,0 +1,39 @@
+"""Tests of tools/gpu/summary.py: a card's peak is counted once, and processes of tests that did not run are named."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SUMMARY = pathlib.Path(__file__).resolve().parents[2] / "tools/gpu/summary.py"
+
+
+def summary_of(stage, status, files):
+    """Returns the line that summary.py prints for a folder with these files."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {"machine.txt": "a card, 1, 2\n", **files}.items():
+            pathlib.Path(folder, name).write_text(text)
+        run = subprocess.run([sys.executable, SUMMARY, stage, str(status), "7", "cuda"], cwd=folder, text=True,
+                             capture_output=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+        assert run.returncode == 0, run.stderr
+        return run.stdout
+
+
+class Summary(unittest.TestCase):
+    def test_the_peak_of_a_step_is_the_total_of_its_categories(self):
+        step = {"step_seconds": 0.5, "tokens_per_second": 8, "loss": 1, "router_max_load": 2,
+                "memory_peak_bytes": {"parameter": 2**30, "gradient": 2**30, "held": 3 * 2**30, "total": 2 * 2**30}}
+        lines = json.dumps(step) + "\n"
+        out = summary_of("step", 0, {"step.run.jsonl": 5 * lines, "step.balanced.jsonl": 5 * lines})
+        self.assertIn("run 500 ms, 8 tokens/s, peak 2.0 GiB; balanced 500 ms", out)
+
+    def test_a_process_without_a_report_is_named(self):
+        report = {"tests": 3, "failures": 0, "testsuites": []}
+        out = summary_of("parity", 1, {"parity.0.json": json.dumps(report), "parity.not_run": "process 1 of 2: no memory\n"})
+        self.assertIn("FAILED (1), 3 tests, 0 failed; process 1 of 2: no memory", out)
+
+
+unittest.main()
