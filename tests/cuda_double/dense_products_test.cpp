@@ -1,8 +1,11 @@
-// What cuBLASLt is asked for dense products: how many multiprocessors they take.
+// What cuBLASLt is asked for dense products: how many multiprocessors they take, and how often it chooses a kernel.
 #include <gtest/gtest.h>
+
+#include <set>
 
 #include "framework/base/error.h"
 #include "framework/kernels/cuda/products/multiprocessors.h"
+#include "framework/kernels/cuda/products/plan_cache.h"
 #include "framework/kernels/kernel_table.h"
 #include "tests/support/cuda_double/blas_lt.h"
 
@@ -63,6 +66,53 @@ TEST(DenseProducts, NeedTwoMultiprocessors) {
                 std::string::npos)
           << e.what();
     }
+}
+
+/// Returns the number of kernels that cuBLASLt chooses in `work`.
+template <class F>
+int64_t choices_in(const F& work) {
+  const int64_t before = cuda_double::heuristic_calls();
+  work();
+  return cuda_double::heuristic_calls() - before;
+}
+
+constexpr int64_t most_rows = 300;
+
+TEST(DenseProducts, OfSimilarNumbersOfRowsShareAKernel) {
+  device::DeviceContext context({.kind = device::DeviceKind::cuda});
+  std::set<int64_t> distinct;
+  for (int64_t rows = 1; rows <= most_rows; ++rows) distinct.insert(rounded_rows(rows));
+  const auto all = [&] {
+    for (int64_t rows = 1; rows <= most_rows; ++rows) multiply(context, rows);
+  };
+  EXPECT_EQ(choices_in(all), std::ssize(distinct));
+  EXPECT_EQ(choices_in(all), 0);
+  EXPECT_EQ(choices_in([&] { multiply(context, 3, 6); }), 1);  // other features are another product
+}
+
+TEST(DenseProducts, OfWeightGradientsShareAKernelToo) {
+  device::DeviceContext context({.kind = device::DeviceKind::cuda});
+  const Tensor dw = Tensor::zeros({5, 4}, Dtype::f32, context);
+  const auto chosen_for = [&](int64_t rows) {
+    const auto ones = [&](int64_t width) {
+      return Tensor::from<float>(std::vector<float>(rows * width, 1), {rows, width}, context);
+    };
+    const Tensor dy = ones(5), x = ones(4);
+    return choices_in([&] {
+      kernels(context).matmul.weight_gradient(context.compute(), dw, dy, x, Write::replace);
+      EXPECT_EQ(dw.to_vector<float>(), std::vector<float>(20, static_cast<float>(rows)));
+    });
+  };
+  EXPECT_EQ(chosen_for(288), 1);
+  for (const int64_t rows : {257, 258, 281}) EXPECT_EQ(chosen_for(rows), 0) << rows;
+}
+
+TEST(DenseProducts, ChooseAgainIfTheKernelOfSimilarRowsDoesNotSuit) {
+  device::DeviceContext context({.kind = device::DeviceKind::cuda});
+  const cuda_double::ChecksRefused refused;
+  multiply(context, 288);
+  EXPECT_EQ(choices_in([&] { multiply(context, 281); }), 1);
+  EXPECT_EQ(choices_in([&] { multiply(context, 281); }), 0);
 }
 
 }  // namespace

@@ -21,11 +21,11 @@ struct SpinningFlags {
 namespace {
 
 constexpr int threads = 640, cluster = 4;
-constexpr long long most_seconds = 2;
+constexpr long long most_cycles = 4'000'000'000;  // two seconds at 2 GHz
 constexpr std::chrono::seconds most_start(1);
 
 // The first thread polls; the others hold their place at the barrier.
-__global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags, long long most_cycles) {
+__global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags) {
   if (threadIdx.x == 0) {
     const long long begin = clock64();
     flags->running[blockIdx.x] = 1;
@@ -57,9 +57,7 @@ class SpinningBlocks::Release {
 };
 
 SpinningBlocks::SpinningBlocks(const device::cuda::Card& card) : has_clusters_(card.properties().major >= 9) {
-  int kilohertz = 0, least = 0, greatest = 0;
-  check(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, card.ordinal()), "spinning blocks");
-  most_cycles_ = most_seconds * 1000 * kilohertz;
+  int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "spinning blocks");
   check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "spinning blocks");
   check(cudaHostAlloc(reinterpret_cast<void**>(&flags_), sizeof *flags_, cudaHostAllocMapped), "spinning blocks");
@@ -83,7 +81,7 @@ void SpinningBlocks::launch(int blocks) {
   config.stream = stream_;
   config.attrs = &in_clusters;
   config.numAttrs = has_clusters_ ? 1 : 0;
-  void* arguments[] = {&on_card, &most_cycles_};
+  void* arguments[] = {&on_card};
   check(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(spin_kernel), arguments), "spinning blocks");
 }
 

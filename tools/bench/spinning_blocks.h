@@ -13,7 +13,7 @@ struct SpinningFlags;
 
 /// Runs thread blocks that spin until the host releases them. As NCCL's, blocks have 640 threads, come in clusters of
 /// four on an H100 if their number is a multiple of four, and have a stream of the card's highest priority. Blocks that
-/// are not released end by themselves after two seconds at the highest clock, so they cannot hang the card.
+/// are not released end by themselves after two seconds at 2 GHz, so they cannot hang the card.
 class SpinningBlocks {
  public:
   static constexpr int most = 16;
@@ -34,7 +34,6 @@ class SpinningBlocks {
   void launch(int blocks);
 
   bool has_clusters_;
-  long long most_cycles_;
   cudaStream_t stream_ = nullptr;
   SpinningFlags* flags_ = nullptr;  // in mapped host memory
 };

@@ -6,10 +6,12 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -28,6 +30,8 @@ std::map<const std::byte*, size_t>& workspaces() {
 }
 
 std::atomic<int> multiprocessors_of_last{0};
+std::atomic<int64_t> heuristics{0};
+std::atomic<bool> refuses_checks{false};
 
 /// Kinds of the library's opaque structs. A struct of zeros has none of these kinds, because it was not initialised.
 enum class Kind : uint32_t { none, layout, product, preference, algorithm };
@@ -54,8 +58,8 @@ struct Preference {
 struct Algorithm {
   Kind kind;
   uint32_t alignment[operands];
-  uint64_t workspace;
-  uint64_t rows, columns;  // size of the result
+  uint32_t splits;  // 1 if the sum is in two parts
+  uint64_t number;  // of the call that chose it
 };
 
 template <class T, class Opaque>
@@ -119,9 +123,28 @@ bool has_kernel(const Problem& p, const uint32_t (&alignment)[operands]) {
 
 constexpr uint64_t workspace_alignment = 256, deep = 256;  // the sum is split if it has at least `deep` terms
 
-uint64_t workspace_for(const Problem& p, uint64_t most) {
-  const uint64_t bytes = p.m() * p.n() * size_of(p.product.scale);
-  return p.k() >= deep && bytes <= most ? bytes : 0;
+uint64_t bytes_of_sums(const Problem& p) { return p.m() * p.n() * size_of(p.product.scale); }
+uint64_t workspace_of(const Algorithm& a, const Problem& p) { return a.splits ? bytes_of_sums(p) : 0; }
+
+/// Sizes for which an algorithm was chosen or checked. Others are refused.
+class Suited {
+ public:
+  void add(const Algorithm& a, const Problem& p) {
+    const std::lock_guard lock(mutex_);
+    sizes_.insert({a.number, p.m(), p.n(), p.k()});
+  }
+  bool has(const Algorithm& a, const Problem& p) {
+    const std::lock_guard lock(mutex_);
+    return sizes_.contains({a.number, p.m(), p.n(), p.k()});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::array<uint64_t, 4>> sizes_;
+};
+Suited& suited() {
+  static Suited all;
+  return all;
 }
 
 template <class A>
@@ -226,6 +249,11 @@ void run(const Call& call) {
 }
 
 }  // namespace
+
+int64_t heuristic_calls() { return heuristics; }
+
+ChecksRefused::ChecksRefused() { refuses_checks = true; }
+ChecksRefused::~ChecksRefused() { refuses_checks = false; }
 
 int last_multiprocessors() { return multiprocessors_of_last; }
 
@@ -355,23 +383,39 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t wanted, int most,
                                               cublasLtMatmulHeuristicResult_t results[], int* found) {
   *found = 0;
+  const int64_t number = ++heuristics;
   const Problem problem{get<Product>(product, Kind::product), get<Layout>(a, Kind::layout),
                         get<Layout>(b, Kind::layout), get<Layout>(c, Kind::layout), get<Layout>(d, Kind::layout)};
   const auto preference = get<Preference>(wanted, Kind::preference);
   if (most < 1) return CUBLAS_STATUS_INVALID_VALUE;
   if (const cublasStatus_t state = state_of(problem); state != CUBLAS_STATUS_SUCCESS) return state;
   if (!has_kernel(problem, preference.alignment)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  Algorithm algorithm{.kind = Kind::algorithm,
-                      .alignment = {},
-                      .workspace = workspace_for(problem, preference.most_workspace),
-                      .rows = problem.m(),
-                      .columns = problem.n()};
+  const bool splits = problem.k() >= deep && bytes_of_sums(problem) <= preference.most_workspace;
+  Algorithm algorithm{
+      .kind = Kind::algorithm, .alignment = {}, .splits = splits ? 1u : 0u, .number = static_cast<uint64_t>(number)};
+  suited().add(algorithm, problem);
   std::copy(std::begin(preference.alignment), std::end(preference.alignment), algorithm.alignment);
   results[0] = {};
   put(&results[0].algo, algorithm);
-  results[0].workspaceSize = algorithm.workspace;
+  results[0].workspaceSize = workspace_of(algorithm, problem);
   results[0].state = CUBLAS_STATUS_SUCCESS;
   *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* chosen, cublasLtMatmulHeuristicResult_t* result) {
+  const Problem problem{get<Product>(product, Kind::product), get<Layout>(a, Kind::layout),
+                        get<Layout>(b, Kind::layout), get<Layout>(c, Kind::layout), get<Layout>(d, Kind::layout)};
+  const auto algorithm = get<Algorithm>(chosen, Kind::algorithm);
+  if (const cublasStatus_t state = state_of(problem); state != CUBLAS_STATUS_SUCCESS) return state;
+  if (refuses_checks || !has_kernel(problem, algorithm.alignment)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  suited().add(algorithm, problem);
+  *result = {};
+  result->algo = *chosen;
+  result->workspaceSize = workspace_of(algorithm, problem);
+  result->state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -385,14 +429,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
                         get<Layout>(d_layout, Kind::layout)};
   const auto algorithm = get<Algorithm>(chosen, Kind::algorithm);
   if (const cublasStatus_t state = state_of(problem); state != CUBLAS_STATUS_SUCCESS) return state;
-  if (algorithm.rows != problem.m() || algorithm.columns != problem.n()) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!suited().has(algorithm, problem)) return CUBLAS_STATUS_INVALID_VALUE;
+  const uint64_t needed = workspace_of(algorithm, problem);
   if (!alpha || !beta || !a || !b || !c || !d) return CUBLAS_STATUS_INVALID_VALUE;
   if (c == d && problem.c.leading != problem.d.leading) return CUBLAS_STATUS_INVALID_VALUE;
   const void* addresses[] = {a, b, c, d};
   for (int o = 0; o < operands; ++o)
     if (reinterpret_cast<uintptr_t>(addresses[o]) % algorithm.alignment[o] != 0) return CUBLAS_STATUS_INVALID_VALUE;
-  if (algorithm.workspace > 0 && (!workspace || workspace_bytes < algorithm.workspace ||
-                                  reinterpret_cast<uintptr_t>(workspace) % workspace_alignment != 0))
+  if (needed > 0 &&
+      (!workspace || workspace_bytes < needed || reinterpret_cast<uintptr_t>(workspace) % workspace_alignment != 0))
     return CUBLAS_STATUS_INVALID_VALUE;
   multiprocessors_of_last = problem.product.multiprocessors;
   const bool wide = problem.product.scale == CUDA_R_64F;
@@ -404,8 +449,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
                                .b = b,
                                .c = c,
                                .d = d,
-                               .workspace = algorithm.workspace ? static_cast<std::byte*>(workspace) : nullptr,
-                               .workspace_bytes = algorithm.workspace,
+                               .workspace = needed ? static_cast<std::byte*>(workspace) : nullptr,
+                               .workspace_bytes = needed,
                                .alpha = scalar(alpha),
                                .beta = scalar(beta)}] { run(call); });
   return CUBLAS_STATUS_SUCCESS;

@@ -2,8 +2,21 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace hexad::cuda_double {
+
+/// Returns the number of calls of cublasLtMatmulAlgoGetHeuristic in this process.
+int64_t heuristic_calls();
+
+/// Lets cublasLtMatmulAlgoCheck refuse every algorithm while it lives.
+class ChecksRefused {
+ public:
+  ChecksRefused();
+  ~ChecksRefused();
+  ChecksRefused(const ChecksRefused&) = delete;
+  ChecksRefused& operator=(const ChecksRefused&) = delete;
+};
 
 /// Returns the number of multiprocessors to which the process's last product was limited; 0: not limited.
 int last_multiprocessors();

@@ -213,8 +213,8 @@ struct DistributedConfig {
       at_least(0), at_most(255));
     v("reserve_multiprocessors", reserve_multiprocessors,
       "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; "
-      "auto: "
-      "as many as NCCL may use for messages of pipelines, sums of gradients and gathers of weights, 0 without NCCL",
+      "auto: as many as NCCL may use for messages of pipelines, sums of gradients and gathers of weights, 0 without "
+      "NCCL",
       automatic, at_least(0), at_most(1024));
   }
 };

@@ -1,0 +1,60 @@
+// Plans of products by problem: how many are kept, and which numbers of rows share a choice.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace hexad::kernels::cuda {
+
+/// Returns `rows` rounded up to a multiple of an eighth of the power of two below it: at most 12.5% more. There are
+/// eight such numbers per power of two; numbers up to 16 stay as they are. `rows` is positive.
+constexpr int64_t rounded_rows(int64_t rows) {
+  const auto step = std::max<int64_t>(1, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rows))) / 8);
+  return (rows + step - 1) / step * step;
+}
+
+/// Values by key, at most `most`. When it is full, the half that was not used for the longest time is forgotten.
+template <class Key, class Value>
+class PlanCache {
+ public:
+  /// `most` is at least one.
+  explicit PlanCache(size_t most) : most_(most) {}
+
+  /// Returns the value of `key`, which make() makes if it is not known. Valid until the next call.
+  template <class Make>
+  Value& get(const Key& key, const Make& make) {
+    auto known = entries_.find(key);
+    if (known == entries_.end()) {
+      Value value = make();
+      if (entries_.size() >= most_) forget();
+      known = entries_.emplace(key, Entry{std::move(value), 0}).first;
+    }
+    known->second.used = ++calls_;
+    return known->second.value;
+  }
+
+ private:
+  struct Entry {
+    Value value;
+    uint64_t used;  // the last call that returned it
+  };
+
+  void forget() {
+    std::vector<uint64_t> used;
+    for (const auto& [key, entry] : entries_) used.push_back(entry.used);
+    const auto middle = used.begin() + (std::ssize(used) - 1) / 2;
+    std::nth_element(used.begin(), middle, used.end());
+    std::erase_if(entries_, [last = *middle](const auto& e) { return e.second.used <= last; });
+  }
+
+  size_t most_;
+  uint64_t calls_ = 0;
+  std::map<Key, Entry> entries_;
+};
+
+}  // namespace hexad::kernels::cuda
