@@ -9,7 +9,8 @@
 // keys of schedule.moe. In every round each schedule runs once. Before the rounds, each schedule runs one pass that
 // does not count. --forward: evaluates without backward. --block: the layer in its block, with norms, attention
 // (without rotary positions) and, under model.moe.dense_residual, the dense MLP; predictions are only of the layer.
-// --threads: threads per rank.
+// --threads: threads per rank. --device: cpu, emulated or cuda, where ranks exchange
+// through host memory.
 //
 // Prints one line per measurement, with fields separated by tabs:
 //   layer, round, schedule, forward or backward
@@ -28,6 +29,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -59,7 +61,7 @@ struct Options {
   int rounds = 5;
   int threads = 1;
   bool search = false, forward = false, block = false;
-  std::string profile, pictures, tasks;
+  std::string device = "cpu", profile, pictures, tasks;
 };
 
 constexpr const char* plain_recipe = R"(
@@ -112,6 +114,7 @@ train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule,
   }
   for (const std::string& setting : schedule.settings) overrides.push_back("schedule.moe." + setting);
   overrides.push_back(base::cat("train.threads=", options.threads));
+  overrides.push_back("device=" + options.device);
   if (options.block) overrides.push_back("model.position=learned");
   if (!options.profile.empty()) overrides.push_back("schedule.profile=" + options.profile);
   return train::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
@@ -132,7 +135,8 @@ class Contestant final : public schedule::GraphRunner {
         passes_(options.forward ? 1 : 2),
         recipe_(recipe),
         mesh_(mesh),
-        context_({.worker_lanes = recipe.schedule.moe.settled().uses_lanes()}),
+        context_(
+            {.kind = recipe.device, .worker_lanes = recipe.schedule.lanes_have_threads(recipe.schedule.moe.settled())}),
         parameters_(context_) {
     const layers::Registry registry;
     const layers::Builder builder(parameters_, states_, mesh, train::dtype_of(recipe.train.precision),
@@ -235,9 +239,11 @@ class Contestant final : public schedule::GraphRunner {
     // Ranks with the same dp coordinate have the same tokens.
     base::Philox(recipe_.train.seed, base::Purpose::synthetic, name, static_cast<uint64_t>(mesh_.coordinate(Axis::dp)))
         .normals(values, 0);
-    const Tensor out = Tensor::empty(shape, train::dtype_of(recipe_.train.precision), context_, Category::activation);
-    with_dtype<float, bf16, double>("normals", out.dtype(), [&]<class T>() {
-      std::transform(values.begin(), values.end(), out.data<T>(), [](float v) { return T(v); });
+    Tensor out;
+    with_dtype<float, bf16, double>("normals", train::dtype_of(recipe_.train.precision), [&]<class T>() {
+      std::vector<T> rounded(values.size());
+      std::ranges::transform(values, rounded.begin(), [](float v) { return T(v); });
+      out = Tensor::from<T>(rounded, shape, context_, Category::activation);
     });
     return out;
   }
@@ -420,6 +426,7 @@ int run(int argc, char** argv) {
   app.add_flag("--search", o.search, "also run MPMoE's Algorithm 1");
   app.add_flag("--block", o.block, "time the layer inside its block");
   app.add_option("--threads", o.threads, "threads of a rank")->check(CLI::PositiveNumber);
+  app.add_option("--device", o.device, "cpu, emulated or cuda");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   app.add_option("--tasks", o.tasks, "file to write: a line for each task of the last round on rank 0");
   app.add_option("--pictures", o.pictures, "folder for an SVG of each schedule and pass");
