@@ -14,6 +14,7 @@
 #include "tools/bench/bench_gpu_sizes.h"
 #include "tools/bench/cuda_timer.h"
 #include "tools/bench/products_beside.h"
+#include "tools/bench/products_of_experts.h"
 
 namespace hexad::bench {
 
@@ -292,6 +293,7 @@ int run(const std::string& only, const std::string& json) {
   routing(b, k);
   vocabulary(b, k);
   pointwise_and_optimizer(b, k);
+  products_of_experts(b, k);
   products_beside_blocks(b, k, device::cuda::cuda_stream(card.compute()).card());
   if (b.failures()) fmt::print("\n{} lines failed\n", b.failures());
   return b.failures() ? 1 : 0;
