@@ -3,6 +3,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/error.h"
 #include "framework/device/cuda/cuda_check.h"
+#include "framework/device/cuda/thread_card.h"
 
 namespace hexad::device::cuda {
 
@@ -47,6 +48,7 @@ class Queue::Mark final : public DeviceMark {
   Mark& operator=(const Mark&) = delete;
 
   bool passed() const override {
+    ensure_card(queue_->ordinal());
     const cudaError_t state = cudaEventQuery(event_);
     if (state == cudaErrorNotReady) {
       static_cast<void>(cudaGetLastError());  // not an error, only "not passed yet"
@@ -55,10 +57,14 @@ class Queue::Mark final : public DeviceMark {
     check(state, "querying an event");
     return true;
   }
-  void wait() const override { check(cudaEventSynchronize(event_), "waiting for an event"); }
+  void wait() const override {
+    ensure_card(queue_->ordinal());
+    check(cudaEventSynchronize(event_), "waiting for an event");
+  }
 
   double passed_at() const override {
     base::require(clock_ != nullptr, "[cuda] a mark that records no time was asked for its time");
+    ensure_card(queue_->ordinal());
     return clock_->passed_at(event_);
   }
 
@@ -73,18 +79,20 @@ class Queue::Mark final : public DeviceMark {
 };
 
 Queue::Queue(int ordinal, int priority) : ordinal_(ordinal) {
-  check(cudaSetDevice(ordinal), "choosing the card");
+  use_card(ordinal);
   check(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking, priority), "making a stream");
 }
 
 // Ignores errors: the process may be ending, and CUDA may be gone already.
 Queue::~Queue() {
+  ensure_card(ordinal_);
   for (const Unused* unused : {&plain_, &timed_})
     for (cudaEvent_t event : *unused) static_cast<void>(cudaEventDestroy(event));
   static_cast<void>(cudaStreamDestroy(handle_));
 }
 
 cudaStream_t Queue::handle() {
+  ensure_card(ordinal_);
   std::lock_guard lock(mutex_);
   end_.reset();
   several_users_ = several_users_ || (user_ != std::thread::id() && user_ != std::this_thread::get_id());
@@ -108,7 +116,10 @@ std::shared_ptr<const DeviceMark> Queue::record_timed() {
   std::shared_ptr<const Clock> clock;
   {
     std::lock_guard lock(mutex_);
-    if (!clock_ || clock_->is_old()) clock_ = std::make_shared<Clock>(handle_);
+    if (!clock_ || clock_->is_old()) {
+      const OnCard on(ordinal_);
+      clock_ = std::make_shared<Clock>(handle_);
+    }
     clock = clock_;
   }
   return record(timed_, cudaEventDefault, std::move(clock));
@@ -123,8 +134,9 @@ std::shared_ptr<const Queue::Mark> Queue::record(Unused& unused, unsigned flags,
       unused.pop_back();
     }
   }
+  ensure_card(ordinal_);
   if (!event) {
-    check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may not have chosen the card yet
+    const OnCard on(ordinal_);
     check(cudaEventCreateWithFlags(&event, flags), "making an event");
   }
   const auto mark = std::make_shared<Mark>(shared_from_this(), event, unused, std::move(clock));
@@ -143,6 +155,9 @@ void Queue::wait(const DeviceMark& mark) {
   if (its.queue() != this) check(cudaStreamWaitEvent(handle(), its.event(), 0), "making a stream wait");
 }
 
-void Queue::synchronize() const { check(cudaStreamSynchronize(handle_), "waiting for a stream"); }
+void Queue::synchronize() const {
+  ensure_card(ordinal_);
+  check(cudaStreamSynchronize(handle_), "waiting for a stream");
+}
 
 }  // namespace hexad::device::cuda
