@@ -7,7 +7,6 @@
 namespace hexad::comm::nccl {
 
 CommunicatorConfig config_of(StreamKind kind) {
-  if (kind.messages) return {.min_ctas = 1, .max_ctas = 2};
   switch (kind.traffic) {
     case TrafficClass::tp:
     case TrafficClass::ep:
@@ -19,6 +18,11 @@ CommunicatorConfig config_of(StreamKind kind) {
       return {.min_ctas = 1, .max_ctas = 8};
   }
   return {};
+}
+
+CommunicatorConfig message_config(bool across_nodes, int channels) {
+  constexpr int fewest = 2, all = 32;
+  return {.min_ctas = 1, .max_ctas = std::clamp(all / std::max(channels, 1), fewest, across_nodes ? 4 : 8)};
 }
 
 int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest) {
