@@ -2,9 +2,10 @@
 set(device ${PROJECT_SOURCE_DIR}/framework/device/cuda)
 set(HEXAD_CUDA_DEVICE_SOURCES
   ${device}/device_blocks.cpp ${device}/card_allocator.cpp ${device}/card_memory.cpp ${device}/cuda_check.cpp ${device}/choose_card.cpp
-  ${device}/cuda_backend.cpp ${device}/cuda_stream.cpp
-  ${device}/driver.cpp ${device}/named_range.cpp ${device}/pinned_allocator.cpp ${device}/reused_buffers.cpp ${device}/pinned_memory.cpp
-  ${device}/plain_memory.cpp ${device}/queue.cpp ${device}/segment.cpp ${device}/shared_library.cpp ${device}/whole_blocks.cpp)
+  ${device}/cuda_backend.cpp ${device}/cuda_stream.cpp ${device}/driver.cpp ${device}/kernel_loading.cpp ${device}/named_range.cpp
+  ${device}/pinned_allocator.cpp ${device}/pinned_memory.cpp ${device}/plain_memory.cpp ${device}/queue.cpp
+  ${device}/reused_buffers.cpp ${device}/segment.cpp ${device}/shared_library.cpp ${device}/thread_card.cpp
+  ${device}/whole_blocks.cpp)
 
 set(kernels ${PROJECT_SOURCE_DIR}/framework/kernels/cuda)
 set(HEXAD_CUDA_KERNEL_SOURCES

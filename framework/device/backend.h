@@ -40,6 +40,8 @@ class Backend {
   virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
   /// Allocates host memory that the device copies without the host's help.
   virtual std::shared_ptr<std::byte> host_buffer(int64_t bytes) = 0;
+  /// Keeps such memory from now on until the end: freeing it would wait for all work of the device.
+  virtual void keep_host_memory() {}
 };
 
 std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);

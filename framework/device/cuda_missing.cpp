@@ -2,6 +2,7 @@
 #include "framework/base/error.h"
 #include "framework/device/backend.h"
 #include "framework/device/card_memory.h"
+#include "framework/device/kernel_loading.h"
 
 namespace hexad::device {
 
@@ -19,5 +20,7 @@ namespace {
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions&) { refuse(); }
 
 CardMemory cuda_card_memory(int) { refuse(); }
+
+void load_kernels_at_start() {}
 
 }  // namespace hexad::device

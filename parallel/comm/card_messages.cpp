@@ -5,6 +5,7 @@
 #include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/plain_memory.h"
+#include "framework/device/cuda/thread_card.h"
 #include "framework/tensor/device_access.h"
 #include "parallel/comm/engine_group.h"
 #include "parallel/comm/through_host.h"
@@ -87,9 +88,8 @@ std::unique_ptr<ProcessGroup> make_card_messages(const ProcessGroup& world, devi
   if (!engines || !engines->engine().topology().takes_cards) return nullptr;
   const device::cuda::CudaStream& compute = cuda_stream(context.compute());
   const int ordinal = compute.card().ordinal();
-  // The engine's thread calls the transport, so it needs a card, too. The result is not checked: this thread already
-  // uses that card.
-  engines->engine().on_thread([ordinal] { static_cast<void>(cudaSetDevice(ordinal)); });
+  // The engine's thread calls the transport, which uses the thread's card.
+  engines->engine().on_thread([ordinal] { device::cuda::ensure_card(ordinal); });
   auto buffers = std::make_shared<device::cuda::ReusedBuffers>(compute.blocks(),
                                                                std::make_shared<device::cuda::PlainMemory>(ordinal));
   return std::make_unique<CardMessageGroup>(std::move(buffers), world);

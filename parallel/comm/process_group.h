@@ -26,6 +26,12 @@ using device::Stream;
 /// Guards::check_collectives.
 class ProcessGroup {
  public:
+  /// Direction in which messages travel between two ranks of a group.
+  struct Route {
+    int from, to;
+    auto operator<=>(const Route&) const = default;
+  };
+
   virtual ~ProcessGroup() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -53,6 +59,12 @@ class ProcessGroup {
   Event send(const Tensor& x, int to, Stream& stream, Where where = Where::current()) const;
   Event receive(const Tensor& x, int from, Stream& stream, Where where = Where::current()) const;
   Event barrier(Stream& stream, Where where = Where::current()) const;
+
+  /// Announces the routes of the group's messages, for groups that need resources for each. `routes` are those of all
+  /// ranks, and the same on all ranks. Later calls add routes. Collective if a route is new. Without it, the first
+  /// message of the group announces all routes. Afterwards a message on another route throws std::logic_error in groups
+  /// that need resources; other groups ignore the call.
+  virtual void connect(std::span<const Route>) const {}
 
   /// Issues any of the operations above, given as data.
   Event issue(Operation op, Stream& stream) const;

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "framework/device/kernel_loading.h"
 #include "parallel/comm/engine_group.h"
 #include "parallel/comm/launcher.h"
 #include "parallel/comm/mpi_transport.h"
@@ -53,6 +54,7 @@ World::World(CommEngine::Options options) : exceptions_(std::uncaught_exceptions
     group_ = std::make_unique<SelfGroup>(TrafficClass::control, "world");
     return;
   }
+  device::load_kernels_at_start();
   engine_ = std::make_unique<CommEngine>([size] { return connect_mpi(size); }, options);
   topology_ = engine_->topology();
   file_work_ = engine_->file_work();

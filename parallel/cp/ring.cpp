@@ -1,5 +1,6 @@
 // Ring attention (Liu et al. 2023): at every step keys and values move to the next rank while this rank uses them.
 #include <utility>
+#include <vector>
 
 #include "parallel/cp/attention_blocks.h"
 #include "parallel/cp/kinds.h"
@@ -12,6 +13,13 @@ using namespace autograd;
 using namespace base;
 
 namespace {
+
+// Announces that every rank sends to the next one only.
+void connect_ring(const comm::ProcessGroup& group) {
+  std::vector<comm::ProcessGroup::Route> routes;
+  for (int rank = 0; rank < group.size(); ++rank) routes.push_back({rank, (rank + 1) % group.size()});
+  group.connect(routes);
+}
 
 // Keys and values [2, R, G, C] in flight around the ring: two buffers, the present block and the next.
 class TravellingBlock {
@@ -131,6 +139,7 @@ void ring_backward(Backward& b, const Tensor& dout, const Saved& saved, const Co
 }  // namespace
 
 Value ring_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c) {
+  connect_ring(*c.group);
   RunningAttention running(q.data, tape.stream);
   TravellingBlock block(k.data, v.data, *c.group, tape.stream);
   around(block, c.split, [&](int owner) { running.add(q.data, block.keys(), block.values(), owner, c, tape.stream); });

@@ -29,6 +29,16 @@ std::string_view span_name(Action::Kind kind) {
   return "";
 }
 
+// Returns the routes between neighbouring stages, in both directions.
+std::vector<comm::ProcessGroup::Route> routes(const StageMap& stages) {
+  std::vector<comm::ProcessGroup::Route> all;
+  for (int stage = 0; stage < stages.last(); ++stage) {
+    const int here = stages.place(stage).rank, next = stages.place(stage + 1).rank;
+    if (here != next) all.insert(all.end(), {{here, next}, {next, here}});
+  }
+  return all;
+}
+
 class Runner {
  public:
   Runner(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device,
@@ -45,6 +55,7 @@ class Runner {
             pp.size());
     check(schedule);
     for (int peer = 0; peer < pp.size(); ++peer) inboxes_.push_back({sent(schedule, peer, pp.rank())});
+    pp.connect(routes(schedule.stages));
   }
 
   void run() {

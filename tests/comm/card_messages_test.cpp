@@ -10,6 +10,7 @@
 #include "collectives_check.h"
 #include "parallel/comm/device_group.h"
 #include "parallel/comm/engine_ranks.h"
+#include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/memory.h"
 
 namespace hexad::comm {
@@ -95,6 +96,17 @@ TEST(CardMessages, StayOnTheCardExceptForSums) {
               return world.all_reduce(x, Reduce::sum, s);
             }),
             0);
+}
+
+// The engine's thread starts the copies back to the card and frees staged memory.
+TEST(CardMessages, GoThroughHostMemoryOfRanksOnAnyCard) {
+  const auto run = [](const ProcessGroup& processes) {
+    const device::ContextOptions place{.kind = device::DeviceKind::cuda, .place = processes.rank() + 1};
+    check_collectives(processes, place);
+    check_ring(processes, place);
+  };
+  with_engine_ranks(2, run, {.adversary = 1});
+  EXPECT_EQ(cuda_double::take_calls_without_device(), 0);
 }
 
 TEST(CardMessages, UseHostMemoryIfTheRecipeRequestsIt) {

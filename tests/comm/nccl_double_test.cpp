@@ -6,12 +6,15 @@
 #include <cuda_runtime_api.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <future>
 #include <thread>
 #include <vector>
 
 #include "framework/base/dtype.h"
 #include "framework/device/cuda/whole_blocks.h"
+#include "tests/support/cuda_double/stream.h"
 
 namespace hexad::cuda_double {
 namespace {
@@ -197,6 +200,54 @@ void cross(int ctas, bool hangs) {
 
 TEST(NcclDouble, HangsWhereCrossedOperationsDoNotFitOnADevice) { cross(100, true); }
 TEST(NcclDouble, RunsCrossedOperationsThatFitOnADevice) { cross(16, false); }
+
+// Launches a on one stream, which is still busy, and then b on another. Returns after b has ended, or 50 ms later.
+bool b_ends_before_a_begins(Rank& r) {
+  const ncclComm_t root = r.make(), a = r.split(root, "a"), b = r.split(root, "b");
+  cudaStream_t other = nullptr;
+  EXPECT_EQ(cudaStreamCreateWithPriority(&other, cudaStreamNonBlocking, 0), cudaSuccess);
+  const auto reduce = [&](ncclComm_t comm, cudaStream_t stream, int64_t at) {
+    EXPECT_EQ(ncclAllReduce(r.memory + at, r.memory + at, 1, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+  };
+  reduce(a, r.stream, 0), reduce(b, other, 1);  // connects the ranks
+  EXPECT_TRUE(r.ends(10s) && r.ends(10s, other));
+  std::promise<void> gate;
+  enqueue(r.stream, [f = gate.get_future().share()] { f.wait(); });
+  reduce(a, r.stream, 0), reduce(b, other, 1);
+  const bool ended = r.ends(50ms, other);
+  gate.set_value();
+  EXPECT_TRUE(r.ends(10s) && r.ends(10s, other));
+  for (const ncclComm_t c : {a, b, root}) EXPECT_EQ(ncclCommDestroy(c), ncclSuccess);
+  EXPECT_EQ(cudaStreamDestroy(other), cudaSuccess);
+  return ended;
+}
+
+TEST(NcclDouble, BeginsOperationsInTheOrderOfTheirLaunchesOnRequest) {
+  on_ranks(2, [](Rank& r) { EXPECT_TRUE(b_ends_before_a_begins(r)); });
+  ASSERT_EQ(setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1), 0);
+  on_ranks(2, [](Rank& r) { EXPECT_FALSE(b_ends_before_a_begins(r)); });
+  ASSERT_EQ(unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT"), 0);
+}
+
+TEST(NcclDouble, ConnectsRanksWhenTheirDevicesAreIdle) {
+  on_ranks(2, [](Rank& r) {
+    const ncclComm_t comm = r.make();
+    cudaStream_t busy = nullptr;
+    EXPECT_EQ(cudaStreamCreateWithPriority(&busy, cudaStreamNonBlocking, 0), cudaSuccess);
+    std::promise<void> gate;
+    enqueue(busy, [f = gate.get_future().share()] { f.wait(); });
+    auto launched = std::async(std::launch::async, [&] {
+      EXPECT_EQ(cudaSetDevice(r.rank), cudaSuccess);
+      return ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream);
+    });
+    EXPECT_EQ(launched.wait_for(50ms), std::future_status::timeout);
+    gate.set_value();
+    EXPECT_EQ(launched.get(), ncclSuccess);
+    EXPECT_TRUE(r.ends(10s));
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    EXPECT_EQ(cudaStreamDestroy(busy), cudaSuccess);
+  });
+}
 
 TEST(NcclDouble, RefusesADeviceThatTwoRanksShare) {
   on_ranks(2, [](Rank& r) {

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <functional>
 #include <future>
 
 #include "collectives_check.h"
+#include "framework/kernels/kernel_table.h"
 #include "framework/tensor/device_access.h"
 #include "nccl_ranks.h"
 #include "parallel/comm/nccl/class_config.h"
@@ -133,11 +136,11 @@ Tensor numbers(DeviceContext& context, float value) {
 
 TEST(NcclGroup, BlocksStreamsAndNotTheHost) {
   with_cards(2, [](const CardWorld& w) {
+    w.world.all_reduce(numbers(w.context, 0), Reduce::sum, w.context.compute()).wait();  // connects the ranks
     std::promise<void> gate;
     if (w.world.rank() == 1)  // its device reaches the operation late
       cuda_double::append(*device::cuda::cuda_stream(w.context.compute()).queue(),
                           [open = std::make_shared<std::shared_future<void>>(gate.get_future())] { open->wait(); });
-    const Tensor warm = numbers(w.context, 0);
     const Tensor x = numbers(w.context, static_cast<float>(w.world.rank() + 1));
     Event done = w.world.all_reduce(x, Reduce::sum, w.context.compute());
     EXPECT_FALSE(done.done() && w.world.rank() == 1);
@@ -204,6 +207,73 @@ TEST(NcclGroup, HasASeparateCommunicatorAndStreamForEachClass) {
              {.network_class = {std::nullopt, 3}});
 }
 
+// Both ranks wait for their messages to be received, so neither may wait for its card before it receives.
+TEST(NcclGroup, UploadsAndFirstLaunchesDoNotWaitForMessagesInFlight) {
+  with_cards(2,
+             [](const CardWorld& w) {
+               const int other = 1 - w.world.rank();
+               Stream& stream = w.context.compute();
+               const auto swap = [&](const std::function<void()>& between) {
+                 const Tensor got = Tensor::empty({n}, Dtype::f32, w.context);
+                 const Event sent = w.world.send(numbers(w.context, static_cast<float>(other)), other, stream);
+                 between();
+                 w.world.receive(got, other, stream).wait();
+                 sent.wait();
+                 EXPECT_EQ(got.to_vector<float>(), std::vector<float>(n, static_cast<float>(w.world.rank())));
+               };
+               swap([] {});  // connects the ranks
+               swap([&] {
+                 const std::vector<float> values(100 * n, 1.0f);  // the first upload of this size
+                 const Tensor x = Tensor::from<float>(values, {100 * n}, w.context);
+                 kernels::kernels(w.context).pointwise.fill(stream, x, 2.0);
+               });
+             },
+             {.watchdog_seconds = 10});
+}
+
+TEST(NcclGroup, HasChannelsOfAnnouncedRoutesOnly) {
+  with_cards(4, [](const CardWorld& w) {
+    const int me = w.world.rank(), next = (me + 1) % 4, before = (me + 3) % 4;
+    const std::vector<ProcessGroup::Route> ring{{0, 1}, {1, 2}, {2, 3}, {3, 0}};
+    for (int repeat = 0; repeat < 2; ++repeat) w.world.connect(ring);
+    int channels = 0;
+    for (const auto& c : cuda_double::nccl_communicators())
+      if (c.device == me && c.name != "world") {
+        ++channels;
+        EXPECT_EQ(c.ranks, 2) << c.name;
+        EXPECT_EQ(c.config.maxCTAs, 8) << c.name;
+      }
+    EXPECT_EQ(channels, 2) << "to the next rank and from the one before";
+    const Tensor got = Tensor::empty({n}, Dtype::f32, w.context);
+    Stream& stream = w.context.compute();
+    const auto pass_on = [&](int to, int from) {
+      const Event sent = w.world.send(numbers(w.context, static_cast<float>(me)), to, stream);
+      w.world.receive(got, from, stream).wait();
+      sent.wait();
+      EXPECT_EQ(got.to_vector<float>(), std::vector<float>(n, static_cast<float>(from)));
+    };
+    pass_on(next, before);
+    EXPECT_THROW(w.world.send(got, before, stream), std::logic_error);
+    const std::vector<ProcessGroup::Route> back{{1, 0}, {2, 1}, {3, 2}, {0, 3}};
+    w.world.connect(back);
+    pass_on(next, before);
+    pass_on(before, next);
+  });
+}
+
+// Value of NCCL_LAUNCH_ORDER_IMPLICIT before any group is made; empty if the user has not set it.
+const std::string launch_order = [] {
+  const char* text = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  return std::string(text ? text : "");
+}();
+
+TEST(NcclGroup, BeginsOperationsInTheOrderOfTheCallsUnlessTheUserChooses) {
+  with_cards(2, [](const CardWorld&) {});
+  const char* text = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  ASSERT_NE(text, nullptr);
+  EXPECT_EQ(text, launch_order.empty() ? "1" : launch_order);
+}
+
 TEST(NcclGroup, CountsBytesSentAndSecondsTaken) {
   with_cards(4, [](const CardWorld& w) {
     const auto ep = w.world.split(0, w.world.rank(), TrafficClass::ep, "ep");
@@ -263,7 +333,7 @@ TEST(DeviceGroup, UsesHostMemoryIfRanksShareACard) {
 TEST(DeviceGroup, ReservesMultiprocessorsForTrafficBesideProducts) {
   const std::vector<TrafficBeside> traffic{{.traffic = TrafficClass::pp, .messages = true, .operations = 2},
                                            {.traffic = TrafficClass::dp}};
-  const int messages = nccl::config_of({.traffic = TrafficClass::pp, .messages = true}).max_ctas;
+  const int messages = nccl::message_config(false, 2).max_ctas;
   const int expected = 2 * (messages % 4 == 0 ? messages : 2 * messages) + 16;
   const auto reserved = [](DeviceContext& context) {
     return device::cuda::cuda_stream(context.compute()).card().reserved();

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "parallel/comm/nccl/channels.h"
 #include "parallel/comm/nccl/class_config.h"
 
 namespace hexad::comm::nccl {
@@ -72,9 +73,28 @@ TEST(ThreadBlocks, OfALayoutsInFlightOperationsFitOnACard) {
             config_of({.traffic = cp}).max_ctas + config_of({.traffic = pp, .across_nodes = true}).max_ctas;
   for (const Urgency urgency : {Urgency::urgent, Urgency::ordinary})
     sum += config_of({.traffic = dp, .urgency = urgency, .across_nodes = true}).max_ctas;
-  constexpr int peers = 7;
-  sum += 2 * peers * config_of({.traffic = pp, .across_nodes = true, .messages = true}).max_ctas;
+  constexpr int neighbours = 4, ring = 2;  // channels of a pipeline's rank to and from both neighbours, and of a ring's
+  sum += neighbours * message_config(false, neighbours).max_ctas + ring * message_config(false, ring).max_ctas;
   EXPECT_LE(sum, 132) << "multiprocessors of an H100";
+}
+
+TEST(ThreadBlocks, OfMessagesAreManyForFewChannelsAndFewForMany) {
+  const auto most = [](bool across_nodes, int channels) { return message_config(across_nodes, channels).max_ctas; };
+  EXPECT_EQ(most(false, 2), 8);
+  EXPECT_EQ(most(false, 4), 8);
+  EXPECT_EQ(most(true, 2), 4);
+  EXPECT_EQ(most(true, 4), 4);
+  for (int peers = 1; peers <= 8; ++peers) EXPECT_LE(2 * peers * most(false, 2 * peers), 32) << peers << " peers";
+  EXPECT_EQ(most(false, 100), 2);
+}
+
+TEST(Routes, OfARankAreCountedInBothDirections) {
+  EXPECT_EQ(most_routes_of_a_rank({}), 0);
+  EXPECT_EQ(most_routes_of_a_rank({{0, 1}, {1, 2}, {2, 0}}), 2);
+  EXPECT_EQ(most_routes_of_a_rank({{0, 1}, {1, 0}, {1, 2}}), 3);
+  const auto all = all_routes(8);
+  EXPECT_EQ(all.size(), 56u);
+  EXPECT_EQ(most_routes_of_a_rank({all.begin(), all.end()}), 14);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "framework/device/kernel_loading.h"
 #include "parallel/comm/thread_group.h"
 
 namespace hexad::comm {
@@ -33,6 +34,7 @@ std::vector<Error> Failures::all() {
 
 void with_cards(int n, const std::function<void(const CardWorld&)>& body, DeviceGroupOptions options,
                 Failures* failures) {
+  device::load_kernels_at_start();
   options.collectives = DeviceCollectives::nccl;
   options.on_failure = [&](const Error& e) {
     if (failures)

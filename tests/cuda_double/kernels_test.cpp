@@ -2,6 +2,8 @@
 #include <cuda_fp8.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <numeric>
 #include <set>
 
@@ -9,6 +11,7 @@
 #include "framework/kernels/cuda/launcher.cuh"
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/kernels/block.h"
+#include "tests/support/cuda_double/stream.h"
 
 namespace hexad::cuda_double {
 namespace {
@@ -236,6 +239,34 @@ TEST_F(Launches, MoreSharedMemoryThanTheDefaultMustBeRequested) {
   kernels::cuda::start_kernel("a kernel", kernel, dim3(1), dim3(32), 64 << 10, stream, 0);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   EXPECT_EQ(kernels::cuda::allow_shared(kernel, 228 << 10), cudaErrorInvalidValue);
+}
+
+TEST_F(Launches, AreRefusedInStreamsOfOtherDevices) {
+  EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(error_of_launch(dim3(1), dim3(1)), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+}
+
+// Unless kernels are loaded early (CUDA_MODULE_LOADING=EAGER).
+TEST_F(Launches, TheFirstOfAKernelWaitsForTheDevice) {
+  std::promise<void> gate;
+  enqueue(stream, [f = gate.get_future().share()] { f.wait(); });
+  const auto launch = [&] {
+    return std::async(std::launch::async, [&] {
+      EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+      kernels::cuda::start_kernel(
+          "a kernel", +[](int, int) {}, dim3(1), dim3(1), 0, stream, 0, 0);
+      EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+    });
+  };
+  auto first = launch();
+  EXPECT_EQ(first.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout, !settings().loads_early);
+  gate.set_value();
+  first.get();
+  std::promise<void> other_gate;
+  enqueue(stream, [f = other_gate.get_future().share()] { f.wait(); });
+  launch().get();  // hangs if it waits
+  other_gate.set_value();
 }
 
 TEST_F(Launches, AreRefusedForHostMemory) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <vector>
 
 #include "framework/base/error.h"
 #include "framework/device/cuda/pinned_allocator.h"
@@ -22,6 +23,9 @@ struct CudaPinned : ::testing::Test {
 TEST_F(CudaPinned, ABufferIsNotUsedAgainBeforeItsCopy) {
   const auto queue = std::make_shared<Queue>(0, 0);
   std::promise<void> gate;
+  {  // now, because an allocation would wait for the queue
+    const auto one = buffers->take(100), two = buffers->take(100);
+  }
   auto buffer = buffers->take(100);
   const std::byte* first = buffer.get();
   blocks->touch(first, queue);
@@ -53,6 +57,60 @@ TEST_F(CudaPinned, AtTheLimitCachedBuffersMakeRoom) {
   }
 }
 
+TEST_F(CudaPinned, StockedBuffersNeedNoAllocation) {
+  constexpr int64_t mib = int64_t{1} << 20;
+  const auto unlimited = std::make_shared<PinnedMemory>(0, 0);
+  const auto stocked = std::make_shared<ReusedBuffers>(blocks, unlimited);
+  stocked->stock(16 * mib);
+  const int64_t held = unlimited->held();
+  EXPECT_GT(held, 15 * mib);
+  EXPECT_LE(held, 16 * mib);
+  const auto queue = std::make_shared<Queue>(0, 0);
+  std::promise<void> gate;
+  cuda_double::append(*queue, [f = gate.get_future().share()] { f.wait(); });
+  std::vector<std::shared_ptr<std::byte>> taken;  // an allocation would wait for the queue
+  for (int64_t bytes = 100; bytes <= mib / 2; bytes *= 2)
+    for (int i = 0; i < 8; ++i) taken.push_back(stocked->take(bytes));
+  EXPECT_EQ(unlimited->held(), held);
+  gate.set_value();
+  stocked->take(64 * mib);
+  EXPECT_EQ(unlimited->held(), held + 64 * mib);
+}
+
+TEST_F(CudaPinned, KeptMemoryIsReusedAtTheLimitAndNeverFreed) {
+  memory->keep();
+  { const auto large = buffers->take(8192), small = buffers->take(100); }
+  EXPECT_EQ(memory->held(), limit);
+  {
+    const auto one = buffers->take(100), other = buffers->take(100);  // one of them is the large buffer
+    EXPECT_THROW(static_cast<void>(buffers->take(100)), base::Error);
+  }
+  try {
+    buffers->take(16384);
+    FAIL();
+  } catch (const base::Error& e) {
+    EXPECT_STREQ(
+        e.what(),
+        "out of page-locked host memory: a buffer of 16384 bytes is needed for copies, and "
+        "memory.pinned_bytes allows 12288 bytes, of which 12288 are taken and cannot be freed while cards wait "
+        "for each other");
+  }
+  EXPECT_EQ(memory->held(), limit);
+}
+
+TEST_F(CudaPinned, KeptOffloadedBlocksAreReusedAtTheLimitAndNeverFreed) {
+  memory->keep();
+  PinnedAllocator allocator(blocks, memory);
+  const auto offload = [&](int64_t bytes) { return allocator.allocate(bytes, Category::offload); };
+  void *const large = offload(8000), *const small = offload(100);
+  allocator.deallocate(large, 8000, Category::offload);
+  EXPECT_THROW(static_cast<void>(offload(9000)), base::Error);
+  EXPECT_EQ(memory->held(), limit);
+  EXPECT_EQ(offload(100), large);
+  allocator.deallocate(large, 100, Category::offload);
+  allocator.deallocate(small, 100, Category::offload);
+}
+
 TEST_F(CudaPinned, OffloadedBlocksAreReusedAndCounted) {
   PinnedAllocator allocator(blocks, memory);
   void* a = allocator.allocate(5000, Category::offload);
@@ -66,6 +124,17 @@ TEST_F(CudaPinned, OffloadedBlocksAreReusedAndCounted) {
   EXPECT_EQ(memory->held(), limit);
   EXPECT_THROW(static_cast<void>(allocator.allocate(1, Category::offload)), base::Error);
   allocator.deallocate(c, 9000, Category::offload);
+}
+
+// Sizes of routed rows differ in every step. Few of them need an allocation.
+TEST_F(CudaPinned, OffloadedBlocksOfSimilarSizesAreReused) {
+  const auto unlimited = std::make_shared<PinnedMemory>(0, 0);
+  PinnedAllocator allocator(blocks, unlimited);
+  const auto offload = [&](int64_t bytes) {
+    allocator.deallocate(allocator.allocate(bytes, Category::offload), bytes, Category::offload);
+  };
+  for (int64_t bytes = 1'000'000; bytes < 2'000'000; bytes += 1'000) offload(bytes);
+  EXPECT_LE(unlimited->held(), int64_t{16} << 20);
 }
 
 }  // namespace

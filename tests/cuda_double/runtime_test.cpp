@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/host_waits.h"
@@ -137,6 +140,76 @@ TEST_F(CudaDouble, WaitsOfTheHostAreCountedByName) {
   EXPECT_EQ(cudaStreamSynchronize(first), cudaSuccess);
   EXPECT_EQ(take_host_waits(),
             (Waits{{"a read", 2}, {"unnamed cudaEventSynchronize", 1}, {"unnamed cudaStreamSynchronize", 1}}));
+}
+
+TEST_F(CudaDouble, CallsOfThreadsWithoutADeviceFail) {
+  std::thread([&] {
+    void* memory = nullptr;
+    EXPECT_EQ(cudaEventRecord(event, first), cudaErrorDeviceUninitialized);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorDeviceUninitialized);
+    EXPECT_EQ(cudaEventSynchronize(event), cudaErrorDeviceUninitialized);
+    EXPECT_EQ(cudaHostAlloc(&memory, 1, cudaHostAllocDefault), cudaErrorDeviceUninitialized);
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(cudaEventRecord(event, first), cudaSuccess);
+  }).join();
+  EXPECT_EQ(take_calls_without_device(), 3);
+}
+
+// True if `call`, on a thread of device 0, waits for a stream that is busy.
+template <class F>
+bool waits_for_the_device(const F& call) {
+  using namespace std::chrono_literals;
+  cudaStream_t busy = nullptr;
+  EXPECT_EQ(cudaStreamCreateWithPriority(&busy, cudaStreamNonBlocking, 0), cudaSuccess);
+  std::promise<void> gate;
+  enqueue(busy, [f = gate.get_future().share()] { f.wait(); });
+  auto done = std::async(std::launch::async, [&] {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(call(), cudaSuccess);
+  });
+  const bool waited = done.wait_for(50ms) == std::future_status::timeout;
+  gate.set_value();
+  done.get();
+  EXPECT_EQ(cudaStreamDestroy(busy), cudaSuccess);
+  return waited;
+}
+
+TEST_F(CudaDouble, CallsThatMakeOrFreeMemoryWaitForTheDevice) {
+  void *there = nullptr, *pinned = nullptr;
+  EXPECT_TRUE(waits_for_the_device([&] { return cudaMalloc(&there, 16); }));
+  EXPECT_TRUE(waits_for_the_device([&] { return cudaHostAlloc(&pinned, 16, cudaHostAllocDefault); }));
+  EXPECT_FALSE(waits_for_the_device([&] { return cudaMemsetAsync(there, 0, 16, first); }));
+  EXPECT_TRUE(waits_for_the_device([&] { return cudaFree(there); }));
+  EXPECT_TRUE(waits_for_the_device([&] { return cudaFreeHost(pinned); }));
+}
+
+// With as many further streams as the device has connections, one of them shares the first stream's connection.
+TEST_F(CudaDouble, AStreamWaitsForTheWaitingHeadOfItsConnection) {
+  const int count = settings().connections;
+  std::vector<cudaStream_t> others(count);
+  for (cudaStream_t& s : others) EXPECT_EQ(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, 0), cudaSuccess);
+  std::atomic<int> ran = 0;
+  const auto launch_on_others = [&] {
+    ran = 0;
+    for (cudaStream_t s : others) enqueue(s, [&] { ++ran; });
+  };
+  const auto synchronize_others = [&] {
+    for (cudaStream_t s : others) EXPECT_EQ(cudaStreamSynchronize(s), cudaSuccess);
+  };
+  block(first);
+  launch_on_others();
+  synchronize_others();  // hangs if a stream waits for work that has begun
+  EXPECT_EQ(ran, count);
+
+  enqueue(first, [] {});  // waits for the work before it
+  launch_on_others();
+  while (ran < count - 1) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(ran, count - 1);
+  release();
+  synchronize_others();
+  EXPECT_EQ(ran, count);
+  for (cudaStream_t s : others) EXPECT_EQ(cudaStreamDestroy(s), cudaSuccess);
 }
 
 TEST_F(CudaDouble, ThereIsNoDefaultStream) {

@@ -11,10 +11,6 @@
 namespace hexad::device::cuda {
 namespace {
 
-[[noreturn]] void refuse(const std::string& reason) {
-  base::fail(base::ExitCode::resource, "device: cuda was requested, but ", reason, "; use device: cpu");
-}
-
 // Returns CUDA's version number as text: 13000 is "13.0".
 std::string version(int number) { return base::cat(number / 1000, ".", number % 1000 / 10); }
 
@@ -29,19 +25,19 @@ int count_devices() {
   request_connections();
   int driver = 0, runtime = 0;
   check(cudaDriverGetVersion(&driver), "querying the driver's version");
-  if (driver == 0) refuse("no NVIDIA driver is loaded (there is no libcuda.so.1)");
+  if (driver == 0) refuse_card("no NVIDIA driver is loaded (there is no libcuda.so.1)");
   check(cudaRuntimeGetVersion(&runtime), "querying CUDA's version");
   int devices = 0;
   const cudaError_t result = cudaGetDeviceCount(&devices);
   static_cast<void>(cudaGetLastError());  // clears the error, which is handled here
   if (result == cudaErrorInsufficientDriver)
-    refuse(base::cat("the NVIDIA driver supports CUDA ", version(driver), ", but this program needs CUDA ",
-                     version(runtime)));
+    refuse_card(base::cat("the NVIDIA driver supports CUDA ", version(driver), ", but this program needs CUDA ",
+                          version(runtime)));
   if (result == cudaErrorNoDevice || (result == cudaSuccess && devices == 0)) {
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    refuse(visible ? base::cat("no GPU is visible (CUDA_VISIBLE_DEVICES is '", visible, "')") : "there is no GPU");
+    refuse_card(visible ? base::cat("no GPU is visible (CUDA_VISIBLE_DEVICES is '", visible, "')") : "there is no GPU");
   }
-  if (result != cudaSuccess) refuse(base::cat("the driver fails: ", cudaGetErrorString(result)));
+  if (result != cudaSuccess) refuse_card(base::cat("the driver fails: ", cudaGetErrorString(result)));
   return devices;
 }
 
@@ -62,11 +58,16 @@ void require_generation(const cudaDeviceProp& card) {
   const int needed = std::atoi(built.c_str()), has = 10 * card.major + card.minor;
   const bool only = built.find_first_not_of("0123456789") != std::string::npos;
   if (only ? has != needed : has < needed)
-    refuse(base::cat("the ", card.name, " has compute capability ", card.major, ".", card.minor,
-                     ", but this program was built for ", needed / 10, ".", needed % 10, only ? "" : " and later"));
+    refuse_card(base::cat("the ", card.name, " has compute capability ", card.major, ".", card.minor,
+                          ", but this program was built for ", needed / 10, ".", needed % 10,
+                          only ? "" : " and later"));
 }
 
 }  // namespace
+
+void refuse_card(const std::string& reason) {
+  base::fail(base::ExitCode::resource, "device: cuda was requested, but ", reason, "; use device: cpu");
+}
 
 std::shared_ptr<Card> choose_card(int place) {
   auto card = std::make_shared<Card>(choose_device(count_devices(), place));

@@ -1,6 +1,7 @@
 // An NVIDIA card as a device.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "framework/device/cuda/cuda_stream.h"
 #include "framework/device/cuda/pinned_allocator.h"
 #include "framework/device/cuda/reused_buffers.h"
+#include "framework/device/cuda/thread_card.h"
 
 namespace hexad::device {
 namespace {
@@ -30,6 +32,12 @@ int priority_of(Lane lane) { return lane == Lane::inter || lane == Lane::intra ?
 
 constexpr int64_t most_staged = int64_t{64} << 20;
 
+// Returns the bytes of staging buffers to allocate at the start, which leave most of the limit for other uses.
+int64_t stocked(int64_t pinned_limit) {
+  constexpr int64_t all = int64_t{40} << 20;
+  return pinned_limit ? std::min(all, pinned_limit / 8) : all;
+}
+
 bool is_pageable(const void* memory) {
   cudaPointerAttributes attributes{};
   cuda::check(cudaPointerGetAttributes(&attributes, memory), "querying a pointer's kind");
@@ -42,6 +50,7 @@ class CudaBackend final : public Backend {
     card_->reserve(options.reserved_multiprocessors);
     pinned_ = std::make_shared<cuda::PinnedMemory>(card_->ordinal(), options.pinned_limit);
     buffers_ = std::make_shared<cuda::ReusedBuffers>(blocks_, pinned_);
+    buffers_->stock(stocked(options.pinned_limit));
   }
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -70,6 +79,7 @@ class CudaBackend final : public Backend {
   // that, or release the buffer and take another.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
+    cuda::ensure_card(card_->ordinal());
     cuda::CudaStream& queue = cuda::cuda_stream(stream);
     std::shared_ptr<std::byte> staged;  // released below; reused once the queue has passed the copy
     if (bytes <= most_staged && is_pageable(from)) {
@@ -90,6 +100,7 @@ class CudaBackend final : public Backend {
     check(cudaMemsetAsync(to, byte, bytes, handle.get()), "filling memory");
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return buffers_->take(bytes); }
+  void keep_host_memory() override { pinned_->keep(); }
 
  private:
   const ContextOptions options_;

@@ -3,7 +3,9 @@
 #include <cuda_runtime_api.h>
 
 #include "framework/base/error.h"
+#include "framework/device/cuda/choose_card.h"
 #include "framework/device/cuda/cuda_check.h"
+#include "framework/device/cuda/thread_card.h"
 
 namespace hexad::device::cuda {
 namespace {
@@ -44,17 +46,26 @@ Driver::Driver(int ordinal) {
 
   memory_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory_.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
-  // Allows sharing of the pages with other processes, as registration of buffers with NCCL requires.
-  memory_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   access_.location = memory_.location;
   access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  check(cudaSetDevice(ordinal), "choosing the card");
+  use_card(ordinal);
   CUdevice card = 0;
   require_success(device_at(&card, ordinal), "querying the card");
-  int to_networks = 0;
-  require_success(attribute(&to_networks, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, card),
-                  "querying the access of network cards to pages");
-  memory_.allocFlags.gpuDirectRDMACapable = to_networks != 0;
+  const auto has = [&](CUdevice_attribute which, std::string_view what) {
+    int value = 0;
+    require_success(attribute(&value, which, card), what);
+    return value != 0;
+  };
+  if (!has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "querying virtual memory management"))
+    refuse_card(
+        "the GPU or its driver has no virtual memory management (a virtual GPU may need another profile, WSL a newer "
+        "driver)");
+  memory_.requestedHandleTypes =
+      has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, "querying the sharing of pages")
+          ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+          : CU_MEM_HANDLE_TYPE_NONE;
+  memory_.allocFlags.gpuDirectRDMACapable =
+      has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, "querying the access of network cards to pages");
   size_t page = 0;
   require_success(granularity(&page, &memory_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED), "querying the size of pages");
   page_ = static_cast<int64_t>(page);

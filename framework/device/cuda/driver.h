@@ -8,8 +8,9 @@
 
 namespace hexad::device::cuda {
 
-/// Functions of libcuda, obtained through the runtime. Throws Error(resource) naming the function that the driver
-/// lacks.
+/// Functions of libcuda, obtained through the runtime. Other processes can open the pages if the card allows it, as
+/// buffers registered with NCCL require. Throws Error(resource) naming the function that the driver lacks, or if the
+/// card or its driver has no virtual memory management.
 class Driver {
  public:
   explicit Driver(int ordinal);

@@ -1,14 +1,16 @@
 #include "framework/device/cuda/pinned_allocator.h"
 
+#include <limits>
+
 #include "framework/base/error.h"
-#include "framework/device/cuda/cuda_check.h"
 
 namespace hexad::device::cuda {
 namespace {
 
 constexpr int64_t page = 4096;
+constexpr int64_t any_size = std::numeric_limits<int64_t>::max();
 
-int64_t rounded(int64_t bytes) { return (bytes + page - 1) / page * page; }
+int64_t rounded(int64_t bytes) { return (block_size(bytes) + page - 1) / page * page; }
 
 }  // namespace
 
@@ -20,9 +22,9 @@ PinnedAllocator::~PinnedAllocator() {
   }
 }
 
-std::optional<PinnedAllocator::Free> PinnedAllocator::from_cache(int64_t size) {
+std::optional<PinnedAllocator::Free> PinnedAllocator::from_cache(int64_t size, int64_t most) {
   const auto it = cached_.lower_bound(size);
-  if (it == cached_.end() || it->first > size + size / 8) return {};
+  if (it == cached_.end() || it->first > most) return {};
   Free block = std::move(it->second.back());
   it->second.pop_back();
   size_of_[block.begin] = it->first;
@@ -45,12 +47,13 @@ void* PinnedAllocator::allocate(int64_t bytes, Category category) {
   std::optional<Free> block;
   {
     std::lock_guard lock(mutex_);
-    block = from_cache(size);
+    block = from_cache(size, size + size / 8);
     const auto fresh = [&] {
       if (std::byte* begin = memory_->allocate(size)) block = Free{begin, {}}, size_of_[begin] = size;
     };
     if (!block) fresh();
-    if (!block && !cached_.empty()) {
+    if (!block && memory_->is_kept()) block = from_cache(size, any_size);
+    if (!block && !memory_->is_kept() && !cached_.empty()) {
       trim();
       fresh();
     }

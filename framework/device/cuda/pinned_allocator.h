@@ -9,8 +9,10 @@
 
 namespace hexad::device::cuda {
 
-/// Keeps freed blocks and reuses blocks that are at most an eighth too large. The memory is host memory, but copies of
-/// its contents may be in flight. Therefore only copies of the card access it.
+/// Keeps freed blocks and reuses them. Sizes are rounded up by at most an eighth, so that blocks of varying sizes
+/// (routed rows) soon find one that was freed. At the limit, free blocks are given back, or larger ones reused if the
+/// memory is kept. The memory is host memory, but copies of its contents may be in flight. Therefore only copies of the
+/// card access it.
 class PinnedAllocator final : public Allocator {
  public:
   PinnedAllocator(std::shared_ptr<Blocks> blocks, std::shared_ptr<PinnedMemory> memory)
@@ -26,7 +28,8 @@ class PinnedAllocator final : public Allocator {
     std::byte* begin;
     Marks last;
   };
-  std::optional<Free> from_cache(int64_t size);
+  /// Takes the smallest free block of `size` to `most` bytes.
+  std::optional<Free> from_cache(int64_t size, int64_t most);
   void trim();
 
   const std::shared_ptr<Blocks> blocks_;

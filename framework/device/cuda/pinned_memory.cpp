@@ -4,6 +4,7 @@
 
 #include "framework/base/error.h"
 #include "framework/device/cuda/cuda_check.h"
+#include "framework/device/cuda/thread_card.h"
 
 namespace hexad::device::cuda {
 
@@ -13,7 +14,7 @@ std::byte* PinnedMemory::allocate(int64_t bytes) {
     if (limit_ && held_ + bytes > limit_) return nullptr;
     held_ += bytes;
   }
-  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may not have chosen the card yet
+  const OnCard on(ordinal_);
   void* block = nullptr;
   const cudaError_t result = cudaHostAlloc(&block, bytes, cudaHostAllocDefault);
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
@@ -28,6 +29,7 @@ std::byte* PinnedMemory::allocate(int64_t bytes) {
 
 // Ignores errors: the process may be ending, and CUDA may be gone already.
 void PinnedMemory::free(std::byte* block, int64_t bytes) noexcept {
+  const OnCard on(ordinal_);
   static_cast<void>(cudaFreeHost(block));
   std::lock_guard lock(mutex_);
   held_ -= bytes;
@@ -40,7 +42,8 @@ int64_t PinnedMemory::held() const {
 
 std::string PinnedMemory::unavailable_reason() const {
   if (limit_ == 0) return base::cat("the system gives no more than ", held(), " bytes");
-  return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held(), " are taken");
+  return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held(), " are taken",
+                   is_kept() ? " and cannot be freed while cards wait for each other" : "");
 }
 
 }  // namespace hexad::device::cuda

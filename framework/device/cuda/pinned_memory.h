@@ -1,6 +1,7 @@
 // Host memory that the card reads and writes without the host's help.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include "framework/device/cuda/raw_memory.h"
@@ -15,6 +16,9 @@ class PinnedMemory final : public RawMemory {
 
   std::byte* allocate(int64_t bytes) override;
   void free(std::byte* block, int64_t bytes) noexcept override;
+  bool is_kept() const override { return kept_; }
+  /// Makes is_kept() true from now on.
+  void keep() { kept_ = true; }
   int64_t held() const;
   std::string_view name() const override { return "page-locked host memory"; }
   std::string unavailable_reason() const override;
@@ -24,6 +28,7 @@ class PinnedMemory final : public RawMemory {
   const int64_t limit_;
   mutable std::mutex mutex_;
   int64_t held_ = 0;
+  std::atomic<bool> kept_ = false;
 };
 
 }  // namespace hexad::device::cuda

@@ -3,11 +3,12 @@
 #include <cuda_runtime_api.h>
 
 #include "framework/device/cuda/cuda_check.h"
+#include "framework/device/cuda/thread_card.h"
 
 namespace hexad::device::cuda {
 
 std::byte* PlainMemory::allocate(int64_t bytes) {
-  check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may not have chosen the card yet
+  const OnCard on(ordinal_);
   void* block = nullptr;
   const cudaError_t result = cudaMalloc(&block, bytes);
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
@@ -17,7 +18,10 @@ std::byte* PlainMemory::allocate(int64_t bytes) {
 }
 
 // Ignores errors: the process may be ending, and CUDA may be gone already.
-void PlainMemory::free(std::byte* block, int64_t) noexcept { static_cast<void>(cudaFree(block)); }
+void PlainMemory::free(std::byte* block, int64_t) noexcept {
+  ensure_card(ordinal_);
+  static_cast<void>(cudaFree(block));
+}
 
 std::string PlainMemory::unavailable_reason() const {
   return "the card has no more; set memory.limit_bytes so that room is left for the buffers of collectives";

@@ -3,6 +3,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/error.h"
 #include "framework/device/cuda/cuda_check.h"
+#include "framework/device/cuda/thread_card.h"
 
 namespace hexad::device::cuda {
 
@@ -47,6 +48,7 @@ class Queue::Mark final : public DeviceMark {
   Mark& operator=(const Mark&) = delete;
 
   bool passed() const override {
+    ensure_card(queue_->ordinal());
     const cudaError_t state = cudaEventQuery(event_);
     if (state == cudaErrorNotReady) {
       static_cast<void>(cudaGetLastError());  // not an error, only "not passed yet"
@@ -55,10 +57,14 @@ class Queue::Mark final : public DeviceMark {
     check(state, "querying an event");
     return true;
   }
-  void wait() const override { check(cudaEventSynchronize(event_), "waiting for an event"); }
+  void wait() const override {
+    ensure_card(queue_->ordinal());
+    check(cudaEventSynchronize(event_), "waiting for an event");
+  }
 
   double passed_at() const override {
     base::require(clock_ != nullptr, "[cuda] a mark that records no time was asked for its time");
+    ensure_card(queue_->ordinal());
     return clock_->passed_at(event_);
   }
 
@@ -73,18 +79,20 @@ class Queue::Mark final : public DeviceMark {
 };
 
 Queue::Queue(int ordinal, int priority) : ordinal_(ordinal) {
-  check(cudaSetDevice(ordinal), "choosing the card");
+  use_card(ordinal);
   check(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking, priority), "making a stream");
 }
 
 // Ignores errors: the process may be ending, and CUDA may be gone already.
 Queue::~Queue() {
+  ensure_card(ordinal_);
   for (const Unused* unused : {&plain_, &timed_})
     for (cudaEvent_t event : *unused) static_cast<void>(cudaEventDestroy(event));
   static_cast<void>(cudaStreamDestroy(handle_));
 }
 
 Queue::Handle::Handle(Queue& queue) : queue_(queue) {
+  ensure_card(queue_.ordinal_);
   std::lock_guard lock(queue_.mutex_);
   ++queue_.handles_;
   queue_.end_.reset();
@@ -105,7 +113,10 @@ std::shared_ptr<const DeviceMark> Queue::record() {
 
 std::shared_ptr<const DeviceMark> Queue::record_timed() {
   std::lock_guard lock(mutex_);
-  if (!clock_ || clock_->is_old()) clock_ = std::make_shared<Clock>(handle_);
+  if (!clock_ || clock_->is_old()) {
+    const OnCard on(ordinal_);
+    clock_ = std::make_shared<Clock>(handle_);
+  }
   return record_locked(timed_, cudaEventDefault, clock_);
 }
 
@@ -113,9 +124,10 @@ std::shared_ptr<const DeviceMark> Queue::record_timed() {
 // caller's look at handles_.
 std::shared_ptr<const Queue::Mark> Queue::record_locked(Unused& unused, unsigned flags,
                                                         std::shared_ptr<const Clock> clock) {
+  ensure_card(ordinal_);
   if (unused.empty()) {
+    const OnCard on(ordinal_);
     cudaEvent_t event = nullptr;
-    check(cudaSetDevice(ordinal_), "choosing the card");  // this thread may not have chosen the card yet
     check(cudaEventCreateWithFlags(&event, flags), "making an event");
     unused.push_back(event);
   }
@@ -138,6 +150,9 @@ void Queue::wait(const DeviceMark& mark) {
   check(cudaStreamWaitEvent(queue.get(), its.event(), 0), "making a stream wait");
 }
 
-void Queue::synchronize() const { check(cudaStreamSynchronize(handle_), "waiting for a stream"); }
+void Queue::synchronize() const {
+  ensure_card(ordinal_);
+  check(cudaStreamSynchronize(handle_), "waiting for a stream");
+}
 
 }  // namespace hexad::device::cuda

@@ -12,7 +12,8 @@
 namespace hexad::device::cuda {
 
 /// A CUDA stream that does not wait for the default stream, with the events recorded in it. Owned by shared_ptr:
-/// streams, allocators and marks hold it. Thread-safe.
+/// streams, allocators and marks hold it. Thread-safe: any thread may free memory, and so record a mark. A thread
+/// without a card gets the queue's.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
   /// `priority` is CUDA's: lower numbers first. If the card lacks this priority, the nearest existing one is used.

@@ -9,6 +9,13 @@
 namespace hexad::device::cuda {
 namespace {
 
+constexpr int64_t least = 4096;  // bytes of the smallest buffer
+
+// Returns the size of a buffer for `bytes` bytes: a power of two.
+int64_t size_for(int64_t bytes) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(bytes, least))));
+}
+
 bool passed(const Marks& marks) {
   return std::all_of(marks.begin(), marks.end(), [](const auto& mark) { return mark->passed(); });
 }
@@ -28,44 +35,69 @@ ReusedBuffers::~ReusedBuffers() {
   }
 }
 
-std::byte* ReusedBuffers::from_cache(int64_t size) {
-  auto& buffers = free_[size];
-  const auto it = std::find_if(buffers.begin(), buffers.end(), [](const Free& b) { return passed(b.last); });
-  if (it == buffers.end()) return nullptr;
-  std::byte* block = it->block;
-  buffers.erase(it);
-  return block;
+// Returns a buffer of this or a somewhat larger size that no copy uses any more, if there is one.
+ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
+  constexpr int64_t most_waste = 8;
+  for (auto it = free_.lower_bound(size); it != free_.end() && it->first <= most_waste * size; ++it) {
+    auto& buffers = it->second;
+    const auto buffer = std::find_if(buffers.begin(), buffers.end(), [](const Free& b) { return passed(b.last); });
+    if (buffer == buffers.end()) continue;
+    const Taken taken{buffer->block, it->first};
+    buffers.erase(buffer);
+    return taken;
+  }
+  return {};
 }
 
-// Makes room when the limit is reached: waits for the copies of released buffers, and frees these buffers.
-std::byte* ReusedBuffers::after_others(int64_t size) {
+ReusedBuffers::Taken ReusedBuffers::fresh(int64_t size) { return {memory_->allocate(size), size}; }
+
+// Finds room when the limit is reached: waits for the copies of a released buffer that is large enough, or frees
+// released buffers after their copies.
+ReusedBuffers::Taken ReusedBuffers::after_others(int64_t size) {
+  const auto release = [](std::vector<Free>& buffers) {
+    const Free buffer = std::move(buffers.back());
+    buffers.pop_back();
+    wait(buffer.last);
+    return buffer.block;
+  };
+  for (auto it = free_.lower_bound(size); it != free_.end(); ++it)
+    if (!it->second.empty()) return {release(it->second), it->first};
+  if (memory_->is_kept()) return {};
   for (auto& [its_size, buffers] : free_)
     while (!buffers.empty()) {
-      const Free buffer = std::move(buffers.back());
-      buffers.pop_back();
-      wait(buffer.last);
-      if (its_size == size) return buffer.block;
-      memory_->free(buffer.block, its_size);
-      if (std::byte* block = memory_->allocate(size)) return block;
+      memory_->free(release(buffers), its_size);
+      if (const Taken taken = fresh(size); taken.block) return taken;
     }
-  return nullptr;
+  return {};
 }
 
 std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
-  constexpr uint64_t least = 4096;
-  const auto size = static_cast<int64_t>(std::bit_ceil(std::max(static_cast<uint64_t>(bytes), least)));
-  std::byte* block = nullptr;
+  const int64_t size = size_for(bytes);
+  Taken taken;
   {
     std::lock_guard lock(mutex_);
-    block = from_cache(size);
-    if (!block) block = memory_->allocate(size);
-    if (!block) block = after_others(size);
+    taken = from_cache(size);
+    if (!taken.block) taken = fresh(size);
+    if (!taken.block) taken = after_others(size);
   }
-  if (!block)
+  if (!taken.block)
     base::fail(base::ExitCode::resource, "out of ", memory_->name(), ": a buffer of ", size,
                " bytes is needed for copies, and ", memory_->unavailable_reason());
-  blocks_->add(block, size, {});
-  return {block, [self = shared_from_this(), size](std::byte* b) { self->give_back(b, size); }};
+  blocks_->add(taken.block, taken.size, {});
+  return {taken.block, [self = shared_from_this(), size = taken.size](std::byte* b) { self->give_back(b, size); }};
+}
+
+// The number of buffers falls with their size, so that the sizes from 512 KiB on take equal shares.
+void ReusedBuffers::stock(int64_t bytes) {
+  constexpr int64_t largest = int64_t{4} << 20, share = int64_t{8} << 20;
+  constexpr int64_t fewest = 2, most = 16;
+  std::lock_guard lock(mutex_);
+  for (int64_t size = least; size <= largest; size *= 2)
+    for (int64_t n = std::clamp(share / size, fewest, most); n > 0 && bytes >= size; --n, bytes -= size) {
+      std::byte* const block = memory_->allocate(size);
+      if (!block) return;
+      free_[size].push_back({block, {}});
+    }
 }
 
 void ReusedBuffers::give_back(std::byte* block, int64_t size) noexcept {

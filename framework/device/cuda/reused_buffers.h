@@ -24,14 +24,22 @@ class ReusedBuffers : public std::enable_shared_from_this<ReusedBuffers> {
   /// Returns at least `bytes` bytes. A released buffer is reused when the copies that use it are done. Throws
   /// Error(resource) if no memory is left.
   std::shared_ptr<std::byte> take(int64_t bytes);
+  /// Allocates free buffers of all usual sizes, at most `bytes` bytes together. Most later buffers then need no
+  /// allocation, which may wait for the card.
+  void stock(int64_t bytes);
 
  private:
   struct Free {
     std::byte* block;
     Marks last;
   };
-  std::byte* from_cache(int64_t size);
-  std::byte* after_others(int64_t size);
+  struct Taken {
+    std::byte* block = nullptr;
+    int64_t size = 0;
+  };
+  Taken from_cache(int64_t size);
+  Taken fresh(int64_t size);
+  Taken after_others(int64_t size);
   void give_back(std::byte* block, int64_t size) noexcept;
 
   const std::shared_ptr<Blocks> blocks_;

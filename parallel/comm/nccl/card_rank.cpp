@@ -2,6 +2,7 @@
 
 #include "framework/base/ordinal.h"
 #include "framework/device/cuda/cuda_check.h"
+#include "framework/device/cuda/thread_card.h"
 #include "framework/tensor/device_access.h"
 
 namespace hexad::comm::nccl {
@@ -16,7 +17,7 @@ void TrafficStream::touch(const Tensor& t, Stream& caller) {
 namespace {
 
 std::byte* take_scratch(int ordinal) {
-  check(cudaSetDevice(ordinal), "choosing the card");
+  device::cuda::use_card(ordinal);
   void* bytes = nullptr;
   check(cudaMalloc(&bytes, 2), "allocating two bytes");
   return static_cast<std::byte*>(bytes);
@@ -37,10 +38,9 @@ CardRank::CardRank(const Library& library, const CudaStream& compute, int world_
   check(cudaDeviceGetStreamPriorityRange(&least_, &greatest_), "querying the priorities of streams");
 }
 
-CommunicatorConfig CardRank::config(StreamKind kind, std::string name) const {
-  CommunicatorConfig config = config_of(kind);
+CommunicatorConfig CardRank::named(CommunicatorConfig config, TrafficClass traffic, std::string name) const {
   config.name = std::move(name);
-  config.network_class = options_.network_class[base::ordinal(kind.traffic)];
+  config.network_class = options_.network_class[base::ordinal(traffic)];
   return config;
 }
 

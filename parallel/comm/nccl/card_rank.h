@@ -40,7 +40,8 @@ class CardRank {
   int ordinal() const { return ordinal_; }
   const DeviceGroupOptions& options() const { return options_; }
   Watch& watch() { return watch_; }
-  CommunicatorConfig config(StreamKind kind, std::string name) const;
+  /// Returns `config` with the name of a communicator and the network class of its traffic.
+  CommunicatorConfig named(CommunicatorConfig config, TrafficClass traffic, std::string name) const;
   /// Returns the stream that all groups of this kind share. Their launches run in the order of the calls.
   const std::shared_ptr<TrafficStream>& stream(StreamKind kind);
   std::shared_ptr<TrafficStream> make_stream(StreamKind kind);

@@ -1,6 +1,7 @@
 #include "parallel/comm/nccl/channels.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "parallel/comm/nccl/message_pieces.h"
 
@@ -13,7 +14,7 @@ namespace {
 // Sends or receives one byte, to connect the pair. The first message of a pair blocks the host until the other side
 // launches its part. In later messages, ranks may send or receive first. Here all ranks use the same order, so none
 // blocks forever.
-void connect(CardRank& card, const Channel& channel, bool sends) {
+void make_connection(CardRank& card, const Channel& channel, bool sends) {
   const Library& nccl = card.library();
   const Watch::HostCall call(card.watch(), "connecting a pair of ranks for messages");
   const ncclComm_t communicator = channel.communicator->handle();
@@ -26,24 +27,71 @@ void connect(CardRank& card, const Channel& channel, bool sends) {
 
 }  // namespace
 
-Channels::Channels(CardRank& card, const Communicator& group, const std::string& name, TrafficClass traffic, int rank,
-                   int size)
-    : to_(size), from_(size) {
-  const StreamKind kind{.traffic = traffic, .messages = true};
-  all_.reserve(2 * static_cast<size_t>(size));  // to_ and from_ point into it
+bool Channels::has(std::span<const Route> routes) const {
+  return std::ranges::all_of(routes, [&](const Route& route) { return routes_.contains(route); });
+}
+
+void Channels::add(std::span<const Route> routes) {
+  const int size = its_.size(), rank = its_.rank();
+  std::set<Route> added;
+  for (const Route& route : routes) {
+    require(route.from >= 0 && route.from < size && route.to >= 0 && route.to < size && route.from != route.to, "[",
+            its_.name(), "] a route leads from rank ", route.from, " to rank ", route.to, " of ", size);
+    if (routes_.insert(route).second) added.insert(route);
+  }
   for (int round = 0; round < rounds_of(size); ++round)
     for (const bool upwards : {true, false}) {  // from the lower to the higher rank of each pair
-      const std::optional<int> peer = partner_of(rank, round, size);
-      const int lower = peer ? std::min(rank, *peer) : 0;
-      auto communicator = group.split(peer ? std::optional(lower) : std::nullopt, rank,
-                                      card.config(kind, cat(name, upwards ? " up" : " down")));
-      if (!peer) continue;
-      all_.push_back(
-          {.communicator = std::move(communicator), .peer = rank == lower ? 1 : 0, .stream = card.make_stream(kind)});
-      const bool sends = upwards == (rank == lower);
-      (sends ? to_ : from_)[*peer] = &all_.back();
-      connect(card, all_.back(), sends);
+      const auto route_of = [&](int one) -> std::optional<Route> {
+        const std::optional<int> other = partner_of(one, round, size);
+        if (!other) return {};
+        const auto [lower, higher] = std::minmax(one, *other);
+        const Route route = upwards ? Route{lower, higher} : Route{higher, lower};
+        return added.contains(route) ? std::optional(route) : std::nullopt;
+      };
+      bool needed = false;  // the same on all ranks, which split together
+      for (int r = 0; r < size; ++r) needed = needed || route_of(r);
+      if (!needed) continue;
+      const std::optional<Route> mine = route_of(rank);
+      const auto color = mine ? std::optional(std::min(mine->from, mine->to)) : std::nullopt;
+      auto communicator = group_.split(color, rank, config_of(mine.value_or(Route{rank, rank}), upwards));
+      if (!mine) continue;
+      const bool sends = mine->from == rank;
+      const int peer = sends ? mine->to : mine->from;
+      all_.push_back(std::make_unique<Channel>(Channel{.communicator = std::move(communicator),
+                                                       .peer = rank < peer ? 1 : 0,
+                                                       .stream = card_.make_stream({.traffic = its_.traffic()})}));
+      (sends ? to_ : from_)[peer] = all_.back().get();
+      make_connection(card_, *all_.back(), sends);
     }
+}
+
+CommunicatorConfig Channels::config_of(const Route& route, bool upwards) const {
+  const std::vector<int>& nodes = its_.node_of_rank();
+  return card_.named(message_config(nodes[route.from] != nodes[route.to], most_routes_of_a_rank(routes_)),
+                     its_.traffic(), cat(its_.name(), upwards ? " up" : " down"));
+}
+
+const Channel& Channels::find(const ByPeer& channels, int peer, std::string_view direction) const {
+  const auto it = channels.find(peer);
+  require(it != channels.end(), "[", its_.name(), "] rank ", its_.rank(), " has no channel ", direction, " rank ", peer,
+          ": connect() did not announce the route");
+  return *it->second;
+}
+
+std::vector<Route> all_routes(int size) {
+  std::vector<Route> routes;
+  for (int from = 0; from < size; ++from)
+    for (int to = 0; to < size; ++to)
+      if (from != to) routes.push_back({from, to});
+  return routes;
+}
+
+int most_routes_of_a_rank(const std::set<Route>& routes) {
+  std::map<int, int> of_rank;
+  for (const Route& route : routes) ++of_rank[route.from], ++of_rank[route.to];
+  int most = 0;
+  for (const auto& [rank, count] : of_rank) most = std::max(most, count);
+  return most;
 }
 
 }  // namespace hexad::comm::nccl

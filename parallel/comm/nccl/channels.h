@@ -1,13 +1,19 @@
 // Channels for messages between pairs of ranks of a group.
 #pragma once
 
+#include <map>
 #include <memory>
-#include <string>
+#include <set>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "parallel/comm/nccl/communicator.h"
+#include "parallel/comm/process_group.h"
 
 namespace hexad::comm::nccl {
+
+using Route = ProcessGroup::Route;
 
 /// Channel from one rank to another: a communicator of both and a stream on each side. So messages are ordered only
 /// against messages of the same pair and direction. (NCCL runs the launches of one communicator one after the other.
@@ -18,17 +24,40 @@ struct Channel {
   std::shared_ptr<TrafficStream> stream;
 };
 
+/// Channels of one rank. Each takes a communicator, memory of the card, and a stream, so only routes that are used have
+/// one.
 class Channels {
  public:
-  /// Makes channels to and from every other rank. Collective over the ranks of `group`, in which nothing is in flight.
-  Channels(CardRank& card, const Communicator& group, const std::string& name, TrafficClass traffic, int rank,
-           int size);
-  const Channel& to(int peer) const { return *to_[peer]; }
-  const Channel& from(int peer) const { return *from_[peer]; }
+  /// Makes no channels yet. `group` is the communicator of the ranks of `its`, and both outlive this object.
+  Channels(CardRank& card, const Communicator& group, const ProcessGroup& its)
+      : card_(card), group_(group), its_(its) {}
+
+  /// True if add() has added all of the routes.
+  bool has(std::span<const Route> routes) const;
+  /// Makes the channels of routes that have none. `routes` are those of all ranks, and the same on all ranks.
+  /// Collective over the group, in which nothing is in flight.
+  void add(std::span<const Route> routes);
+  /// Returns the channel to or from a rank. Throws std::logic_error if its route was not added.
+  const Channel& to(int peer) const { return find(to_, peer, "to"); }
+  const Channel& from(int peer) const { return find(from_, peer, "from"); }
 
  private:
-  std::vector<Channel> all_;  // in the order in which they are made and destroyed
-  std::vector<const Channel*> to_, from_;
+  using ByPeer = std::map<int, const Channel*>;
+  const Channel& find(const ByPeer& channels, int peer, std::string_view direction) const;
+  CommunicatorConfig config_of(const Route& route, bool upwards) const;
+
+  CardRank& card_;
+  const Communicator& group_;
+  const ProcessGroup& its_;
+  std::set<Route> routes_;  // of all ranks
+  std::vector<std::unique_ptr<Channel>>
+      all_;  // this rank's, in the order in which ranks make and destroy them together
+  ByPeer to_, from_;
 };
+
+/// Returns the routes between all pairs of `size` ranks.
+std::vector<Route> all_routes(int size);
+/// Returns the largest number of routes that begin or end at one rank.
+int most_routes_of_a_rank(const std::set<Route>& routes);
 
 }  // namespace hexad::comm::nccl

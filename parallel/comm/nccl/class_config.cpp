@@ -7,7 +7,6 @@
 namespace hexad::comm::nccl {
 
 CommunicatorConfig config_of(StreamKind kind) {
-  if (kind.messages) return {.min_ctas = 1, .max_ctas = 2};
   switch (kind.traffic) {
     case TrafficClass::tp:
     case TrafficClass::ep:
@@ -21,11 +20,18 @@ CommunicatorConfig config_of(StreamKind kind) {
   return {};
 }
 
+CommunicatorConfig message_config(bool across_nodes, int channels) {
+  constexpr int fewest = 2, all = 32;
+  return {.min_ctas = 1, .max_ctas = std::clamp(all / std::max(channels, 1), fewest, across_nodes ? 4 : 8)};
+}
+
 int multiprocessors_of(std::span<const TrafficBeside> traffic) {
   constexpr int cluster = 4;
   int sum = 0;
   for (const TrafficBeside& t : traffic) {
-    const int blocks = config_of({.traffic = t.traffic, .messages = t.messages}).max_ctas;
+    const CommunicatorConfig config =
+        t.messages ? message_config(false, t.operations) : config_of({.traffic = t.traffic});
+    const int blocks = config.max_ctas;
     sum += t.operations * (blocks % cluster == 0 ? blocks : 2 * blocks);
   }
   return sum;

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/cuda_stream.h"
+#include "framework/device/cuda/thread_card.h"
 #include "parallel/comm/card_messages.h"
 #include "parallel/comm/nccl/nccl_group.h"
 
@@ -48,11 +50,20 @@ ncclUniqueId unique_id(const nccl::Library& nccl, const ProcessGroup& world, Dev
   return id;
 }
 
+// Lets NCCL begin the operations of a card in the order of the calls, over all communicators: operations that are in
+// flight together then begin in one order on all ranks, as NCCL demands of several communicators. From CUDA 12.3 on
+// they still overlap. NCCL reads the variable when it is first used.
+void order_launches() {
+  static const int done = setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  static_cast<void>(done);
+}
+
 // Returns the library if all ranks can load it, otherwise null. All ranks learn the result. Otherwise ranks with the
 // library would wait for the ranks without it.
 const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& context, std::string& why) {
   const nccl::Library* library = nullptr;
   try {
+    order_launches();
     library = &nccl::library();
   } catch (const Error& e) {
     why = e.what();
@@ -95,11 +106,13 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
       world.abort_job(e.code());
     };
   const device::cuda::CudaStream& compute = device::cuda::cuda_stream(context.compute());
+  context.keep_host_memory();
   const auto card = std::make_shared<nccl::CardRank>(*library, compute, world.rank(), complete);
   const ncclUniqueId id = unique_id(*library, world, context);
-  check(cudaSetDevice(card->ordinal()), "choosing the card");  // NCCL uses the thread's current card
-  auto communicator = std::make_unique<nccl::Communicator>(*card, id, world.size(), world.rank(),
-                                                           card->config({.traffic = world.traffic()}, world.name()));
+  device::cuda::use_card(card->ordinal());  // NCCL uses the thread's current card
+  auto communicator = std::make_unique<nccl::Communicator>(
+      *card, id, world.size(), world.rank(),
+      card->named(nccl::config_of({.traffic = world.traffic()}), world.traffic(), world.name()));
   device::cuda::Card& products = device::cuda::cuda_stream(context.compute()).card();
   if (!options.beside_products.empty())
     products.reserve(std::min(nccl::multiprocessors_of(options.beside_products), products.multiprocessors() / 2));

@@ -154,8 +154,9 @@ std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_pt
   require(color >= 0, "[", name(), "] split with colour ", color);
   const bool alone = control->size() == 1;
   quiesce();
-  auto communicator = communicator_->split(alone ? std::nullopt : std::optional(color), key,
-                                           card_->config(kind_of(*control, urgency), control->name()));
+  auto communicator =
+      communicator_->split(alone ? std::nullopt : std::optional(color), key,
+                           card_->named(config_of(kind_of(*control, urgency)), control->traffic(), control->name()));
   if (alone) return control;
   if (card_->options().sum_of && control->size() > most_addends)
     fail(ExitCode::usage, "[", control->name(), "] train.deterministic sums over at most ", most_addends,
@@ -202,11 +203,15 @@ Event NcclGroup::start(Operation op, Stream& stream) const {
   return done;
 }
 
+void NcclGroup::connect(std::span<const Route> routes) const {
+  if (!channels_) channels_ = std::make_unique<Channels>(*card_, *communicator_, *this);
+  if (channels_->has(routes)) return;
+  quiesce();
+  channels_->add(routes);
+}
+
 Event NcclGroup::message(const Operation& op, Stream& stream) const {
-  if (!channels_) {
-    quiesce();
-    channels_ = std::make_unique<Channels>(*card_, *communicator_, name(), traffic(), rank(), size());
-  }
+  if (!channels_) connect(all_routes(size()));
   const bool sends = op.kind == Kind::send;
   const Channel& channel = sends ? channels_->to(op.peer) : channels_->from(op.peer);
   const Tensor& t = sends ? op.in : op.out;

@@ -12,14 +12,17 @@ using base::Dtype;
 /// ranks.
 ///
 /// Each class of traffic has one stream inside nodes and one across nodes, shared by all groups. For messages, each
-/// pair of ranks has one stream per direction. Operations of one stream run in the order of the calls. So ranks that
-/// share several groups of a class must call their operations in the same order, as ranks of one program do. Streams do
-/// not wait for each other: all launches that are possible at one time fit on the card together (class_config.h).
+/// route has a stream. Operations of one stream run in the order of the calls. So ranks that share several groups of a
+/// class must call their operations in the same order, as ranks of one program do. Operations of different streams
+/// begin in the order of the calls, too, but do not wait for each other's ends: all launches that are possible at one
+/// time fit on the card together (class_config.h).
 ///
 /// An event is a mark of the class's stream: no host thread waits, and no tensor is kept. A tensor that is freed at
 /// once stays valid for the operation, because its memory is reused after the class's stream has passed the operation
-/// (Blocks). A tensor that is changed in place must be changed by a stream that has waited for the event. The first
-/// message of a group is collective, because it makes the group's channels.
+/// (Blocks). A tensor that is changed in place must be changed by a stream that has waited for the event.
+///
+/// connect() makes channels for its routes; if it was never called, the first message is collective, because it makes
+/// the channels of all pairs.
 ///
 /// NCCL guarantees less than ProcessGroup promises. The order of a sum is NCCL's own: results are bitwise identical on
 /// all ranks, and from run to run only for one version on the same cards and links. Sums of bf16 are rounded at every
@@ -34,6 +37,7 @@ class NcclGroup final : public ProcessGroup {
   int size() const override { return control_.size(); }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
+  void connect(std::span<const Route> routes) const override;
 
  protected:
   Event start(Operation op, Stream& stream) const override;
@@ -57,7 +61,7 @@ class NcclGroup final : public ProcessGroup {
   const ProcessGroup& control_;
   const std::unique_ptr<Communicator> communicator_;
   const std::shared_ptr<TrafficStream> stream_;
-  mutable std::unique_ptr<Channels> channels_;  // made by the first message
+  mutable std::unique_ptr<Channels> channels_;  // made by connect() or the first message
   mutable int64_t operations_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "framework/device/cuda/cuda_check.h"
+#include "framework/device/cuda/thread_card.h"
 
 namespace hexad::comm::nccl {
 
@@ -32,7 +33,7 @@ struct TimedEvents::Pool {
       }
     }
     cudaEvent_t event = nullptr;
-    check(cudaSetDevice(ordinal), "choosing the card");  // this thread may not have chosen a card yet
+    const device::cuda::OnCard on(ordinal);
     check(cudaEventCreate(&event), "making an event");
     return event;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/base/blocked_signals.h"
+#include "framework/device/cuda/thread_card.h"
 
 namespace hexad::comm::nccl {
 namespace {
@@ -19,9 +20,10 @@ constexpr auto longest_interval = 20ms;
 // Longest wait for NCCL's abort, which waits for its own threads and has itself been seen to hang.
 constexpr auto patience_with_abort = 5s;
 
-void abort_all(const Library& library, const std::vector<ncclComm_t>& communicators) {
+void abort_all(const Library& library, int ordinal, const std::vector<ncclComm_t>& communicators) {
   const auto done = std::make_shared<std::promise<void>>();
-  std::thread thread([&library, communicators, done] {
+  std::thread thread([&library, ordinal, communicators, done] {
+    device::cuda::ensure_card(ordinal);  // NCCL makes the thread's card current again after each call
     for (ncclComm_t c : communicators) static_cast<void>(library.comm_abort(c));
     done->set_value();
   });
@@ -94,7 +96,7 @@ Watch::Clock::duration Watch::interval() const {
 }
 
 void Watch::run() {
-  static_cast<void>(cudaSetDevice(ordinal_));  // otherwise CUDA would take memory of the first card for this thread
+  device::cuda::ensure_card(ordinal_);
   std::unique_lock lock(mutex_);
   auto last = Clock::now();
   while (!stopping_) {
@@ -164,7 +166,7 @@ void Watch::fail(std::unique_lock<std::mutex>& lock, ExitCode code, const std::s
   flights_.clear();
   calls_.clear();
   lock.unlock();
-  abort_all(library_, communicators);
+  abort_all(library_, ordinal_, communicators);
   options_.on_failure(error);
   lock.lock();
 }

@@ -1,12 +1,15 @@
 #include "tests/support/cuda_double/device.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
+#include "tests/support/cuda_double/host_waits.h"
 #include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/stream.h"
 
@@ -14,9 +17,27 @@ namespace hexad::cuda_double {
 namespace {
 
 constexpr int most_devices = 64;
-thread_local int chosen = 0;
+thread_local int chosen = -1;  // -1: none
 thread_local cudaError_t last_error = cudaSuccess;
 std::array<std::atomic<bool>, most_devices> broken;
+
+// Counts calls of threads without a device. Destructors ignore the errors of their calls, so the end of the process
+// reports them, too.
+struct CallsWithoutDevice {
+  std::atomic<int64_t> count = 0;
+  ~CallsWithoutDevice() {
+    if (count == 0) return;
+    std::fprintf(stderr, "CUDA double: threads without a device made %lld calls\n", static_cast<long long>(count));
+    std::fflush(nullptr);
+    std::_Exit(1);
+  }
+};
+CallsWithoutDevice without_device;
+
+int connections_from_environment() {
+  const char* text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  return text ? std::clamp(std::atoi(text), 1, 32) : 8;
+}
 
 }  // namespace
 
@@ -29,7 +50,25 @@ int device_count() {
   return count;
 }
 
-int current_device() { return chosen; }
+int current_device() { return std::max(chosen, 0); }
+
+cudaError_t require_device(const char* call) {
+  if (chosen >= 0) return cudaSuccess;
+  ++without_device.count;
+  std::fprintf(stderr, "CUDA double: %s by a thread that has chosen no device\n", call);
+  return set_last_error(cudaErrorDeviceUninitialized);
+}
+
+int64_t take_calls_without_device() { return without_device.count.exchange(0); }
+
+const Settings& settings() {
+  static const Settings read = [] {
+    const char* loading = std::getenv("CUDA_MODULE_LOADING");
+    return Settings{.connections = connections_from_environment(),
+                    .loads_early = loading && std::string_view(loading) == "EAGER"};
+  }();
+  return read;
+}
 
 cudaError_t set_last_error(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -54,17 +93,19 @@ using namespace hexad::cuda_double;
 extern "C" {
 
 cudaError_t cudaSetDevice(int device) {
+  settings();
   if (device < 0 || device >= device_count()) return set_last_error(cudaErrorInvalidDevice);
   chosen = device;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int* device) {
-  *device = chosen;
+  *device = current_device();
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  settings();
   *count = device_count();
   return *count ? cudaSuccess : set_last_error(cudaErrorNoDevice);
 }
@@ -117,14 +158,20 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   *least = 0;
   *greatest = -5;
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceSynchronize() { return synchronize_device(current_device()); }
+cudaError_t cudaDeviceSynchronize() {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
+  count_host_wait(__func__);
+  return synchronize_device(current_device());
+}
 
 cudaError_t cudaDriverGetVersion(int* version) {
+  settings();
   *version = CUDART_VERSION;
   return cudaSuccess;
 }
@@ -153,6 +200,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidDevice";
     case cudaErrorNoDevice:
       return "cudaErrorNoDevice";
+    case cudaErrorDeviceUninitialized:
+      return "cudaErrorDeviceUninitialized";
     case cudaErrorInvalidConfiguration:
       return "cudaErrorInvalidConfiguration";
     case cudaErrorInvalidResourceHandle:
@@ -164,6 +213,6 @@ const char* cudaGetErrorName(cudaError_t error) {
 
 const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
 
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return require_device(__func__); }
 
 }  // extern "C"

@@ -10,8 +10,21 @@ namespace hexad::cuda_double {
 
 /// Returns HEXAD_CUDA_DOUBLE_DEVICES, or 8 if it is not set.
 int device_count();
-/// Returns this thread's device (cudaSetDevice).
+/// Returns this thread's device (cudaSetDevice); 0 if it has chosen none.
 int current_device();
+/// Returns cudaSuccess if this thread has chosen a device. Otherwise counts `call`, prints its name, and returns the
+/// error cudaErrorDeviceUninitialized. On hardware the call would open device 0 and take half a gigabyte of its memory.
+/// Calls that need a device begin with it. A process with such a call ends with exit code 1.
+cudaError_t require_device(const char* call);
+/// Returns the number of calls of threads without a device since the last call, and resets it.
+int64_t take_calls_without_device();
+
+/// Environment of CUDA, read by the first call that opens it.
+struct Settings {
+  int connections;   // CUDA_DEVICE_MAX_CONNECTIONS: hardware connections of a device, 1 to 32; 8 by default
+  bool loads_early;  // CUDA_MODULE_LOADING is EAGER: kernels are not loaded by their first launches
+};
+const Settings& settings();
 
 /// Sets the next result of cudaGetLastError on this thread, and returns `error`.
 cudaError_t set_last_error(cudaError_t error);

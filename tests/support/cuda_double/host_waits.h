@@ -11,8 +11,10 @@ namespace hexad::cuda_double {
 using WaitName = std::string (*)();
 /// Makes `name` name all later waits. Null: waits have no names.
 void name_host_waits_by(WaitName name);
-/// Counts a call of a runtime function that waits: cudaEventSynchronize, cudaStreamSynchronize, and those that wait for
-/// the whole device. It counts even if nothing is left to wait for. A call without a name counts as "unnamed FUNCTION".
+/// Counts a call of a runtime function that always waits: cudaEventSynchronize, cudaStreamSynchronize, and those that
+/// wait for the whole device (cudaDeviceSynchronize, cudaMemset, cudaFree, cudaFreeHost). It counts even if nothing is
+/// left to wait for. A call without a name counts as "unnamed FUNCTION". Calls that only may wait on hardware do not
+/// count: those that allocate memory, load a kernel or connect NCCL's ranks.
 void count_host_wait(const char* function);
 /// Returns the number of waits of all threads since the last call, by name.
 std::map<std::string, int64_t> take_host_waits();

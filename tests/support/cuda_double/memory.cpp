@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "tests/support/cuda_double/device.h"
+#include "tests/support/cuda_double/host_waits.h"
 #include "tests/support/cuda_double/stream.h"
 
 namespace hexad::cuda_double {
@@ -140,10 +141,12 @@ using namespace hexad::cuda_double;
 
 extern "C" {
 
+// Waits for the device, as CUDA may.
 cudaError_t cudaMalloc(void** p, size_t bytes) {
   *p = nullptr;
-  if (const cudaError_t e = state_of(current_device()); e != cudaSuccess) return e;
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (bytes == 0) return cudaSuccess;
+  if (const cudaError_t e = synchronize_device(current_device()); e != cudaSuccess) return e;
   const auto size = static_cast<int64_t>(bytes);
   void* block = charge(current_device(), size) ? take(bytes) : nullptr;
   if (!block) return set_last_error(cudaErrorMemoryAllocation);
@@ -153,16 +156,22 @@ cudaError_t cudaMalloc(void** p, size_t bytes) {
 
 // Waits for the device, like CUDA's cudaFree.
 cudaError_t cudaFree(void* p) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (!p) return cudaSuccess;
   if (!begins_a_range(p, Memory::device)) return set_last_error(cudaErrorInvalidValue);
   const int device = device_at(p);
+  count_host_wait(__func__);
   const cudaError_t state = synchronize_device(device);
   charge(device, -remove_range(p));
   std::free(p);
   return state;
 }
 
+// Waits for the device, as CUDA may.
 cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
+  *p = nullptr;
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
+  if (const cudaError_t e = synchronize_device(current_device()); e != cudaSuccess) return e;
   *p = take(bytes);
   if (!*p) return set_last_error(cudaErrorMemoryAllocation);
   add_range(*p, static_cast<int64_t>(bytes), Memory::pinned, -1);
@@ -170,8 +179,10 @@ cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
 }
 
 cudaError_t cudaFreeHost(void* p) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (!p) return cudaSuccess;
   if (!begins_a_range(p, Memory::pinned)) return set_last_error(cudaErrorInvalidValue);
+  count_host_wait(__func__);
   const cudaError_t state = synchronize_device(current_device());
   remove_range(p);
   std::free(p);
@@ -179,16 +190,19 @@ cudaError_t cudaFreeHost(void* p) {
 }
 
 cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   *total = static_cast<size_t>(capacity());
   *available = *total - static_cast<size_t>(in_use(current_device()));
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   return copy(to, from, bytes, stream);
 }
 
 cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t stream) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (bytes == 0) return cudaSuccess;
   if (!reaches(p, static_cast<int64_t>(bytes))) return set_last_error(cudaErrorInvalidValue);
   enqueue(stream, [=] { std::memset(p, value, bytes); });
@@ -196,6 +210,7 @@ cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t strea
 }
 
 cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (width == 0 || height == 0) return cudaSuccess;
   if (width > pitch || !reaches(p, static_cast<int64_t>(pitch * (height - 1) + width)))
     return set_last_error(cudaErrorInvalidValue);
@@ -207,13 +222,16 @@ cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, si
 
 // Runs on the host, which waits, because the double has no default stream.
 cudaError_t cudaMemset(void* p, int value, size_t bytes) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (bytes && !reaches(p, static_cast<int64_t>(bytes))) return set_last_error(cudaErrorInvalidValue);
+  count_host_wait(__func__);
   const cudaError_t state = synchronize_device(current_device());
   std::memset(p, value, bytes);
   return state;
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, const void* p) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   const Memory kind = kind_of(p);
   *a = {};
   a->type = kind == Memory::device   ? cudaMemoryTypeDevice

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -53,8 +56,9 @@ struct Birth {
 
 struct Registry {
   std::map<uint64_t, Birth> births;
-  std::vector<SidePtr> sides;  // sides that are neither destroyed nor aborted
-  std::map<int, int> used;     // thread blocks in use, by device
+  std::vector<SidePtr> sides;                // sides that are neither destroyed nor aborted
+  std::map<int, int> used;                   // thread blocks in use, by device
+  std::map<int, std::set<int64_t>> waiting;  // numbers of the launches that have not begun, by device
   int ctas = 132;
   uint64_t ids = 0;
   int64_t launches = 0;
@@ -76,6 +80,12 @@ void changed() { nccl_world().changed.notify_all(); }
 template <class Holds>
 void wait(Lock& lock, Holds holds) {
   nccl_world().changed.wait(lock, holds);
+}
+
+// NCCL makes the thread's device current again at the end of a call. That opens device 0 for a thread that has none.
+ncclResult_t has_device(const char* call) {
+  return require_device(call) == cudaSuccess ? ncclSuccess
+                                             : refuse(ncclUnhandledCudaError, "the thread has chosen no device");
 }
 
 bool is_blocking(const Side& s) { return s.config.blocking != 0; }
@@ -142,17 +152,39 @@ thread_local std::vector<Launch> grouped;  // launches of this thread between nc
 
 int ctas_of(const Side& s) { return s.config.maxCTAs == NCCL_CONFIG_UNDEF_INT ? default_ctas : s.config.maxCTAs; }
 
+// True if the launches of a device begin in the order of the calls. As in NCCL from CUDA 12.3 on, a launch does not
+// wait for the end of earlier ones.
+bool begins_in_order() {
+  const char* text = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  return text && std::string_view(text) == "1";
+}
+
+// Place of a launch in several orders.
+struct Numbers {
+  int64_t place;       // in the order of the communicator's launches
+  int64_t collective;  // in the order of the communicator's collectives
+  int64_t launch;      // in the order of all launches
+  bool in_order;       // true if it begins after all earlier launches of its device
+};
+
 // Runs a launch on the stream's thread.
-void run(const Launch& launch, int64_t place, int64_t number) {
+void run(const Launch& launch, const Numbers& numbers) {
   Side& s = *launch.side;
   Lock lock(nccl_world().mutex);
   int& used = registry().used[s.device];
+  std::set<int64_t>& waiting = registry().waiting[s.device];
   const int ctas = std::min(ctas_of(s), registry().ctas);
-  wait(lock, [&] { return s.gone || (s.done == place && used + ctas <= registry().ctas); });
+  wait(lock, [&] {
+    const bool has_turn = !numbers.in_order || *waiting.begin() == numbers.launch;
+    return s.gone || (has_turn && s.done == numbers.place && used + ctas <= registry().ctas);
+  });
+  waiting.erase(numbers.launch);
+  changed();
   if (!s.gone) {
     used += ctas;
-    launch.calls.front().is_message() ? s.clique->messages(lock, s.rank, launch.calls, s.gone)
-                                      : s.clique->collective(lock, s.rank, number, launch.calls.front(), s.gone);
+    launch.calls.front().is_message()
+        ? s.clique->messages(lock, s.rank, launch.calls, s.gone)
+        : s.clique->collective(lock, s.rank, numbers.collective, launch.calls.front(), s.gone);
     used -= ctas;
   }
   ++s.done;
@@ -163,13 +195,24 @@ ncclResult_t start(Launch launch) {
   Lock lock(nccl_world().mutex);
   Side& s = *launch.side;
   if (s.gone) return refuse(ncclInvalidUsage, "the communicator was aborted");
-  ++registry().launches;
-  if (is_blocking(s) && !s.clique->connect(lock, s.rank, launch.calls, s.gone))
-    return refuse(ncclInternalError, "aborted while connecting");
-  const int64_t place = s.launched++, number = launch.calls.front().is_message() ? 0 : s.collectives++;
+  if (is_blocking(s)) {
+    if (s.clique->is_first(s.rank, launch.calls)) {  // NCCL takes memory, for which CUDA may wait for the device
+      lock.unlock();
+      static_cast<void>(synchronize_device(s.device));
+      lock.lock();
+    }
+    if (!s.clique->connect(lock, s.rank, launch.calls, s.gone))
+      return refuse(ncclInternalError, "aborted while connecting");
+  }
+  const bool message = launch.calls.front().is_message();
+  const Numbers numbers{.place = s.launched++,
+                        .collective = message ? 0 : s.collectives++,
+                        .launch = registry().launches++,
+                        .in_order = begins_in_order()};
+  registry().waiting[s.device].insert(numbers.launch);
   lock.unlock();
   const cudaStream_t stream = launch.stream;
-  enqueue(stream, [launch = std::move(launch), place, number] { run(launch, place, number); });
+  enqueue(stream, [launch = std::move(launch), numbers] { run(launch, numbers); });
   return ncclSuccess;
 }
 
@@ -286,6 +329,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  if (const ncclResult_t r = has_device(__func__); r != ncclSuccess) return r;
   uint64_t number = 0;
   int64_t process = 0;
   std::memcpy(&number, id.internal, sizeof number);
@@ -316,6 +360,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config) {
+  if (const ncclResult_t r = has_device(__func__); r != ncclSuccess) return r;
   Lock lock(nccl_world().mutex);
   *made = nullptr;
   if (const ncclResult_t r = ready(comm); r != ncclSuccess) return r;
@@ -364,6 +409,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (const ncclResult_t r = has_device(__func__); r != ncclSuccess) return r;
   Lock lock(nccl_world().mutex);
   if (!comm) return ncclSuccess;
   const SidePtr s = comm->side;
@@ -374,6 +420,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  if (const ncclResult_t r = has_device(__func__); r != ncclSuccess) return r;
   Lock lock(nccl_world().mutex);
   if (!comm) return ncclSuccess;
   comm->side->gone = true;

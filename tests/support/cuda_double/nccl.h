@@ -5,10 +5,14 @@
 // together need more thread blocks than the device has. Then ranks that launch them in different orders hang, and so do
 // ranks that use one stream for them.
 //
-// The first operation of a communicator, and the first message of a pair, connect the ranks: the host waits until the
-// other ranks launch theirs. Operations on which ranks disagree hang. Messages without a receiver or of another size
-// than expected also hang, and so do operations for which only some ranks' buffers are registered. Sums are rounded at
-// every step. As in NCCL's rings, each part of a sum starts at another rank.
+// With NCCL_LAUNCH_ORDER_IMPLICIT=1 the operations of a device begin in the order of their launches, also over several
+// communicators and streams, but do not wait for each other's ends.
+//
+// The first operation of a communicator, and the first message of a pair, connect the ranks: the host waits for all
+// work of the device, and until the other ranks launch theirs. Operations on which ranks disagree hang. Messages
+// without a receiver or of another size than expected also hang, and so do operations for which only some ranks'
+// buffers are registered. Sums are rounded at every step. As in NCCL's rings, each part of a sum starts at another
+// rank.
 #pragma once
 
 #include <nccl.h>

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "framework/base/blocked_signals.h"
+#include "tests/support/cuda_double/connection.h"
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/host_waits.h"
 
@@ -41,7 +42,8 @@ std::optional<uint64_t> jitter_seed() {
 }  // namespace
 
 struct CUstream_st {
-  explicit CUstream_st(int on_device) : device(on_device), seed(jitter_seed()), random(seed.value_or(0)) {
+  explicit CUstream_st(int on_device)
+      : device(on_device), connection(connection_for(on_device)), seed(jitter_seed()), random(seed.value_or(0)) {
     const hexad::base::BlockedSignals blocked;
     thread = std::thread([this] { loop(); });
   }
@@ -54,25 +56,34 @@ struct CUstream_st {
     thread.join();
   }
 
-  void push(std::function<void()> f) {
+  // Work that only waits has begun when it is done. Other work may run for a long time after it has begun.
+  enum class Kind : uint8_t { runs, waits };
+  void push(std::function<void()> f, Kind kind = Kind::runs) {
     {
       std::lock_guard lock(mutex);
-      work.push_back(std::move(f));
+      work.push_back({std::move(f), kind, connection->append()});
+      ++pushed;
     }
     changed.notify_all();
   }
   bool empty() {
     std::lock_guard lock(mutex);
-    return work.empty() && !running;
+    return finished == pushed;
   }
-  void wait_until_empty() {
+  void wait_for_work_so_far() {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return work.empty() && !running; });
+    changed.wait(lock, [this, last = pushed] { return finished >= last; });
   }
 
   const int device;
 
  private:
+  struct Work {
+    std::function<void()> run;
+    Kind kind;
+    int64_t number;  // of the connection
+  };
+
   void delay() {
     if (!seed || random() % 4 != 0) return;
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
@@ -84,29 +95,33 @@ struct CUstream_st {
     while (true) {
       changed.wait(lock, [&] { return stopping || !work.empty(); });
       if (work.empty()) return;
-      std::function<void()> f = std::move(work.front());
+      Work next = std::move(work.front());
       work.pop_front();
-      running = true;
       lock.unlock();
+      connection->await_turn(next.number);
+      if (next.kind == Kind::runs) connection->begin(next.number);
       delay();
       try {
-        f();
+        next.run();
       } catch (const std::exception& e) {
         break_device(device, e.what());
       }
-      f = nullptr;
+      if (next.kind == Kind::waits) connection->begin(next.number);
+      next.run = nullptr;
       lock.lock();
-      running = false;
+      ++finished;
       changed.notify_all();
     }
   }
 
+  const std::shared_ptr<Connection> connection;
   const std::optional<uint64_t> seed;
   std::minstd_rand random;
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::function<void()>> work;
-  bool stopping = false, running = false;
+  std::deque<Work> work;
+  int64_t pushed = 0, finished = 0;
+  bool stopping = false;
   std::thread thread;
 };
 
@@ -121,14 +136,13 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
 int device_of(cudaStream_t stream) { return stream->device; }
 
 cudaError_t synchronize_device(int device) {
-  count_host_wait("wait for the device");
   std::vector<std::shared_ptr<CUstream_st>> its;
   {
     std::lock_guard lock(streams_mutex());
     for (const auto& [handle, s] : streams())
       if (s->device == device) its.push_back(s);
   }
-  for (const auto& s : its) s->wait_until_empty();
+  for (const auto& s : its) s->wait_for_work_so_far();
   return state_of(device);
 }
 
@@ -178,6 +192,7 @@ extern "C" {
 
 // Priorities have no effect here.
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (flags != cudaStreamNonBlocking) return set_last_error(cudaErrorInvalidValue);
   if (const cudaError_t e = state_of(current_device()); e != cudaSuccess) return e;
   auto made = std::make_shared<CUstream_st>(current_device());
@@ -189,6 +204,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 
 // The host waits here for the stream's work. CUDA would end the stream later, without waiting.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   std::shared_ptr<CUstream_st> ended;  // destroyed outside the lock
   std::lock_guard lock(streams_mutex());
   const auto it = streams().find(stream);
@@ -199,13 +215,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (!is_stream(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
-  count_host_wait("cudaStreamSynchronize");
-  stream->wait_until_empty();
+  count_host_wait(__func__);
+  stream->wait_for_work_so_far();
   return state_of(stream->device);
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (!is_stream(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
   if (const cudaError_t e = state_of(stream->device); e != cudaSuccess) return e;
   return stream->empty() ? cudaSuccess : set_last_error(cudaErrorNotReady);
@@ -218,12 +236,15 @@ cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
 
 // A wait for an event that was never recorded returns immediately.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (!is_stream(stream)) return set_last_error(cudaErrorInvalidResourceHandle);
-  if (const auto recorded = event->latest()) stream->push([recorded] { wait_for(*recorded); });
+  if (const auto recorded = event->latest())
+    stream->push([recorded] { wait_for(*recorded); }, CUstream_st::Kind::waits);
   return state_of(stream->device);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   *event = new CUevent_st;
   (*event)->device = current_device();
   (*event)->timed = !(flags & cudaEventDisableTiming);
@@ -233,11 +254,13 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   delete event;
   return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (!is_stream(stream) || event->device != stream->device) return set_last_error(cudaErrorInvalidResourceHandle);
   const auto recorded = std::make_shared<Recorded>();
   {
@@ -256,18 +279,21 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (const cudaError_t e = state_of(event->device); e != cudaSuccess) return e;
   const auto recorded = event->latest();
   return !recorded || has_passed(*recorded) ? cudaSuccess : set_last_error(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  count_host_wait("cudaEventSynchronize");
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
+  count_host_wait(__func__);
   if (const auto recorded = event->latest()) wait_for(*recorded);
   return state_of(event->device);
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (!start->timed || !end->timed) return set_last_error(cudaErrorInvalidResourceHandle);
   const auto from = start->latest(), to = end->latest();
   if (!from || !to) return set_last_error(cudaErrorInvalidResourceHandle);

@@ -12,7 +12,8 @@ namespace hexad::cuda_double {
 /// needs the device returns cudaErrorLaunchFailure, as after a fault of a kernel. HEXAD_CUDA_DOUBLE_JITTER is a seed
 /// for random delays before work starts.
 void enqueue(cudaStream_t stream, std::function<void()> work);
-/// Waits until all streams of a device are empty.
+/// Waits until all streams of a device have done the work so far. On hardware, calls that allocate or free memory, load
+/// a kernel or connect NCCL's ranks may do so; on the double they do.
 cudaError_t synchronize_device(int device);
 int device_of(cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-// The driver's virtual memory: ranges of addresses into which pages of the device are mapped.
-#include <cuda.h>
+#include "tests/support/cuda_double/virtual_memory.h"
+
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string_view>
 
 #include "tests/support/cuda_double/device.h"
@@ -60,15 +61,41 @@ CUresult get_device(CUdevice* device, int ordinal) {
   return CUDA_SUCCESS;
 }
 
-CUresult get_attribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  *value = 1;
-  return attribute == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED ? CUDA_SUCCESS
-                                                                                  : CUDA_ERROR_INVALID_VALUE;
+// Attributes of pages that the devices lack.
+std::set<CUdevice_attribute>& lacking() {
+  static std::set<CUdevice_attribute> attributes;
+  return attributes;
 }
 
-CUresult get_granularity(size_t* size, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
-  *size = granularity;
+bool has(CUdevice_attribute attribute) {
+  std::lock_guard lock(mutex());
+  return !lacking().contains(attribute);
+}
+
+CUresult get_attribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
+      return *value = has(attribute), CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// Returns an error if the devices cannot make such pages.
+CUresult possible(const CUmemAllocationProp& prop) {
+  const bool exports = prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  const bool to_networks = prop.allocFlags.gpuDirectRDMACapable != 0;
+  if (!has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (exports && !has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)) return CUDA_ERROR_NOT_SUPPORTED;
+  if (to_networks && !has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)) return CUDA_ERROR_NOT_SUPPORTED;
   return CUDA_SUCCESS;
+}
+
+CUresult get_granularity(size_t* size, const CUmemAllocationProp* prop, CUmemAllocationGranularity_flags) {
+  *size = granularity;
+  return possible(*prop);
 }
 
 CUresult reserve(CUdeviceptr* p, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
@@ -92,6 +119,7 @@ CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
   if (!whole(bytes) || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
       prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult r = possible(*prop); r != CUDA_SUCCESS) return r;
   if (!charge(prop->location.id, static_cast<int64_t>(bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard lock(mutex());
   static CUmemGenericAllocationHandle next = 0;
@@ -145,6 +173,14 @@ CUresult release(CUmemGenericAllocationHandle handle) {
 }
 
 }  // namespace
+
+void hexad::cuda_double::set_attribute(CUdevice_attribute attribute, bool has) {
+  std::lock_guard lock(mutex());
+  if (has)
+    lacking().erase(attribute);
+  else
+    lacking().insert(attribute);
+}
 
 bool hexad::cuda_double::is_one_piece(const void* begin, int64_t bytes) {
   std::lock_guard lock(mutex());

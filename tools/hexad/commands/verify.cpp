@@ -4,6 +4,7 @@
 #include <map>
 
 #include "framework/config/document.h"
+#include "framework/device/kernel_loading.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "layers/model_size.h"
 #include "parallel/comm/self_group.h"
@@ -180,6 +181,7 @@ void require_device(device::DeviceKind kind, double seconds) {
 
 ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with additional threads must not fork
+  device::load_kernels_at_start();
   const ScratchFolder scratch;
   const Loaded loaded = load(o, extensions);
   if (loaded.recipe.device != device::DeviceKind::cpu) require_device(loaded.recipe.device, o.timeout);

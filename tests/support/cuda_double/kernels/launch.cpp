@@ -1,12 +1,15 @@
 #include "tests/support/cuda_double/kernels/launch.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/kernels/block.h"
@@ -33,6 +36,24 @@ bool possible(const dim3& blocks, const dim3& threads) {
          uint64_t{threads.x} * threads.y * threads.z <= most_threads;
 }
 
+size_t allowed_shared(const void* kernel) {
+  const std::lock_guard lock(allowed_mutex);
+  const auto it = allowed().find(kernel);
+  return std::max(usual_shared, it == allowed().end() ? 0 : it->second);
+}
+
+// Loads a kernel on a device if this has not been done.
+void load(const void* kernel, int device) {
+  if (settings().loads_early) return;
+  static std::mutex mutex;
+  static std::set<std::pair<int, const void*>> loaded;
+  {
+    const std::lock_guard lock(mutex);
+    if (!loaded.emplace(device, kernel).second) return;
+  }
+  static_cast<void>(synchronize_device(device));  // the launch or a later call reports a broken device
+}
+
 /// Returns a new seed for every launch.
 std::optional<uint64_t> order_seed() {
   const char* text = std::getenv("HEXAD_CUDA_DOUBLE_JITTER");
@@ -44,14 +65,12 @@ std::optional<uint64_t> order_seed() {
 }  // namespace
 
 void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread) {
-  if (!possible(shape.blocks, shape.threads)) {
-    set_last_error(cudaErrorInvalidConfiguration);
-    return;
-  }
-  if (shape.shared > std::max(usual_shared, shape.allowed)) {
-    set_last_error(cudaErrorInvalidValue);
-    return;
-  }
+  if (require_device("a kernel's launch") != cudaSuccess) return;
+  const auto refuse = [](cudaError_t error) { static_cast<void>(set_last_error(error)); };
+  if (device_of(stream) != current_device()) return refuse(cudaErrorInvalidResourceHandle);
+  if (!possible(shape.blocks, shape.threads)) return refuse(cudaErrorInvalidConfiguration);
+  if (shape.shared > allowed_shared(shape.kernel)) return refuse(cudaErrorInvalidValue);
+  load(shape.kernel, current_device());
   enqueue(stream, [grid = Grid{.kernel = std::string(kernel),
                                .blocks = shape.blocks,
                                .threads = shape.threads,
@@ -65,12 +84,6 @@ cudaError_t allow_shared(const void* kernel, size_t bytes) {
   const std::lock_guard lock(allowed_mutex);
   allowed()[kernel] = bytes;
   return cudaSuccess;
-}
-
-size_t allowed_shared(const void* kernel) {
-  const std::lock_guard lock(allowed_mutex);
-  const auto it = allowed().find(kernel);
-  return it == allowed().end() ? 0 : it->second;
 }
 
 void check_pointer(std::string_view kernel, const void* p) {

@@ -12,15 +12,17 @@ namespace hexad::cuda_double {
 struct LaunchShape {
   dim3 blocks, threads;
   size_t shared;
-  /// Shared memory in bytes that allow_shared() granted the kernel; 0 if none.
-  size_t allowed;
+  /// Address of the kernel.
+  const void* kernel;
 };
 
-/// Launches a kernel like <<<>>>. Returns immediately, and sets the last error if a card could not launch it.
+/// Launches a kernel like <<<>>>. Returns immediately, and sets the last error if a card could not launch it: a stream
+/// of another device than the thread's, impossible blocks, or more shared memory than allow_shared() granted. Unless
+/// kernels are loaded early (Settings), the first launch of a kernel on a device loads it, and first waits for the
+/// device, as CUDA may.
 void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread);
 /// Sets the dynamic shared memory that a kernel may use. Returns cudaErrorInvalidValue for more than a block can have.
 cudaError_t allow_shared(const void* kernel, size_t bytes);
-size_t allowed_shared(const void* kernel);
 
 /// Throws std::logic_error with the name `kernel` unless a kernel can read at `p`. `p` must be null, device memory or
 /// pinned memory; otherwise a card would fault.

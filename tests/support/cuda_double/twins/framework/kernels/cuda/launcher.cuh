@@ -13,10 +13,9 @@ template <class... Parameters>
 void start_kernel(std::string_view op, void (*kernel)(Parameters...), dim3 blocks, dim3 threads, size_t shared,
                   cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {
   (cuda_double::check_argument(op, arguments), ...);
-  const auto* const key = reinterpret_cast<const void*>(kernel);
-  cuda_double::launch(
-      op, {.blocks = blocks, .threads = threads, .shared = shared, .allowed = cuda_double::allowed_shared(key)}, stream,
-      [kernel, ... arguments = arguments] { kernel(arguments...); });
+  const auto* const address = reinterpret_cast<const void*>(kernel);
+  cuda_double::launch(op, {.blocks = blocks, .threads = threads, .shared = shared, .kernel = address}, stream,
+                      [kernel, ... arguments = arguments] { kernel(arguments...); });
 }
 
 template <class... Parameters>
