@@ -19,5 +19,6 @@ namespace {
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions&) { refuse(); }
 
 CardMemory cuda_card_memory(int) { refuse(); }
+int64_t cuda_available_memory(int) { refuse(); }
 
 }  // namespace hexad::device
