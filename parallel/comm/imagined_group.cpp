@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "framework/device/meta/meta_stream.h"
 
@@ -83,13 +84,15 @@ std::vector<int> nodes_of(const std::vector<int>& ranks, const std::vector<int>&
 
 }  // namespace
 
-ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vector<int> node_of_rank)
+ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vector<int> node_of_rank,
+                             std::shared_ptr<const ImaginedCards> cards)
     : ProcessGroup(TrafficClass::control, "world", std::make_shared<TrafficMeter>(),
                    node_of_rank.empty() ? std::vector<int>(size, 0) : std::move(node_of_rank)),
       rank_(rank),
       ranks_(iota(size)),
       log_(log),
-      logged_as_(add_to(log, name(), traffic(), ranks_, rank)) {
+      logged_as_(add_to(log, name(), traffic(), ranks_, rank)),
+      cards_(std::move(cards)) {
   require(0 <= rank && rank < size, "[imagined group] rank ", rank, " of ", size);
 }
 
@@ -102,7 +105,8 @@ ImaginedGroup::ImaginedGroup(int rank, std::vector<int> ranks, TrafficClass traf
         return std::move(ranks);
       }()),
       log_(from.log_),
-      logged_as_(add_to(log_, this->name(), traffic, ranks_, rank)) {}
+      logged_as_(add_to(log_, this->name(), traffic, ranks_, rank)),
+      cards_(from.cards_) {}
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::split(int, int, TrafficClass, std::string name) const {
   fail_invariant(cat("[imagined group] ", name, ": the other ranks' colours are not known"));
@@ -117,6 +121,30 @@ std::unique_ptr<ProcessGroup> ImaginedGroup::subgroup(const std::vector<int>& me
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::urgent(std::string name) const {
   return std::unique_ptr<ProcessGroup>(new ImaginedGroup(rank_, iota(size()), traffic(), std::move(name), *this));
+}
+
+std::unique_ptr<ProcessGroup> ImaginedGroup::twin(std::string name) const {
+  std::unique_ptr<ImaginedGroup> twin(new ImaginedGroup(rank_, iota(size()), traffic(), std::move(name), *this));
+  twin->connected_ = connected_;
+  return twin;
+}
+
+nccl::CommunicatorShape ImaginedGroup::shape() const {
+  const std::vector<int> nodes = nodes_of(ranks_, cards_->node_of_rank);
+  const auto here = std::count(nodes.begin(), nodes.end(), nodes[rank_]);
+  return nccl::shape_of({.traffic = traffic(), .across_nodes = here < size()}, size(), static_cast<int>(here));
+}
+
+void ImaginedGroup::connect(Uses uses, Device device) const {
+  if (!cards_ || size() == 1) return;
+  if (cards_->sums_in_order) uses = with_sums_in_order(uses);
+  int64_t bytes = 0;
+  if (uses.has(Use::messages) && !std::exchange(has_channels_, true))
+    bytes += nccl::connection_bytes(shape(), Use::messages);
+  const Uses all = *connected_ | (uses - Use::messages);
+  if (all != *connected_) bytes += nccl::connection_bytes(shape(), all) - nccl::connection_bytes(shape(), *connected_);
+  *connected_ = all;
+  if (bytes > 0) device.context().allocator()->account(bytes, device::Category::connection);
 }
 
 Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {
@@ -138,8 +166,9 @@ Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {
 
 Event ImaginedGroup::start(Operation op, Stream& stream) const {
   meter()->flew(traffic(), 0, op.wire_bytes(rank_, size()));
-  const bool on_host =
-      (op.out.defined() ? op.out : op.in).defined() && (op.out.defined() ? op.out : op.in).storage()->on_host();
+  const Tensor& t = op.out.defined() ? op.out : op.in;  // undefined in a barrier
+  const bool on_host = t.defined() && t.storage()->on_host();
+  if (t.defined() && !on_host) connect(use_of(op), t.device());
   const Event event = record(op, stream);
   const device::IssueLog::Pause pause(log_);
   switch (op.kind) {

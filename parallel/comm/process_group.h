@@ -11,6 +11,7 @@
 #include "framework/tensor/tensor.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm/traffic.h"
+#include "parallel/comm/uses.h"
 
 namespace hexad::comm {
 
@@ -80,6 +81,16 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
+  /// Makes a second group of the same ranks and class. On devices the two may share connections: their operations there
+  /// then keep the order of the calls over both groups, which ranks must call in one order. Collective and blocking.
+  /// This group outlives the new one.
+  virtual std::unique_ptr<ProcessGroup> twin(std::string name) const {
+    return split(0, rank(), traffic_, std::move(name));
+  }
+  /// Connects the ranks for later operations of these kinds on tensors of `device`, and takes the memory that the
+  /// connections need there. Otherwise the first operation of each kind does so. Collective. Throws Error(resource) if
+  /// the device has too little memory. Does nothing in groups whose device tensors need no connections.
+  virtual void connect(Uses, Device) const {}
 
   /// Ends this process and the whole job. Callable from any thread. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "parallel/comm/nccl/connection_bytes.h"
 #include "parallel/comm/nccl/message_pieces.h"
 
 namespace hexad::comm::nccl {
@@ -13,15 +14,18 @@ namespace {
 // Sends or receives one byte, to connect the pair. The first message of a pair blocks the host until the other side
 // launches its part. In later messages, ranks may send or receive first. Here all ranks use the same order, so none
 // blocks forever.
-void connect(CardRank& card, const Channel& channel, bool sends) {
+void connect(CardRank& card, const Channel& channel, TrafficClass traffic, bool sends) {
   const Library& nccl = card.library();
   const Watch::HostCall call(card.watch(), "connecting a pair of ranks for messages");
   const ncclComm_t communicator = channel.communicator->handle();
   const cudaStream_t stream = channel.stream->handle();
-  if (sends)
-    check(nccl, nccl.send(card.scratch(), 1, ncclUint8, channel.peer, communicator, stream), "connecting");
-  else
-    check(nccl, nccl.receive(card.scratch() + 1, 1, ncclUint8, channel.peer, communicator, stream), "connecting");
+  const CommunicatorShape pair = shape_of({.traffic = traffic, .messages = true}, 2, 2);
+  channel.communicator->take_memory(connection_bytes(pair, Use::exchanges), [&] {
+    if (sends)
+      check(nccl, nccl.send(card.scratch(), 1, ncclUint8, channel.peer, communicator, stream), "connecting");
+    else
+      check(nccl, nccl.receive(card.scratch() + 1, 1, ncclUint8, channel.peer, communicator, stream), "connecting");
+  });
 }
 
 }  // namespace
@@ -42,7 +46,7 @@ Channels::Channels(CardRank& card, const Communicator& group, const std::string&
           {.communicator = std::move(communicator), .peer = rank == lower ? 1 : 0, .stream = card.make_stream(kind)});
       const bool sends = upwards == (rank == lower);
       (sends ? to_ : from_)[*peer] = &all_.back();
-      connect(card, all_.back(), sends);
+      connect(card, all_.back(), traffic, sends);
     }
 }
 

@@ -95,7 +95,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
       world.abort_job(e.code());
     };
   const device::cuda::CudaStream& compute = device::cuda::cuda_stream(context.compute());
-  const auto card = std::make_shared<nccl::CardRank>(*library, compute, world.rank(), complete);
+  const auto card = std::make_shared<nccl::CardRank>(*library, compute, context.allocator(), world.rank(), complete);
   const ncclUniqueId id = unique_id(*library, world, context);
   check(cudaSetDevice(card->ordinal()), "choosing the card");  // NCCL uses the thread's current card
   auto communicator = std::make_unique<nccl::Communicator>(*card, id, world.size(), world.rank(),
@@ -105,6 +105,11 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   say(cat("cards communicate through NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,
           options.register_buffers ? ", in registered buffers of gradients and parameters" : ""));
   return std::make_unique<nccl::NcclGroup>(card, world, nullptr, std::move(communicator), Urgency::ordinary);
+}
+
+std::optional<ConnectionMemory> connection_memory(const ProcessGroup& cards) {
+  const auto* group = dynamic_cast<const nccl::NcclGroup*>(&cards);
+  return group ? std::optional(group->memory()) : std::nullopt;
 }
 
 }  // namespace hexad::comm

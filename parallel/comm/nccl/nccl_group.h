@@ -16,8 +16,9 @@ using base::Dtype;
 /// share several groups of a class must call their operations in the same order, as ranks of one program do. Streams do
 /// not wait for each other: all launches that are possible at one time fit on the card together (class_config.h).
 ///
-/// An event is a mark of the class's stream: no host thread waits. The first message of a group is collective, because
-/// it makes the group's channels.
+/// An event is a mark of the class's stream: no host thread waits. connect() takes the card's memory that NCCL needs;
+/// the first operation of a kind for which the ranks are not connected is collective, because it does so. Twins share a
+/// communicator, because they also share a stream, but not the channels of messages.
 ///
 /// NCCL guarantees less than ProcessGroup promises. The order of a sum is NCCL's own: results are bitwise identical on
 /// all ranks, and from run to run only for one version on the same cards and links. Sums of bf16 are rounded at every
@@ -27,11 +28,14 @@ class NcclGroup final : public ProcessGroup {
  public:
   /// Makes a group of the ranks of `control`, which outlives this group unless it is `owned`.
   NcclGroup(std::shared_ptr<CardRank> card, const ProcessGroup& control, std::unique_ptr<ProcessGroup> owned,
-            std::unique_ptr<Communicator> communicator, Urgency urgency);
+            std::shared_ptr<Communicator> communicator, Urgency urgency);
   int rank() const override { return control_.rank(); }
   int size() const override { return control_.size(); }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
+  std::unique_ptr<ProcessGroup> twin(std::string name) const override;
+  void connect(Uses uses, Device device) const override;
+  const ConnectionMemory& memory() const { return card_->memory(); }
 
  protected:
   Event start(Operation op, Stream& stream) const override;
@@ -42,6 +46,7 @@ class NcclGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> make(int color, int key, std::unique_ptr<ProcessGroup> control, Urgency urgency) const;
   void check_same_split(const std::string& name) const;
   void quiesce() const;
+  const Channels& channels() const;
   std::string describe(const Operation& op) const;
   Event message(const Operation& op, Stream& stream) const;
   void launch(const Operation& op, Stream& caller) const;
@@ -53,7 +58,8 @@ class NcclGroup final : public ProcessGroup {
   const std::shared_ptr<CardRank> card_;
   const std::unique_ptr<ProcessGroup> owned_;
   const ProcessGroup& control_;
-  const std::unique_ptr<Communicator> communicator_;
+  const Urgency urgency_;
+  const std::shared_ptr<Communicator> communicator_;
   const std::shared_ptr<TrafficStream> stream_;
   mutable std::unique_ptr<Channels> channels_;  // made by the first message
   mutable int64_t operations_ = 0;

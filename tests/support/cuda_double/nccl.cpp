@@ -12,6 +12,7 @@
 
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/memory.h"
+#include "tests/support/cuda_double/nccl_buffers.h"
 #include "tests/support/cuda_double/nccl_clique.h"
 #include "tests/support/cuda_double/nccl_reduce.h"
 #include "tests/support/cuda_double/stream.h"
@@ -34,6 +35,7 @@ struct Side {
   int64_t collectives = 0, splits = 0;
   int64_t launched = 0, done = 0;             // operations keep their order, also over several streams
   std::map<uintptr_t, int64_t> registered{};  // begin -> bytes
+  NcclBuffers buffers{};
 };
 using SidePtr = std::shared_ptr<Side>;
 
@@ -127,6 +129,7 @@ ncclResult_t complete(Lock& lock, const SidePtr& side, const F& finish) {
 void end(ncclComm_t comm, bool faults) {
   if (faults) registry().registration_faults += static_cast<int64_t>(comm->side->registered.size());
   comm->side->registered.clear();
+  comm->side->buffers.free(comm->side->device);
   std::erase(registry().sides, comm->side);
   changed();
 }
@@ -164,6 +167,8 @@ ncclResult_t start(Launch launch) {
   Side& s = *launch.side;
   if (s.gone) return refuse(ncclInvalidUsage, "the communicator was aborted");
   ++registry().launches;
+  if (is_blocking(s) && !s.buffers.connect({s.device, s.rank, s.clique->ranks(), ctas_of(s)}, launch.calls))
+    return refuse(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
   if (is_blocking(s) && !s.clique->connect(lock, s.rank, launch.calls, s.gone))
     return refuse(ncclInternalError, "aborted while connecting");
   const int64_t place = s.launched++, number = launch.calls.front().is_message() ? 0 : s.collectives++;
@@ -226,6 +231,14 @@ std::vector<NcclCommunicator> nccl_communicators() {
 int64_t nccl_launches() {
   Lock lock(nccl_world().mutex);
   return registry().launches;
+}
+
+int64_t nccl_bytes(int device) {
+  Lock lock(nccl_world().mutex);
+  int64_t all = 0;
+  for (const SidePtr& s : registry().sides)
+    if (s->device == device) all += s->buffers.bytes();
+  return all;
 }
 
 int64_t nccl_registrations() {

@@ -6,7 +6,8 @@
 // ranks that use one stream for them.
 //
 // The first operation of a communicator, and the first message of a pair, connect the ranks: the host waits until the
-// other ranks launch theirs. Operations on which ranks disagree hang. Messages without a receiver or of another size
+// other ranks launch theirs. Connections take memory of the device (nccl_buffers.h); without enough memory, the launch
+// fails. Operations on which ranks disagree hang. Messages without a receiver or of another size
 // than expected also hang, and so do operations for which only some ranks' buffers are registered. Sums are rounded at
 // every step. As in NCCL's rings, each part of a sum starts at another rank.
 #pragma once
@@ -27,6 +28,8 @@ struct NcclCommunicator {
 std::vector<NcclCommunicator> nccl_communicators();
 /// Returns the number of launches so far. A group counts once for each communicator.
 int64_t nccl_launches();
+/// Returns the bytes of a device that its communicators have taken to connect ranks.
+int64_t nccl_bytes(int device);
 /// Returns the number of buffers registered with all communicators together.
 int64_t nccl_registrations();
 /// Returns the number of wrong registrations so far: with a communicator that has ended, or with pages that were
