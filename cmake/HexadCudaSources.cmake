@@ -23,5 +23,5 @@ list(TRANSFORM HEXAD_CUDA_KERNELS APPEND .cu)
 set(nccl ${PROJECT_SOURCE_DIR}/parallel/comm/nccl)
 set(HEXAD_NCCL_SOURCES
   ${PROJECT_SOURCE_DIR}/parallel/comm/card_messages.cpp
-  ${nccl}/card_rank.cpp ${nccl}/channels.cpp ${nccl}/check.cpp ${nccl}/class_config.cpp ${nccl}/communicator.cpp
+  ${nccl}/card_rank.cpp ${nccl}/channels.cpp ${nccl}/check.cpp ${nccl}/communicator.cpp ${nccl}/connecting.cpp
   ${nccl}/device_group.cpp ${nccl}/nccl_group.cpp ${nccl}/message_pieces.cpp ${nccl}/registered.cpp ${nccl}/timed_events.cpp ${nccl}/watch.cpp)

@@ -29,8 +29,8 @@ int64_t block_size(int64_t bytes) {
 }
 
 std::string_view name_of(Category category) {
-  constexpr std::string_view names[] = {"parameter", "gradient",      "optimizer", "activation",
-                                        "temporary", "communication", "offload"};
+  constexpr std::string_view names[] = {"parameter", "gradient",      "optimizer",  "activation",
+                                        "temporary", "communication", "connection", "offload"};
   return names[base::ordinal(category)];
 }
 
@@ -51,15 +51,19 @@ double MemoryStats::fragmentation() const {
 }
 
 void Allocator::hold(int64_t bytes) {
-  stats_.held = bytes;
-  stats_.peak_held = std::max(stats_.peak_held, bytes);
+  stats_.held = bytes + accounted_;
+  stats_.peak_held = std::max(stats_.peak_held, stats_.held);
 }
 
 void Allocator::count_locked(int64_t bytes, Category category) {
-  const size_t c = base::ordinal(category);
   const auto live = live_.try_emplace({std::abs(bytes), category}).first;
   live->second += bytes < 0 ? -1 : 1;
   if (live->second == 0) live_.erase(live);
+  add_locked(bytes, category);
+}
+
+void Allocator::add_locked(int64_t bytes, Category category) {
+  const size_t c = base::ordinal(category);
   stats_.used[c] += bytes;
   stats_.peak[c] = std::max(stats_.peak[c], stats_.used[c]);
   if (category == Category::offload) return;
@@ -94,6 +98,14 @@ void Allocator::recategorise(int64_t bytes, Category from, Category to) {
   std::lock_guard lock(mutex_);
   count_locked(-bytes, from);
   count_locked(bytes, to);
+}
+
+void Allocator::account(int64_t bytes, Category category) {
+  std::lock_guard lock(mutex_);
+  add_locked(bytes, category);
+  const int64_t own = stats_.held - accounted_;
+  accounted_ += bytes;
+  hold(own);
 }
 
 MemoryStats Allocator::stats() const {

@@ -27,6 +27,9 @@ class Allocator {
 
   /// Changes the category of a live block: a temporary that the tape saves becomes an activation.
   void recategorise(int64_t bytes, Category from, Category to);
+  /// Counts memory of the device that a library has taken for itself; negative: it has given memory back. A memory
+  /// limit holds for this memory and the allocator's own together.
+  void account(int64_t bytes, Category category);
   MemoryStats stats() const;
   /// Returns the blocks in use that make up most bytes, one line per size and category: "  12 x 1.50 MiB activation".
   std::string largest_blocks() const;
@@ -34,12 +37,14 @@ class Allocator {
   void reset_peaks();
 
  protected:
-  void count(int64_t bytes, Category category);  // negative bytes: freed
-  void hold(int64_t bytes);                      // sets MemoryStats::held; call it under the mutex
+  void count(int64_t bytes, Category category);     // negative bytes: freed
+  void hold(int64_t bytes);                         // sets MemoryStats::held; call it under the mutex
+  int64_t accounted() const { return accounted_; }  // sum of account(); call it under the mutex
   mutable std::mutex mutex_;
 
  private:
   void count_locked(int64_t bytes, Category category);
+  void add_locked(int64_t bytes, Category category);
   struct Size {
     int64_t bytes;
     Category category;
@@ -51,6 +56,7 @@ class Allocator {
     }
   };
   MemoryStats stats_;
+  int64_t accounted_ = 0;
   std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use
 };
 

@@ -15,5 +15,7 @@ struct CardMemory {
 /// Returns the memory of the GPU of the rank at index `place` of its node. Throws Error with the reason if a context on
 /// a GPU cannot be made.
 CardMemory cuda_card_memory(int place);
+/// Returns the bytes of GPU `ordinal` of this process that no process has allocated.
+int64_t cuda_available_memory(int ordinal);
 
 }  // namespace hexad::device

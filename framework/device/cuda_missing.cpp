@@ -20,6 +20,7 @@ namespace {
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions&) { refuse(); }
 
 CardMemory cuda_card_memory(int) { refuse(); }
+int64_t cuda_available_memory(int) { refuse(); }
 
 void load_kernels_at_start() {}
 

@@ -11,13 +11,24 @@
 namespace hexad::device {
 
 /// Category of an allocation. Peaks are reported by category.
-enum class Category : uint8_t { parameter, gradient, optimizer, activation, temporary, communication, offload };
-inline constexpr int category_count = 7;
+/// `connection` is memory that a library takes for itself to connect ranks: NCCL's buffers.
+enum class Category : uint8_t {
+  parameter,
+  gradient,
+  optimizer,
+  activation,
+  temporary,
+  communication,
+  connection,
+  offload
+};
+inline constexpr int category_count = 8;
 std::string_view name_of(Category category);
 
 /// Bytes in use and their peaks. `peak_total` is the peak of the sum, which is at most the sum of the peaks. The
 /// offload category is outside device memory and not part of `total`. `held` is the memory taken from the device's
-/// driver for `total`, used or unused; 0 if it is not counted.
+/// driver for `total`, used or unused; 0 if it is not counted. Memory that libraries took (Allocator::account) belongs
+/// to both.
 struct MemoryStats {
   std::array<int64_t, category_count> used{}, peak{};
   int64_t total = 0, peak_total = 0;

@@ -70,4 +70,12 @@ struct DeviceGroupOptions {
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext& context,
                                                 const DeviceGroupOptions& options);
 
+/// Communicators of one rank, and the bytes of its card's memory that they take.
+struct ConnectionMemory {
+  int communicators = 0;
+  int64_t bytes = 0;
+};
+/// Returns the memory of all groups split from `cards`, a group of make_device_group(). None if it does not use NCCL.
+std::optional<ConnectionMemory> connection_memory(const ProcessGroup& cards);
+
 }  // namespace hexad::comm

@@ -14,4 +14,6 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, devic
   return nullptr;
 }
 
+std::optional<ConnectionMemory> connection_memory(const ProcessGroup&) { return {}; }
+
 }  // namespace hexad::comm

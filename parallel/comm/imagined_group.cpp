@@ -83,13 +83,15 @@ std::vector<int> nodes_of(const std::vector<int>& ranks, const std::vector<int>&
 
 }  // namespace
 
-ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vector<int> node_of_rank)
+ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vector<int> node_of_rank,
+                             std::shared_ptr<const ImaginedCards> cards)
     : ProcessGroup(TrafficClass::control, "world", std::make_shared<TrafficMeter>(),
                    node_of_rank.empty() ? std::vector<int>(size, 0) : std::move(node_of_rank)),
       rank_(rank),
       ranks_(iota(size)),
       log_(log),
-      logged_as_(add_to(log, name(), traffic(), ranks_, rank)) {
+      logged_as_(add_to(log, name(), traffic(), ranks_, rank)),
+      cards_(std::move(cards)) {
   require(0 <= rank && rank < size, "[imagined group] rank ", rank, " of ", size);
 }
 
@@ -102,7 +104,8 @@ ImaginedGroup::ImaginedGroup(int rank, std::vector<int> ranks, TrafficClass traf
         return std::move(ranks);
       }()),
       log_(from.log_),
-      logged_as_(add_to(log_, this->name(), traffic, ranks_, rank)) {}
+      logged_as_(add_to(log_, this->name(), traffic, ranks_, rank)),
+      cards_(from.cards_) {}
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::split(int, int, TrafficClass, std::string name) const {
   fail_invariant(cat("[imagined group] ", name, ": the other ranks' colours are not known"));
@@ -117,6 +120,51 @@ std::unique_ptr<ProcessGroup> ImaginedGroup::subgroup(const std::vector<int>& me
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::urgent(std::string name) const {
   return std::unique_ptr<ProcessGroup>(new ImaginedGroup(rank_, iota(size()), traffic(), std::move(name), *this));
+}
+
+std::unique_ptr<ProcessGroup> ImaginedGroup::twin(std::string name) const {
+  std::unique_ptr<ImaginedGroup> twin(new ImaginedGroup(rank_, iota(size()), traffic(), std::move(name), *this));
+  twin->connected_ = connected_;
+  return twin;
+}
+
+// Returns the node of each rank's card.
+std::vector<int> ImaginedGroup::nodes() const { return nodes_of(ranks_, cards_->node_of_rank); }
+
+nccl::CommunicatorShape ImaginedGroup::shape() const {
+  const std::vector<int> all = nodes();
+  const auto here = std::count(all.begin(), all.end(), all[rank_]);
+  return nccl::shape_of({.traffic = traffic(), .across_nodes = here < size()}, size(), static_cast<int>(here));
+}
+
+void ImaginedGroup::connect(Uses uses, Device device) const {
+  if (!cards_ || size() == 1) return;
+  if (cards_->sums_in_order) uses = with_sums_in_order(uses);
+  if (uses.has(Use::messages)) connect_routes(all_routes(size()), device);
+  const Uses all = *connected_ | (uses - Use::messages);
+  if (all == *connected_) return;
+  const int64_t bytes = nccl::connection_bytes(shape(), all) - nccl::connection_bytes(shape(), *connected_);
+  *connected_ = all;
+  device.context().allocator()->account(bytes, device::Category::connection);
+}
+
+void ImaginedGroup::connect_routes(std::span<const Route> routes, Device device) const {
+  if (!cards_ || size() == 1) return;
+  std::vector<Route> fresh;
+  for (const Route& route : routes)
+    if (routes_.insert(route).second) fresh.push_back(route);
+  if (fresh.empty()) return;
+  device.context().allocator()->account(nccl::message_bytes(fresh, most_routes_of_a_rank(routes_), rank_, nodes()),
+                                        device::Category::connection);
+}
+
+// Connects the ranks for an operation if that has not been done. Messages on routes that were not named are errors.
+void ImaginedGroup::connect_for(const Operation& op, Device device) const {
+  if (!op.is_point_to_point() || routes_.empty()) connect(use_of(op), device);
+  if (!op.is_point_to_point() || routes_.empty()) return;
+  const Route route = op.kind == Kind::send ? Route{rank_, op.peer} : Route{op.peer, rank_};
+  require(routes_.contains(route), "[", name(), "] connect_routes() did not name the route from rank ", route.from,
+          " to rank ", route.to);
 }
 
 Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {
@@ -138,8 +186,9 @@ Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {
 
 Event ImaginedGroup::start(Operation op, Stream& stream) const {
   meter()->flew(traffic(), 0, op.wire_bytes(rank_, size()));
-  const bool on_host =
-      (op.out.defined() ? op.out : op.in).defined() && (op.out.defined() ? op.out : op.in).storage()->on_host();
+  const Tensor& t = op.out.defined() ? op.out : op.in;  // undefined in a barrier
+  const bool on_host = t.defined() && t.storage()->on_host();
+  if (t.defined() && !on_host) connect_for(op, t.device());
   const Event event = record(op, stream);
   const device::IssueLog::Pause pause(log_);
   switch (op.kind) {

@@ -10,7 +10,9 @@
 #include "framework/device/stream.h"
 #include "framework/tensor/tensor.h"
 #include "parallel/comm/operation.h"
+#include "parallel/comm/routes.h"
 #include "parallel/comm/traffic.h"
+#include "parallel/comm/uses.h"
 
 namespace hexad::comm {
 
@@ -26,12 +28,6 @@ using device::Stream;
 /// Guards::check_collectives.
 class ProcessGroup {
  public:
-  /// Direction in which messages travel between two ranks of a group.
-  struct Route {
-    int from, to;
-    auto operator<=>(const Route&) const = default;
-  };
-
   virtual ~ProcessGroup() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -60,12 +56,6 @@ class ProcessGroup {
   Event receive(const Tensor& x, int from, Stream& stream, Where where = Where::current()) const;
   Event barrier(Stream& stream, Where where = Where::current()) const;
 
-  /// Announces the routes of the group's messages, for groups that need resources for each. `routes` are those of all
-  /// ranks, and the same on all ranks. Later calls add routes. Collective if a route is new. Without it, the first
-  /// message of the group announces all routes. Afterwards a message on another route throws std::logic_error in groups
-  /// that need resources; other groups ignore the call.
-  virtual void connect(std::span<const Route>) const {}
-
   /// Issues any of the operations above, given as data.
   Event issue(Operation op, Stream& stream) const;
 
@@ -92,6 +82,21 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
+  /// Makes a second group of the same ranks and class. On devices the two may share connections: their operations there
+  /// then keep the order of the calls over both groups, which ranks must call in one order. Collective and blocking.
+  /// This group outlives the new one.
+  virtual std::unique_ptr<ProcessGroup> twin(std::string name) const {
+    return split(0, rank(), traffic_, std::move(name));
+  }
+  /// Connects the ranks for later operations of these kinds on tensors of `device`, and takes the memory that the
+  /// connections need there. Otherwise the first operation of each kind does so. Collective. Throws Error(resource) if
+  /// the device has too little memory. Does nothing in groups whose device tensors need no connections.
+  /// Use::messages stands for the routes between all pairs of ranks, which take much memory in a large group.
+  virtual void connect(Uses, Device) const {}
+  /// Like connect(Use::messages, device), but connects ranks on these routes only. `routes` are those of all ranks, and
+  /// the same on all ranks. Later calls add routes. Collective if a route is new. Afterwards a message on another route
+  /// throws std::logic_error in groups whose device tensors need connections.
+  virtual void connect_routes(std::span<const Route>, Device) const {}
 
   /// Ends this process and the whole job. Callable from any thread. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code) const;

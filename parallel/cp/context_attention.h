@@ -40,6 +40,10 @@ struct ContextAttention {
 ///   tensors. The heads must fit: see ulysses_fits.
 Value context_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c);
 
+/// Connects every rank of `group` to the next one for ContextKind::ring on tensors of `device`. Otherwise its first
+/// call does so. Collective. Throws Error(resource) like ProcessGroup::connect().
+void connect_ring(const comm::ProcessGroup& group, device::Device device);
+
 /// True if every rank can get the same number of query heads with the key heads that they read: whole key heads (G a
 /// multiple of `ranks`) or a copy of one (`ranks` a multiple of G).
 bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);

@@ -14,13 +14,6 @@ using namespace base;
 
 namespace {
 
-// Announces that every rank sends to the next one only.
-void connect_ring(const comm::ProcessGroup& group) {
-  std::vector<comm::ProcessGroup::Route> routes;
-  for (int rank = 0; rank < group.size(); ++rank) routes.push_back({rank, (rank + 1) % group.size()});
-  group.connect(routes);
-}
-
 // Keys and values [2, R, G, C] in flight around the ring: two buffers, the present block and the next.
 class TravellingBlock {
  public:
@@ -138,8 +131,14 @@ void ring_backward(Backward& b, const Tensor& dout, const Saved& saved, const Co
 
 }  // namespace
 
+void connect_ring(const comm::ProcessGroup& group, device::Device device) {
+  std::vector<comm::Route> routes;
+  for (int rank = 0; rank < group.size(); ++rank) routes.push_back({rank, (rank + 1) % group.size()});
+  group.connect_routes(routes, device);
+}
+
 Value ring_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c) {
-  connect_ring(*c.group);
+  connect_ring(*c.group, q.data.device());
   RunningAttention running(q.data, tape.stream);
   TravellingBlock block(k.data, v.data, *c.group, tape.stream);
   around(block, c.split, [&](int owner) { running.add(q.data, block.keys(), block.values(), owner, c, tape.stream); });

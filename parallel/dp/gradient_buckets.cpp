@@ -12,6 +12,8 @@ using namespace kernels;
 GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan) {
   states_.reserve(plan.buckets().size());
   for (const Bucket& bucket : plan.buckets()) {
+    if (bucket.group->size() > 1)
+      bucket.group->connect(bucket.zero == Zero::nothing ? comm::Use::sums : comm::Use::shares, plan.device());
     const Dtype dtype = sums == Sums::rounded ? bucket.dtype : accumulator_dtype(bucket.dtype);
     State& s = states_.emplace_back(State{.bucket = &bucket,
                                           .dtype = dtype,

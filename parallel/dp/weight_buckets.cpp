@@ -11,12 +11,14 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
     State& s = states_.emplace_back(
         State{.bucket = &bucket, .group = bucket.group, .memory = {}, .piece = {}, .gathered = {}});
     if (keeps_all(s)) {
+      bucket.group->connect(comm::Use::gathers, plan.device());
       s.memory = Tensor::empty({bucket.elements}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
     } else if (gathers(s)) {
       // Groups are created in the order of buckets, which is the same on all ranks of the group.
       auto& gatherer = gatherers_[bucket.group];
       if (!gatherer) gatherer = bucket.group->urgent(bucket.group->name() + ", weights");
+      gatherer->connect(comm::Use::gathers, plan.device());
       s.group = gatherer.get();
       s.piece = Tensor::empty({bucket.piece_size()}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) {

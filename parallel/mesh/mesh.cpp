@@ -38,12 +38,12 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
     : world_(world), layout_(sizes, world.size()) {
   for (int a = 0; a < axis_count; ++a) {
     const Axis axis = static_cast<Axis>(a);
-    axes_[a] = world.subgroup(layout_.members(axis, world.rank()), traffic_of(axis), std::string(name_of(axis)));
+    axes_[a] = group_of(layout_.members(axis, world.rank()), traffic_of(axis), std::string(name_of(axis)), Axis::tp);
   }
-  tokens_ = world.subgroup(layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp");
-  experts_ = world.subgroup(layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp");
+  tokens_ = group_of(layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp", Axis::cp);
+  experts_ = group_of(layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp", Axis::ep);
   ep_nodes_ = comm::split_by_node((*this)[Axis::ep]);
-  experts_nodes_ = comm::split_by_node(*experts_);
+  if (size(Axis::etp) > 1) experts_nodes_ = comm::split_by_node(*experts_);
   for (const Placement& kind : kinds_of(layout_, world.rank(), shared)) {
     std::vector<int> ranks = layout_.reducers(kind, world.rank());
     std::string name = kind.view == MeshView::dense ? "dp x cp" : "edp";
@@ -51,6 +51,16 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
     auto group = world.subgroup(ranks, TrafficClass::dp, std::move(name));
     reducers_.push_back({std::move(ranks), std::move(group)});
   }
+}
+
+// Makes a group of `ranks`: a twin of the group of axis `like` if that exists and has the same class and ranks. A
+// layout is regular, so this is true on all ranks or on none.
+std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, TrafficClass traffic, std::string name,
+                                             Axis like) const {
+  const std::unique_ptr<ProcessGroup>& other = axes_[base::ordinal(like)];
+  if (ranks.size() > 1 && other && other->traffic() == traffic && layout_.members(like, world_.rank()) == ranks)
+    return other->twin(std::move(name));
+  return world_.subgroup(ranks, traffic, std::move(name));
 }
 
 const ProcessGroup& Mesh::reducers(const Placement& placement) const {

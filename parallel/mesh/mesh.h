@@ -33,9 +33,12 @@ class Mesh {
   /// Returns the ep x etp ranks that hold the experts of a layer, ranked etp p + j.
   const ProcessGroup& experts() const { return *experts_; }
   /// Return the two levels of the ep group, and of experts(). Null if the group is on one node, if its nodes have one
-  /// rank each, or if its nodes have different numbers of ranks.
+  /// rank each, or if its nodes have different numbers of ranks. One and the same if the two groups have the same
+  /// ranks.
   const comm::NodeGroups* ep_nodes() const { return ep_nodes_.get(); }
-  const comm::NodeGroups* experts_nodes() const { return experts_nodes_.get(); }
+  const comm::NodeGroups* experts_nodes() const {
+    return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();
+  }
   /// Returns the ranks over which a parameter's gradient is summed, in the order of their numbers. Placements with the
   /// same ranks share one group.
   const ProcessGroup& reducers(const Placement& placement) const;
@@ -43,6 +46,8 @@ class Mesh {
   int coordinate(Axis axis) const { return layout_.coordinate(axis, world_.rank()); }
 
  private:
+  std::unique_ptr<ProcessGroup> group_of(const std::vector<int>& ranks, comm::TrafficClass traffic, std::string name,
+                                         Axis like) const;
   struct Reducers {
     std::vector<int> ranks;
     std::unique_ptr<ProcessGroup> group;

@@ -30,8 +30,8 @@ std::string_view span_name(Action::Kind kind) {
 }
 
 // Returns the routes between neighbouring stages, in both directions.
-std::vector<comm::ProcessGroup::Route> routes(const StageMap& stages) {
-  std::vector<comm::ProcessGroup::Route> all;
+std::vector<comm::Route> routes(const StageMap& stages) {
+  std::vector<comm::Route> all;
   for (int stage = 0; stage < stages.last(); ++stage) {
     const int here = stages.place(stage).rank, next = stages.place(stage + 1).rank;
     if (here != next) all.insert(all.end(), {{here, next}, {next, here}});
@@ -55,7 +55,7 @@ class Runner {
             pp.size());
     check(schedule);
     for (int peer = 0; peer < pp.size(); ++peer) inboxes_.push_back({sent(schedule, peer, pp.rank())});
-    pp.connect(routes(schedule.stages));
+    connect(pp, schedule.stages, device);
   }
 
   void run() {
@@ -178,6 +178,10 @@ class Runner {
 };
 
 }  // namespace
+
+void connect(const comm::ProcessGroup& pp, const StageMap& stages, Device device) {
+  pp.connect_routes(routes(stages), device);
+}
 
 void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device,
          schedule::Fibers* fibers) {

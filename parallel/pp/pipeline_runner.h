@@ -33,6 +33,10 @@ class StageWork {
   virtual void weights(int chunk, int micro) = 0;
 };
 
+/// Connects the ranks of neighbouring stages for messages in both directions. Otherwise the first run() does so.
+/// Collective. Throws Error(resource) like ProcessGroup::connect().
+void connect(const comm::ProcessGroup& pp, const StageMap& stages, device::Device device);
+
 /// Runs the actions of rank pp.rank(). All ranks of `pp` must have the same schedule. If check() rejects the schedule,
 /// every rank throws std::logic_error before anything is computed or sent. Receives are posted in the order in which
 /// the peer sends, one action ahead of need; sends do not block the rank. Between two chunks of one rank the tensor

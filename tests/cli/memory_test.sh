@@ -35,7 +35,7 @@ test_validate_warns_of_what_this_machine_cannot_hold() {
 
 test_validate_needs_no_card_and_no_nccl_for_the_estimate() {
   expect 0 "$HEXAD" validate tiny.yaml --world 2 device=cuda distributed.device_collectives=nccl parallel.ep=2
-  expect_text out "valid for 2 ranks" "memory"
+  expect_text out "valid for 2 ranks" "memory" "connections"
 }
 
 test_an_explicit_limit_is_refused_by_validate() {

@@ -123,5 +123,24 @@ TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilTheWait) {
   EXPECT_EQ(held(), 0);
 }
 
+TEST(ImaginedGroup, TakesMemoryForConnectedRoutesAndRefusesMessagesOnOthers) {
+  DeviceContext context(
+      {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(device::DeviceKind::cuda)});
+  const std::vector<int> one_node(3, 0);
+  const ImaginedGroup group(1, 3, nullptr, {}, std::make_shared<const ImaginedCards>(ImaginedCards{one_node}));
+  const std::vector<Route> ring{{0, 1}, {1, 2}, {2, 0}};
+  const auto taken = [&] { return context.allocator()->stats().used_in(device::Category::connection); };
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    group.connect_routes(ring, context);
+    EXPECT_EQ(taken(), nccl::message_bytes(ring, 2, 1, one_node));
+  }
+  const Tensor x = Tensor::empty({100}, Dtype::f32, context);
+  const int64_t before = taken();
+  group.send(x, 2, context.compute()).wait();
+  group.receive(x, 0, context.compute()).wait();
+  EXPECT_EQ(taken(), before);
+  EXPECT_THROW(group.send(x, 0, context.compute()), std::logic_error);
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -231,11 +231,11 @@ TEST(NcclGroup, UploadsAndFirstLaunchesDoNotWaitForMessagesInFlight) {
              {.watchdog_seconds = 10});
 }
 
-TEST(NcclGroup, HasChannelsOfAnnouncedRoutesOnly) {
+TEST(NcclGroup, HasChannelsOfConnectedRoutesOnly) {
   with_cards(4, [](const CardWorld& w) {
     const int me = w.world.rank(), next = (me + 1) % 4, before = (me + 3) % 4;
-    const std::vector<ProcessGroup::Route> ring{{0, 1}, {1, 2}, {2, 3}, {3, 0}};
-    for (int repeat = 0; repeat < 2; ++repeat) w.world.connect(ring);
+    const std::vector<Route> ring{{0, 1}, {1, 2}, {2, 3}, {3, 0}};
+    for (int repeat = 0; repeat < 2; ++repeat) w.world.connect_routes(ring, w.context);
     int channels = 0;
     for (const auto& c : cuda_double::nccl_communicators())
       if (c.device == me && c.name != "world") {
@@ -254,8 +254,8 @@ TEST(NcclGroup, HasChannelsOfAnnouncedRoutesOnly) {
     };
     pass_on(next, before);
     EXPECT_THROW(w.world.send(got, before, stream), std::logic_error);
-    const std::vector<ProcessGroup::Route> back{{1, 0}, {2, 1}, {3, 2}, {0, 3}};
-    w.world.connect(back);
+    const std::vector<Route> back{{1, 0}, {2, 1}, {3, 2}, {0, 3}};
+    w.world.connect_routes(back, w.context);
     pass_on(next, before);
     pass_on(before, next);
   });

@@ -20,6 +20,19 @@ CardAllocator::Options options(int64_t limit = 0) {
   return {.ordinal = 0, .addresses = int64_t{64} << 30, .limit = limit};
 }
 
+TEST(CardAllocator, ItsLimitHoldsForMemoryThatALibraryTookToo) {
+  CardAllocator allocator(std::make_shared<Blocks>(), options(64 * mib));
+  allocator.account(40 * mib, Category::connection);
+  EXPECT_EQ(allocator.stats().held, 40 * mib);
+  EXPECT_THROW(static_cast<void>(allocator.allocate(30 * mib, Category::temporary)), base::Error);
+  void* p = allocator.allocate(20 * mib, Category::temporary);
+  EXPECT_EQ(allocator.stats().held, 64 * mib);
+  EXPECT_GE(allocator.stats().fragmentation(), 0);
+  allocator.deallocate(p, 20 * mib, Category::temporary);
+  allocator.account(-40 * mib, Category::connection);
+  EXPECT_EQ(allocator.stats().held, 24 * mib);
+}
+
 TEST(CardAllocator, ReusesMemoryAndReportsItsLimit) {
   CardAllocator allocator(std::make_shared<Blocks>(), options(64 * mib));
   for (int i = 0; i < 100; ++i)

@@ -118,6 +118,7 @@ TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
               "  activation       300 B in use, peak    300 B\n"
               "  temporary          0 B in use, peak      0 B\n"
               "  communication      0 B in use, peak      0 B\n"
+              "  connection         0 B in use, peak      0 B\n"
               "  offload            0 B in use, peak      0 B\n"
               "  total          489 KiB in use, peak  489 KiB\n"
               "largest blocks:\n"
@@ -128,6 +129,22 @@ TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
   for (void* block : weights) a.deallocate(block, 250000, Category::parameter);
   for (void* block : kept) a.deallocate(block, 100, Category::activation);
   EXPECT_EQ(a.largest_blocks(), "");
+}
+
+TEST(CachingAllocator, AccountsForMemoryThatALibraryTook) {
+  CachingAllocator a;
+  void* block = a.allocate(100, Category::temporary);
+  a.account(5000, Category::connection);
+  a.account(300, Category::connection);
+  EXPECT_EQ(a.stats().used_in(Category::connection), 5300);
+  EXPECT_EQ(a.stats().total, 5400);
+  EXPECT_EQ(a.stats().held, 5300);
+  EXPECT_EQ(a.largest_blocks(), "  1 x 100 B temporary");
+  a.account(-5300, Category::connection);
+  EXPECT_EQ(a.stats().total, 100);
+  EXPECT_EQ(a.stats().held, 0);
+  EXPECT_EQ(a.stats().peak_in(Category::connection), 5300);
+  a.deallocate(block, 100, Category::temporary);
 }
 
 TEST(CachingAllocator, LargestBlocksAreRankedByTotalBytes) {

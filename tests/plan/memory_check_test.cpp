@@ -74,7 +74,7 @@ TEST_F(MemoryCheck, CountsTheLimitOfAControlGroupForItsOwnRanksOnly) {
 }
 
 TEST_F(MemoryCheck, CountsTheMemoryOfACardIfTheModelIsOnCards) {
-  Recipe recipe = small_recipe();
+  Recipe recipe = small_recipe({"distributed.device_collectives=host"});
   recipe.device = device::DeviceKind::cuda;
   const double need = needed(recipe, 2);
   auto ranks = on_machines(2, 2, 1);  // the ranks need no memory of the host
@@ -86,6 +86,21 @@ TEST_F(MemoryCheck, CountsTheMemoryOfACardIfTheModelIsOnCards) {
   EXPECT_EQ(shared.verdict, Verdict::too_much);
   EXPECT_NE(shared.text.find("of the memory of a GPU (H100) is available"), std::string::npos) << shared.text;
   EXPECT_NE(shared.text.find("fewer ranks a GPU"), std::string::npos) << shared.text;
+}
+
+TEST_F(MemoryCheck, CountsConnectionsOfNcclUnlessRanksShareACard) {
+  Recipe recipe = small_recipe();
+  recipe.device = device::DeviceKind::cuda;
+  const double connections = estimate_memory(recipe, extensions_, 2).connections;
+  ASSERT_GT(connections, 0);
+  auto ranks = on_machines(2, 2, 1);
+  for (int64_t r = 0; r < 2; ++r)
+    ranks[r].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(0.9 * connections)}};
+  const MemoryFit two = fit(recipe, ranks);
+  EXPECT_EQ(two.verdict, Verdict::too_much);
+  EXPECT_NE(two.text.find(", connections of NCCL "), std::string::npos) << two.text;
+  ranks[1].cards[0].id = 0;  // both ranks share a card
+  EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);
 }
 
 TEST_F(MemoryCheck, CountsEachRankWithThePartOfThePipelineThatItHas) {

@@ -59,7 +59,7 @@ HIDDEN = re.compile(r"cuda(DeviceSynchronize|StreamSynchronize|EventSynchronize|
                     r"|Memcpy|Memcpy2D|Memset|Memset2D|MemcpyToSymbol\w*|MemcpyFromSymbol\w*|LaunchHostFunc"
                     r"|StreamAddCallback|MemGetInfo)$")
 CALLERS = {
-    "card_memory.cpp.o": "called before a run takes anything",
+    "card_memory.cpp.o": "called before a run takes anything, and around what connects ranks",
     "pinned_memory.cpp.o": "memory is its purpose",
     "plain_memory.cpp.o": "memory is its purpose",
     "queue.cpp.o": "waiting is its purpose",

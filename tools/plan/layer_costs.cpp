@@ -87,6 +87,7 @@ LayerCosts::Run LayerCosts::run(const Recipe& recipe, int64_t stages, int64_t mi
           .optimizer = peak(Category::optimizer),
           .activations = peak(Category::activation),
           .temporary = 0};
+  // Connections of NCCL are counted here: they are the same for any number of tokens.
   run.temporary = std::max(
       0.0, static_cast<double>(stats.peak_total) - run.weights - run.gradients - run.optimizer - run.activations);
   return run;

@@ -126,8 +126,12 @@ class Judge {
 
  private:
   std::vector<MemoryEstimate> stages_of(const Recipe& r) const {
-    if (use_ == ModelUse::training) return estimate_stages(as_started(r, extensions_, world_), extensions_, world_);
-    Recipe run = as_started(r, extensions_, world_);
+    Recipe run = r;
+    // Ranks that share a card do not communicate by NCCL.
+    if (std::ranges::any_of(pools_, [](const Pool& p) { return p.place == Place::card && p.ranks > 1; }))
+      run.distributed.device_collectives = comm::DeviceCollectives::host;
+    run = as_started(run, extensions_, world_);
+    if (use_ == ModelUse::training) return estimate_stages(run, extensions_, world_);
     if (use_ == ModelUse::generation) run.batch.micro = 1;
     return estimate_evaluation(run, extensions_, world_);
   }
@@ -154,9 +158,11 @@ class Judge {
   // Returns the parts of the memory of a rank on the stage in the pool that needs the most.
   std::string parts(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
-    return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, temporary {}",
+    return fmt::format("a rank: weights {}, gradients {}, optimizer {}, activations {}, {}temporary {}",
                        human_bytes(m.weights), human_bytes(m.gradients), human_bytes(m.optimizer),
-                       human_bytes(m.activations), human_bytes(m.temporary));
+                       human_bytes(m.activations),
+                       m.connections > 0 ? fmt::format("connections of NCCL {}, ", human_bytes(m.connections)) : "",
+                       human_bytes(m.temporary));
   }
 
   const MemoryEstimate& neediest(const Pool& pool) const {

@@ -26,9 +26,10 @@ MemoryEstimate by_category(const device::MemoryStats& memory) {
                    .gradients = peak(Category::gradient),
                    .optimizer = peak(Category::optimizer),
                    .activations = peak(Category::activation),
+                   .connections = peak(Category::connection),
                    .total = static_cast<double>(memory.peak_total),
                    .blocks = static_cast<double>(memory.peak_held)};
-  m.temporary = std::max(0.0, m.total - m.weights - m.gradients - m.optimizer - m.activations);
+  m.temporary = std::max(0.0, m.total - m.weights - m.gradients - m.optimizer - m.activations - m.connections);
   return m;
 }
 

@@ -129,6 +129,7 @@ std::string MemoryReport::table() const {
                         : fmt::format("of {} micro-batches in flight{}, ", m.in_flight,
                                       r.schedule.pipeline.chunks_a_rank() > 1 && count > 1 ? " in chunks" : "")) +
           how_loaded(r.model.moe));
+  if (m.connections > 0) row("connections", m.connections, "NCCL's buffers between ranks");
   row("temporary", m.temporary, "results in flight, rows of other ranks, scratch");
   row("total", m.total,
       recipe_.schedule.moe.memory_reuse
@@ -177,6 +178,7 @@ std::string memory_comparison(const Recipe& recipe, const train::Extensions& ext
   add("gradients", "gradient", &MemoryEstimate::gradients);
   add("optimizer", "optimizer", &MemoryEstimate::optimizer);
   add("activations", "activation", &MemoryEstimate::activations);
+  add("connections", "connection", &MemoryEstimate::connections);
   add("total", "total", &MemoryEstimate::total);
   return text;
 }

@@ -33,12 +33,22 @@ int64_t micro_batches_of(const Recipe& r, const mesh::Layout& layout) {
   return r.batch.global / r.batch.micro / layout.size(base::Axis::dp);
 }
 
+std::shared_ptr<const comm::ImaginedCards> imagined_cards(const Recipe& r, int world, std::vector<int> node_of_rank) {
+  if (r.device != device::DeviceKind::cuda || world == 1 ||
+      r.distributed.device_collectives == comm::DeviceCollectives::host)
+    return nullptr;
+  comm::ImaginedCards cards{.node_of_rank = std::move(node_of_rank), .sums_in_order = r.train.deterministic};
+  if (cards.node_of_rank.empty())
+    for (int rank = 0; rank < world; ++rank) cards.node_of_rank.push_back(rank / usual_ranks_per_node);
+  return std::make_shared<const comm::ImaginedCards>(std::move(cards));
+}
+
 RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout, int rank,
-                     RoutingLoad load, Record record, std::vector<int> node_of_rank)
+                     RoutingLoad load, Record record, const std::vector<int>& node_of_rank)
     : recipe_(r),
       sequences_(r.batch.micro * layout.size(base::Axis::dp)),
       run_(make_run(r, layout, rank, load, record)),
-      world_(rank, layout.world(), run_->issues(), std::move(node_of_rank)),
+      world_(rank, layout.world(), run_->issues(), node_of_rank, imagined_cards(r, layout.world(), node_of_rank)),
       instance_(r, extensions, world_, {}, run_),
       optimizer_(r.optim, instance_.parameters, r.offload.optimizer, extensions.optimizers),
       step_(recipe_, instance_, optimizer_),

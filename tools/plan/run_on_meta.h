@@ -29,6 +29,15 @@ class TwoDocuments final : public data::Source {
 /// Returns the number of micro-batches of a rank in a step of the recipe.
 int64_t micro_batches_of(const train::Recipe& recipe, const mesh::Layout& layout);
 
+/// Ranks of a node on clusters that are not described.
+inline constexpr int usual_ranks_per_node = 8;
+
+/// Returns the cards of `world` imagined ranks if ranks of the recipe would communicate by NCCL (device: cuda, several
+/// ranks, distributed.device_collectives is not host), otherwise null. If `node_of_rank` is empty, nodes have
+/// usual_ranks_per_node ranks each.
+std::shared_ptr<const comm::ImaginedCards> imagined_cards(const train::Recipe& recipe, int world,
+                                                          std::vector<int> node_of_rank = {});
+
 /// Run of rank `rank`, step by step. Each step may have any number of micro-batches.
 class RunOnMeta {
  public:
@@ -37,7 +46,7 @@ class RunOnMeta {
   /// Makes the run. `node_of_rank` is as in ProcessGroup; if it is empty, all ranks are on one node. With
   /// Record::issues, issues() records the operations of the steps.
   RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
-            RoutingLoad load, Record record = Record::nothing, std::vector<int> node_of_rank = {});
+            RoutingLoad load, Record record = Record::nothing, const std::vector<int>& node_of_rank = {});
 
   void step(int64_t micro_batches);
 

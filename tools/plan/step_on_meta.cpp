@@ -143,7 +143,7 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
   const auto run = std::make_shared<device::MetaRun>(
       recipe.device, choose_experts(RoutingLoad::even, layout.coordinate(base::Axis::ep, rank),
                                     layout.size(base::Axis::ep), recipe.model.moe.capacity_factor));
-  const comm::ImaginedGroup world(rank, layout.world());
+  const comm::ImaginedGroup world(rank, layout.world(), nullptr, {}, imagined_cards(recipe, layout.world()));
   ModelInstance instance(recipe, extensions, world, {}, run);
   const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches per rank: more than are in flight
   evaluate(instance, recipe, TwoDocuments(recipe.model.context),

@@ -26,8 +26,8 @@ StepRecord record_since(const device::IssueLog& log, size_t begin, int rank) {
 }
 
 StepRecord record_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                       int rank, RoutingLoad load, int64_t micro_batches, std::vector<int> node_of_rank) {
-  RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, std::move(node_of_rank));
+                       int rank, RoutingLoad load, int64_t micro_batches, const std::vector<int>& node_of_rank) {
+  RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank);
   run.step(micro_batches);
   const size_t before = run.issues().issues().size();
   device::SpanLog& spans = run.instance().context.spans();

@@ -36,6 +36,6 @@ StepRecord record_since(const device::IssueLog& log, size_t begin, int rank);
 /// order in which weights are used. node_of_rank: the node of each rank; empty: all ranks are on one node. Takes the
 /// time and memory of a step on the meta device: milliseconds for each layer and micro-batch.
 StepRecord record_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                       int rank, RoutingLoad load, int64_t micro_batches, std::vector<int> node_of_rank = {});
+                       int rank, RoutingLoad load, int64_t micro_batches, const std::vector<int>& node_of_rank = {});
 
 }  // namespace hexad::plan

@@ -31,7 +31,10 @@ TrainStep::TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optim
                recipe.optim.grad_dtype == optim::GradientDtype::bf16 ? dp::Sums::rounded : dp::Sums::accumulator),
       policy_(make_policy(recipe)),
       pipeline_(recipe, instance, *policy_),
-      statistics_(recipe.model.moe_layers(), recipe.model.moe.experts, instance.device()) {}
+      statistics_(recipe.model.moe_layers(), recipe.model.moe.experts, instance.device()) {
+  const auto& world = instance.mesh.world();
+  if (world.size() > 1) world.connect(comm::Use::small_sums, instance.device());
+}
 
 std::vector<MicroBatch> TrainStep::take(const data::Source& source, int64_t first_sequence) {
   const auto ahead = std::exchange(ahead_, std::nullopt);

@@ -10,12 +10,16 @@ namespace hexad::train {
 
 /// Model, optimizer, step and progress of a run on this rank.
 struct TrainingState {
-  /// Makes the state. On rank 0, `say` receives the path of device tensors between ranks.
+  /// Makes the state. On rank 0, `say` receives the path of device tensors between ranks, and the memory that their
+  /// connections take.
   TrainingState(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
-                std::function<void(const std::string&)> say)
-      : instance(recipe, extensions, world, std::move(say)),
+                const std::function<void(const std::string&)>& say)
+      : instance(recipe, extensions, world, say),
         optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers),
-        train_step(recipe, instance, optimizer) {}
+        train_step(recipe, instance, optimizer) {
+    if (say && world.rank() == 0)
+      if (const std::string text = instance.connection_text(); !text.empty()) say(text);
+  }
 
   ModelInstance instance;
   optim::Optimizer optimizer;

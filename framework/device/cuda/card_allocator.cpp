@@ -36,7 +36,9 @@ CardAllocator::CardAllocator(std::shared_ptr<Blocks> blocks, const Options& opti
       whole_(driver_) {}
 
 int64_t CardAllocator::held() const { return small_.held() + long_lived_.held() + short_lived_.held() + whole_.held(); }
-bool CardAllocator::fits(int64_t more) const { return options_.limit == 0 || held() + more <= options_.limit; }
+bool CardAllocator::fits(int64_t more) const {
+  return options_.limit == 0 || held() + accounted() + more <= options_.limit;
+}
 
 Segment& CardAllocator::segment_for(int64_t size, Category category) {
   return size < large ? small_ : is_long_lived(category) ? long_lived_ : short_lived_;

@@ -10,13 +10,17 @@ namespace hexad::device {
 
 CardMemory cuda_card_memory(int place) {
   const auto card = cuda::choose_card(place);
-  size_t available = 0, total = 0;
-  cuda::use_card(card->ordinal());
-  cuda::check(cudaMemGetInfo(&available, &total), "querying the card's memory");
   const auto& uuid = card->properties().uuid.bytes;
   return {.id = std::string(std::begin(uuid), std::end(uuid)),
           .name = card->properties().name,
-          .available = static_cast<int64_t>(available)};
+          .available = cuda_available_memory(card->ordinal())};
+}
+
+int64_t cuda_available_memory(int ordinal) {
+  size_t available = 0, total = 0;
+  cuda::use_card(ordinal);
+  cuda::check(cudaMemGetInfo(&available, &total), "querying the card's memory");
+  return static_cast<int64_t>(available);
 }
 
 }  // namespace hexad::device

@@ -1,6 +1,10 @@
 #include "parallel/comm/nccl/card_rank.h"
 
+#include <algorithm>
+
 #include "framework/base/ordinal.h"
+#include "framework/base/units.h"
+#include "framework/device/card_memory.h"
 #include "framework/device/cuda/cuda_check.h"
 #include "framework/device/cuda/thread_card.h"
 #include "framework/tensor/device_access.h"
@@ -25,11 +29,13 @@ std::byte* take_scratch(int ordinal) {
 
 }  // namespace
 
-CardRank::CardRank(const Library& library, const CudaStream& compute, int world_rank, const DeviceGroupOptions& options)
+CardRank::CardRank(const Library& library, const CudaStream& compute, std::shared_ptr<device::Allocator> allocator,
+                   int world_rank, const DeviceGroupOptions& options)
     : library_(library),
       ordinal_(compute.card().ordinal()),
       options_(options),
       compute_(compute),
+      allocator_(std::move(allocator)),
       scratch_(take_scratch(ordinal_), [](void* p) { return cudaFree(p); }),
       events_(ordinal_),
       watch_(library, ordinal_, world_rank,
@@ -53,6 +59,32 @@ const std::shared_ptr<TrafficStream>& CardRank::stream(StreamKind kind) {
 std::shared_ptr<TrafficStream> CardRank::make_stream(StreamKind kind) {
   return std::make_shared<TrafficStream>(
       compute_.beside(stream_priority(kind, options_.priorities, least_, greatest_)));
+}
+
+int64_t CardRank::memory_taken(const std::string& name, int64_t expected, const std::function<void()>& take) {
+  const int64_t before = device::cuda_available_memory(ordinal_);
+  try {
+    take();
+  } catch (const Error& e) {
+    // NCCL reports an allocation that fails as an "unhandled cuda error".
+    const bool no_room =
+        before < expected || std::string_view(e.what()).find("out of memory") != std::string_view::npos;
+    if (!no_room) throw;
+    const auto shown = [](int64_t bytes) { return base::human_bytes(static_cast<double>(bytes)); };
+    base::fail(base::ExitCode::resource, "[nccl] out of memory of the card: to connect the ranks of group ", name,
+               ", NCCL needs ", expected ? base::cat("about ", shown(expected)) : "more", ", and ", shown(before),
+               " are available; distributed.device_collectives: host needs none (", e.what(), "); in use:\n",
+               allocator_->stats().table());
+  }
+  const int64_t bytes = std::max<int64_t>(0, before - device::cuda_available_memory(ordinal_));
+  allocator_->account(bytes, device::Category::connection);
+  memory_.bytes += bytes;
+  return bytes;
+}
+
+void CardRank::memory_given_back(int64_t bytes) noexcept {
+  allocator_->account(-bytes, device::Category::connection);
+  memory_.bytes -= bytes;
 }
 
 Event CardRank::launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "framework/device/allocator.h"
 #include "framework/device/cuda/cuda_stream.h"
 #include "parallel/comm/device_group.h"
 #include "parallel/comm/nccl/class_config.h"
@@ -32,9 +33,10 @@ class TrafficStream {
 
 class CardRank {
  public:
-  /// Makes the state of one rank. `compute` is a stream of the context, which outlives this object.
-  CardRank(const Library& library, const device::cuda::CudaStream& compute, int world_rank,
-           const DeviceGroupOptions& options);
+  /// Makes the state of one rank. `compute` is a stream of the context, which outlives this object. `allocator` is the
+  /// context's and counts the memory of the card that NCCL takes.
+  CardRank(const Library& library, const device::cuda::CudaStream& compute,
+           std::shared_ptr<device::Allocator> allocator, int world_rank, const DeviceGroupOptions& options);
 
   const Library& library() const { return library_; }
   int ordinal() const { return ordinal_; }
@@ -49,6 +51,16 @@ class CardRank {
   /// Returns two unused bytes of the card's memory.
   std::byte* scratch() const { return scratch_.get(); }
 
+  /// Runs `take`, in which NCCL takes memory of the card for group `name`. Counts this memory and returns its bytes.
+  /// Throws Error(resource), with the name and `expected`, the estimated bytes, if `take` throws because the card has
+  /// too little memory.
+  int64_t memory_taken(const std::string& name, int64_t expected, const std::function<void()>& take);
+  void memory_given_back(int64_t bytes) noexcept;
+  void communicator_made() { ++memory_.communicators; }
+  void communicator_ended() { --memory_.communicators; }
+  /// Returns the rank's communicators and the memory that they take.
+  const ConnectionMemory& memory() const { return memory_; }
+
   /// Launches `work` on `on` after the current end of `after`. `launch` describes the operation, without its events.
   /// The returned event is the card's.
   Event launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work);
@@ -58,6 +70,8 @@ class CardRank {
   const int ordinal_;
   const DeviceGroupOptions options_;
   const device::cuda::CudaStream& compute_;
+  const std::shared_ptr<device::Allocator> allocator_;
+  ConnectionMemory memory_;
   int least_ = 0, greatest_ = 0;  // range of stream priorities
   std::map<StreamKind, std::shared_ptr<TrafficStream>> streams_;
   std::unique_ptr<std::byte, cudaError_t (*)(void*)> scratch_;

@@ -1,8 +1,10 @@
 #include "parallel/comm/nccl/channels.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
+#include "parallel/comm/nccl/connection_bytes.h"
 #include "parallel/comm/nccl/message_pieces.h"
 
 namespace hexad::comm::nccl {
@@ -14,15 +16,18 @@ namespace {
 // Sends or receives one byte, to connect the pair. The first message of a pair blocks the host until the other side
 // launches its part. In later messages, ranks may send or receive first. Here all ranks use the same order, so none
 // blocks forever.
-void make_connection(CardRank& card, const Channel& channel, bool sends) {
+void make_connection(CardRank& card, const Channel& channel, bool sends, int64_t expected) {
   const Library& nccl = card.library();
   const Watch::HostCall call(card.watch(), "connecting a pair of ranks for messages");
   const ncclComm_t communicator = channel.communicator->handle();
   const auto stream = channel.stream->handle();
-  if (sends)
-    check(nccl, nccl.send(card.scratch(), 1, ncclUint8, channel.peer, communicator, stream.get()), "connecting");
-  else
-    check(nccl, nccl.receive(card.scratch() + 1, 1, ncclUint8, channel.peer, communicator, stream.get()), "connecting");
+  channel.communicator->take_memory(expected, [&] {
+    if (sends)
+      check(nccl, nccl.send(card.scratch(), 1, ncclUint8, channel.peer, communicator, stream.get()), "connecting");
+    else
+      check(nccl, nccl.receive(card.scratch() + 1, 1, ncclUint8, channel.peer, communicator, stream.get()),
+            "connecting");
+  });
 }
 
 }  // namespace
@@ -61,7 +66,8 @@ void Channels::add(std::span<const Route> routes) {
                                                        .peer = rank < peer ? 1 : 0,
                                                        .stream = card_.make_stream({.traffic = its_.traffic()})}));
       (sends ? to_ : from_)[peer] = all_.back().get();
-      make_connection(card_, *all_.back(), sends);
+      make_connection(card_, *all_.back(), sends,
+                      message_bytes(std::array{*mine}, most_routes_of_a_rank(routes_), rank, its_.node_of_rank()));
     }
 }
 
@@ -74,24 +80,8 @@ CommunicatorConfig Channels::config_of(const Route& route, bool upwards) const {
 const Channel& Channels::find(const ByPeer& channels, int peer, std::string_view direction) const {
   const auto it = channels.find(peer);
   require(it != channels.end(), "[", its_.name(), "] rank ", its_.rank(), " has no channel ", direction, " rank ", peer,
-          ": connect() did not announce the route");
+          ": connect_routes() did not name the route");
   return *it->second;
-}
-
-std::vector<Route> all_routes(int size) {
-  std::vector<Route> routes;
-  for (int from = 0; from < size; ++from)
-    for (int to = 0; to < size; ++to)
-      if (from != to) routes.push_back({from, to});
-  return routes;
-}
-
-int most_routes_of_a_rank(const std::set<Route>& routes) {
-  std::map<int, int> of_rank;
-  for (const Route& route : routes) ++of_rank[route.from], ++of_rank[route.to];
-  int most = 0;
-  for (const auto& [rank, count] : of_rank) most = std::max(most, count);
-  return most;
 }
 
 }  // namespace hexad::comm::nccl

@@ -10,10 +10,9 @@
 
 #include "parallel/comm/nccl/communicator.h"
 #include "parallel/comm/process_group.h"
+#include "parallel/comm/routes.h"
 
 namespace hexad::comm::nccl {
-
-using Route = ProcessGroup::Route;
 
 /// Channel from one rank to another: a communicator of both and a stream on each side. So messages are ordered only
 /// against messages of the same pair and direction. (NCCL runs the launches of one communicator one after the other.
@@ -54,10 +53,5 @@ class Channels {
       all_;  // this rank's, in the order in which ranks make and destroy them together
   ByPeer to_, from_;
 };
-
-/// Returns the routes between all pairs of `size` ranks.
-std::vector<Route> all_routes(int size);
-/// Returns the largest number of routes that begin or end at one rank.
-int most_routes_of_a_rank(const std::set<Route>& routes);
 
 }  // namespace hexad::comm::nccl

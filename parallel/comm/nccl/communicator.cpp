@@ -25,14 +25,18 @@ Communicator::Communicator(CardRank& card, const ncclUniqueId& id, int size, int
   const Library& nccl = card_.library();
   const Watch::HostCall call(card_.watch(), cat("making the communicator ", *name_, " of ", size, " ranks"));
   ncclConfig_t c = nccl_config(config, *name_);
-  check(nccl, nccl.comm_init_rank_config(&handle_, size, id, rank, &c), "making communicator " + *name_);
+  take_memory(0, [&] {
+    check(nccl, nccl.comm_init_rank_config(&handle_, size, id, rank, &c), "making communicator " + *name_);
+  });
   card_.watch().take(handle_);
+  card_.communicator_made();
   registered_ = Registered::make(card_, handle_, *name_);
 }
 
-Communicator::Communicator(CardRank& card, ncclComm_t handle, Name name)
-    : card_(card), name_(std::move(name)), exceptions_(std::uncaught_exceptions()), handle_(handle) {
+Communicator::Communicator(CardRank& card, ncclComm_t handle, Name name, int64_t bytes)
+    : card_(card), name_(std::move(name)), exceptions_(std::uncaught_exceptions()), handle_(handle), bytes_(bytes) {
   card_.watch().take(handle_);
+  card_.communicator_made();
   registered_ = Registered::make(card_, handle_, *name_);
 }
 
@@ -43,13 +47,21 @@ std::unique_ptr<Communicator> Communicator::split(std::optional<int> color, int 
   Name name = std::make_unique<const std::string>(config.name);
   ncclConfig_t c = nccl_config(config, *name);
   ncclComm_t made = nullptr;
-  check(nccl, nccl.comm_split(handle_, color.value_or(NCCL_SPLIT_NOCOLOR), key, &made, &c),
-        cat("splitting ", config.name, " from communicator ", *name_));
+  const int64_t bytes = card_.memory_taken(config.name, 0, [&] {
+    check(nccl, nccl.comm_split(handle_, color.value_or(NCCL_SPLIT_NOCOLOR), key, &made, &c),
+          cat("splitting ", config.name, " from communicator ", *name_));
+  });
   if (!made) return nullptr;
-  return std::unique_ptr<Communicator>(new Communicator(card_, made, std::move(name)));
+  return std::unique_ptr<Communicator>(new Communicator(card_, made, std::move(name), bytes));
 }
 
 Communicator::~Communicator() {
+  end();
+  card_.memory_given_back(bytes_);
+  card_.communicator_ended();
+}
+
+void Communicator::end() {
   const Library& nccl = card_.library();
   try {
     if (std::uncaught_exceptions() == exceptions_) {

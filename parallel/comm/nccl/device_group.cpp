@@ -107,7 +107,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
     };
   const device::cuda::CudaStream& compute = device::cuda::cuda_stream(context.compute());
   context.keep_host_memory();
-  const auto card = std::make_shared<nccl::CardRank>(*library, compute, world.rank(), complete);
+  const auto card = std::make_shared<nccl::CardRank>(*library, compute, context.allocator(), world.rank(), complete);
   const ncclUniqueId id = unique_id(*library, world, context);
   device::cuda::use_card(card->ordinal());  // NCCL uses the thread's current card
   auto communicator = std::make_unique<nccl::Communicator>(
@@ -124,6 +124,11 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
                                     " multiprocessors to them")
                               : ""));
   return std::make_unique<nccl::NcclGroup>(card, world, nullptr, std::move(communicator), Urgency::ordinary);
+}
+
+std::optional<ConnectionMemory> connection_memory(const ProcessGroup& cards) {
+  const auto* group = dynamic_cast<const nccl::NcclGroup*>(&cards);
+  return group ? std::optional(group->memory()) : std::nullopt;
 }
 
 }  // namespace hexad::comm

@@ -7,6 +7,8 @@
 #include "framework/base/ordinal.h"
 #include "framework/device/cuda/cuda_check.h"
 #include "framework/tensor/device_access.h"
+#include "parallel/comm/nccl/connecting.h"
+#include "parallel/comm/nccl/connection_bytes.h"
 #include "parallel/comm/nccl/message_pieces.h"
 
 namespace hexad::comm::nccl {
@@ -115,11 +117,12 @@ constexpr size_t name_words = 8;
 }  // namespace
 
 NcclGroup::NcclGroup(std::shared_ptr<CardRank> card, const ProcessGroup& control, std::unique_ptr<ProcessGroup> owned,
-                     std::unique_ptr<Communicator> communicator, Urgency urgency)
+                     std::shared_ptr<Communicator> communicator, Urgency urgency)
     : ProcessGroup(control.traffic(), control.name(), control.meter(), control.node_of_rank()),
       card_(std::move(card)),
       owned_(std::move(owned)),
       control_(control),
+      urgency_(urgency),
       communicator_(std::move(communicator)),
       stream_(card_->stream(kind_of(control, urgency))) {}
 
@@ -131,6 +134,38 @@ std::unique_ptr<ProcessGroup> NcclGroup::split(int color, int key, TrafficClass 
 std::unique_ptr<ProcessGroup> NcclGroup::urgent(std::string name) const {
   check_same_split(name);
   return make(0, rank(), control_.urgent(std::move(name)), Urgency::urgent);
+}
+
+std::unique_ptr<ProcessGroup> NcclGroup::twin(std::string name) const {
+  check_same_split(name);
+  std::unique_ptr<ProcessGroup> control = control_.twin(std::move(name));
+  const ProcessGroup& its = *control;
+  return std::make_unique<NcclGroup>(card_, its, std::move(control), communicator_, urgency_);
+}
+
+void NcclGroup::connect(Uses uses, Device device) const {
+  if (card_->options().sum_of) uses = with_sums_in_order(uses);
+  if (uses.has(Use::sums)) uses = uses | Uses{Use::small_sums, Use::counts};  // the same connections
+  if (uses.has(Use::messages)) connect_routes(all_routes(size()), device);
+  Uses& connected = communicator_->connected();
+  const Uses fresh = uses - connected - Use::messages;
+  if (fresh.empty()) return;
+  const auto here = std::count(node_of_rank().begin(), node_of_rank().end(), node_of_rank()[rank()]);
+  const CommunicatorShape shape = shape_of(kind_of(*this, urgency_), size(), static_cast<int>(here));
+  const int64_t expected = connection_bytes(shape, connected | fresh) - connection_bytes(shape, connected);
+  const Tensor buffer = connecting_buffer(fresh, size(), device);
+  const Watch::HostCall call(card_->watch(), cat("connecting the ranks of group ", name()));
+  communicator_->take_memory(expected, [&] {
+    nccl::connect(*card_, {communicator_->handle(), *stream_, rank(), size()}, fresh, buffer);
+  });
+  connected = connected | fresh;
+}
+
+void NcclGroup::connect_routes(std::span<const Route> routes, Device) const {
+  if (!channels_) channels_ = std::make_unique<Channels>(*card_, *communicator_, *this);
+  if (channels_->has(routes)) return;
+  quiesce();
+  channels_->add(routes);
 }
 
 // Checks that all ranks split with the same name. Communicators made in a different order on each rank would mix up
@@ -191,6 +226,7 @@ Event NcclGroup::start(Operation op, Stream& stream) const {
   const int ordinal = device::cuda::cuda_stream(stream).card().ordinal();
   require(ordinal == card_->ordinal(), "[", name(), "] the group's card is ", card_->ordinal(), ", the tensors' ",
           ordinal);
+  if (!op.is_point_to_point() || !channels_) connect(use_of(op), (op.out.defined() ? op.out : op.in).device());
   Event done;
   if (op.is_point_to_point()) {
     done = message(op, stream);
@@ -203,15 +239,7 @@ Event NcclGroup::start(Operation op, Stream& stream) const {
   return done;
 }
 
-void NcclGroup::connect(std::span<const Route> routes) const {
-  if (!channels_) channels_ = std::make_unique<Channels>(*card_, *communicator_, *this);
-  if (channels_->has(routes)) return;
-  quiesce();
-  channels_->add(routes);
-}
-
 Event NcclGroup::message(const Operation& op, Stream& stream) const {
-  if (!channels_) connect(all_routes(size()));
   const bool sends = op.kind == Kind::send;
   const Channel& channel = sends ? channels_->to(op.peer) : channels_->from(op.peer);
   const Tensor& t = sends ? op.in : op.out;

@@ -21,8 +21,9 @@ using base::Dtype;
 /// once stays valid for the operation, because its memory is reused after the class's stream has passed the operation
 /// (Blocks). A tensor that is changed in place must be changed by a stream that has waited for the event.
 ///
-/// connect() makes channels for its routes; if it was never called, the first message is collective, because it makes
-/// the channels of all pairs.
+/// connect() and connect_routes() take the card's memory that NCCL needs. The first operation of a kind for which the
+/// ranks are not connected is collective, because it does so; the first message makes the channels of all pairs. Twins
+/// share a communicator, because they also share a stream, but not the channels of messages.
 ///
 /// NCCL guarantees less than ProcessGroup promises. The order of a sum is NCCL's own: results are bitwise identical on
 /// all ranks, and from run to run only for one version on the same cards and links. Sums of bf16 are rounded at every
@@ -32,12 +33,15 @@ class NcclGroup final : public ProcessGroup {
  public:
   /// Makes a group of the ranks of `control`, which outlives this group unless it is `owned`.
   NcclGroup(std::shared_ptr<CardRank> card, const ProcessGroup& control, std::unique_ptr<ProcessGroup> owned,
-            std::unique_ptr<Communicator> communicator, Urgency urgency);
+            std::shared_ptr<Communicator> communicator, Urgency urgency);
   int rank() const override { return control_.rank(); }
   int size() const override { return control_.size(); }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
-  void connect(std::span<const Route> routes) const override;
+  std::unique_ptr<ProcessGroup> twin(std::string name) const override;
+  void connect(Uses uses, Device device) const override;
+  void connect_routes(std::span<const Route> routes, Device device) const override;
+  const ConnectionMemory& memory() const { return card_->memory(); }
 
  protected:
   Event start(Operation op, Stream& stream) const override;
@@ -59,9 +63,10 @@ class NcclGroup final : public ProcessGroup {
   const std::shared_ptr<CardRank> card_;
   const std::unique_ptr<ProcessGroup> owned_;
   const ProcessGroup& control_;
-  const std::unique_ptr<Communicator> communicator_;
+  const Urgency urgency_;
+  const std::shared_ptr<Communicator> communicator_;
   const std::shared_ptr<TrafficStream> stream_;
-  mutable std::unique_ptr<Channels> channels_;  // made by connect() or the first message
+  mutable std::unique_ptr<Channels> channels_;  // made when the first route is connected
   mutable int64_t operations_ = 0;
 };
 

@@ -15,6 +15,7 @@
 
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/memory.h"
+#include "tests/support/cuda_double/nccl_buffers.h"
 #include "tests/support/cuda_double/nccl_clique.h"
 #include "tests/support/cuda_double/nccl_reduce.h"
 #include "tests/support/cuda_double/stream.h"
@@ -37,6 +38,7 @@ struct Side {
   int64_t collectives = 0, splits = 0;
   int64_t launched = 0, done = 0;             // operations keep their order, also over several streams
   std::map<uintptr_t, int64_t> registered{};  // begin -> bytes
+  NcclBuffers buffers{};
 };
 using SidePtr = std::shared_ptr<Side>;
 
@@ -137,6 +139,7 @@ ncclResult_t complete(Lock& lock, const SidePtr& side, const F& finish) {
 void end(ncclComm_t comm, bool faults) {
   if (faults) registry().registration_faults += static_cast<int64_t>(comm->side->registered.size());
   comm->side->registered.clear();
+  comm->side->buffers.free(comm->side->device);
   std::erase(registry().sides, comm->side);
   changed();
 }
@@ -196,11 +199,15 @@ ncclResult_t start(Launch launch) {
   Side& s = *launch.side;
   if (s.gone) return refuse(ncclInvalidUsage, "the communicator was aborted");
   if (is_blocking(s)) {
-    if (s.clique->is_first(s.rank, launch.calls)) {  // NCCL takes memory, for which CUDA may wait for the device
+    const NcclBuffers::Place place{s.device, s.rank, s.clique->ranks(), ctas_of(s)};
+    if (s.buffers.lack(place, launch.calls)) {  // NCCL takes memory, for which CUDA may wait for the device
       lock.unlock();
       static_cast<void>(synchronize_device(s.device));
       lock.lock();
+      if (s.gone) return refuse(ncclInternalError, "aborted while connecting");
     }
+    if (!s.buffers.connect(place, launch.calls))
+      return refuse(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
     if (!s.clique->connect(lock, s.rank, launch.calls, s.gone))
       return refuse(ncclInternalError, "aborted while connecting");
   }
@@ -269,6 +276,14 @@ std::vector<NcclCommunicator> nccl_communicators() {
 int64_t nccl_launches() {
   Lock lock(nccl_world().mutex);
   return registry().launches;
+}
+
+int64_t nccl_bytes(int device) {
+  Lock lock(nccl_world().mutex);
+  int64_t all = 0;
+  for (const SidePtr& s : registry().sides)
+    if (s->device == device) all += s->buffers.bytes();
+  return all;
 }
 
 int64_t nccl_registrations() {

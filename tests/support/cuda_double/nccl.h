@@ -8,8 +8,9 @@
 // With NCCL_LAUNCH_ORDER_IMPLICIT=1 the operations of a device begin in the order of their launches, also over several
 // communicators and streams, but do not wait for each other's ends.
 //
-// The first operation of a communicator, and the first message of a pair, connect the ranks: the host waits for all
-// work of the device, and until the other ranks launch theirs. Operations on which ranks disagree hang. Messages
+// The first operation of a communicator, and the first message of a pair, connect the ranks: the host waits until the
+// other ranks launch theirs. Connections take memory of the device (nccl_buffers.h), for which the host waits for all
+// work of the device; without enough memory, the launch fails. Operations on which ranks disagree hang. Messages
 // without a receiver or of another size than expected also hang, and so do operations for which only some ranks'
 // buffers are registered. Sums are rounded at every step. As in NCCL's rings, each part of a sum starts at another
 // rank.
@@ -31,6 +32,8 @@ struct NcclCommunicator {
 std::vector<NcclCommunicator> nccl_communicators();
 /// Returns the number of launches so far. A group counts once for each communicator.
 int64_t nccl_launches();
+/// Returns the bytes of a device that its communicators have taken to connect ranks.
+int64_t nccl_bytes(int device);
 /// Returns the number of buffers registered with all communicators together.
 int64_t nccl_registrations();
 /// Returns the number of wrong registrations so far: with a communicator that has ended, or with pages that were

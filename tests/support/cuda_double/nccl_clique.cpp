@@ -33,23 +33,12 @@ Clique::Wire& Clique::wire_of(int rank, const NcclCall& call) {
   return call.kind == NcclKind::send ? wires_[{rank, call.peer}] : wires_[{call.peer, rank}];
 }
 
-bool& Clique::end_of(int rank, const NcclCall& call) {
-  Wire& wire = wire_of(rank, call);
-  return call.kind == NcclKind::send ? wire.sender : wire.receiver;
-}
-
-bool Clique::is_first(int rank, const std::vector<NcclCall>& calls) {
-  return std::any_of(calls.begin(), calls.end(), [&](const NcclCall& call) {
-    return call.is_message() ? !end_of(rank, call) : !connected_.contains(rank);
-  });
-}
-
 bool Clique::connect(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone) {
   for (const NcclCall& call : calls) {
     if (!call.is_message())
       connected_.insert(rank);
     else
-      end_of(rank, call) = true;
+      (call.kind == NcclKind::send ? wire_of(rank, call).sender : wire_of(rank, call).receiver) = true;
   }
   NcclWorld& world = nccl_world();
   world.changed.notify_all();

@@ -45,8 +45,6 @@ class Clique {
   explicit Clique(int ranks) : ranks_(ranks) {}
   int ranks() const { return ranks_; }
 
-  /// True if connect() will be the first for one of the calls, so that NCCL takes memory for it.
-  bool is_first(int rank, const std::vector<NcclCall>& calls);
   /// Runs the host's part of a launch: once for collectives, and once per direction for the messages of a pair.
   bool connect(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
   /// Runs the stream's part: one collective, which is the `number`th of its rank, or messages that were launched
@@ -73,8 +71,6 @@ class Clique {
   void perform(const std::map<int, NcclCall>& calls) const;
   static void match(Wire& wire);
   Wire& wire_of(int rank, const NcclCall& call);
-  /// Returns the flag of this rank's end of a message's wire.
-  bool& end_of(int rank, const NcclCall& call);
 
   const int ranks_;
   std::set<int> connected_;

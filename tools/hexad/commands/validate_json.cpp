@@ -16,10 +16,10 @@ using config::RecipeProblem;
 using Json = nlohmann::ordered_json;
 
 Json memory_of(const plan::MemoryEstimate& m) {
-  return {{"weights", m.weights},     {"gradients", m.gradients},
-          {"optimizer", m.optimizer}, {"activations", m.activations},
-          {"temporary", m.temporary}, {"offloaded", m.offloaded},
-          {"total", m.total}};
+  return {{"weights", m.weights},         {"gradients", m.gradients},
+          {"optimizer", m.optimizer},     {"activations", m.activations},
+          {"connections", m.connections}, {"temporary", m.temporary},
+          {"offloaded", m.offloaded},     {"total", m.total}};
 }
 
 // Returns the layers of each stage's chunks: [first, last + 1).

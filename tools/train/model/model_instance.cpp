@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "framework/base/units.h"
 #include "framework/data/source.h"
 #include "framework/schedule/executor.h"
+#include "tools/train/model/connections.h"
 #include "tools/train/model/pass_recorder.h"
 #include "tools/train/process/machine_memory.h"
 #include "tools/train/recipe/stages.h"
@@ -32,6 +34,13 @@ std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, c
     parts.push_back({layers.begin, layers.end, split.has_embedding(rank, chunk), split.has_head(rank, chunk)});
   }
   return parts;
+}
+
+// Connects the ranks before weights and activations take the device's memory. Returns `context`.
+device::DeviceContext& connected(device::DeviceContext& context, const Recipe& recipe, const Extensions& extensions,
+                                 const mesh::Mesh& mesh) {
+  connect_layers(recipe, parts_of(recipe, extensions, mesh), mesh, context);
+  return context;
 }
 
 std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
@@ -81,7 +90,7 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
       context(context_options(recipe, world, std::move(meta))),
       cards(make_cards(recipe, world, context, std::move(say))),
       mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe)),
-      parameters(context),
+      parameters(connected(context, recipe, extensions, mesh)),
       model(recipe.model, extensions, recipe.schedule.moe.settled(),
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
                     {.sequence = recipe.parallel.sp,
@@ -93,6 +102,13 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
       weights(buckets) {
   weights.initialize(recipe.train.seed);
   run_passes_by(nullptr);
+}
+
+std::string ModelInstance::connection_text() const {
+  const auto memory = cards ? comm::connection_memory(*cards) : std::nullopt;
+  if (!memory) return {};
+  return cat("NCCL has connected ", memory->communicators, " communicators of this rank, which take ",
+             human_bytes(static_cast<double>(memory->bytes)), " of its GPU's memory");
 }
 
 int place_of(const comm::ProcessGroup& world) {

@@ -67,6 +67,8 @@ struct ModelInstance {
   const RoutingLog* routing_from = nullptr;
 
   Device device() { return context; }
+  /// Returns a line about the communicators of NCCL and the memory that they take; empty if there are none.
+  std::string connection_text() const;
 };
 
 /// Returns this rank's index among the ranks of its node.

@@ -1,0 +1,59 @@
+// The estimate of NCCL's memory beside what the double of NCCL takes, for whole layouts. The double counts connections,
+// the estimate is made on the meta device from a formula.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/cuda_double/nccl.h"
+#include "tests/training/training.h"
+#include "tools/plan/memory_estimate.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace verify;
+namespace {
+
+struct Case {
+  std::string name;
+  std::vector<std::string> overrides;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class ConnectionEstimate : public testing::TestWithParam<Case> {};
+
+TEST_P(ConnectionEstimate, IsWithinOnePercentOfTheDoublesAccount) {
+  constexpr int ranks = 4;
+  std::vector<std::string> overrides = GetParam().overrides;
+  overrides.insert(overrides.end(), {"device=cuda", "distributed.device_collectives=nccl"});
+  const Recipe recipe = small_recipe(overrides);
+  const mesh::Layout layout(recipe.parallel.sizes(), ranks);
+  on_ranks(ranks, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    const int rank = world.rank();  // and its device
+    const int64_t taken = cuda_double::nccl_bytes(rank);
+    const double estimate = plan::estimate_memory(recipe, {}, layout, rank).connections;
+    ASSERT_GT(taken, 0);
+    EXPECT_NEAR(estimate / static_cast<double>(taken), 1, 0.01) << "estimate " << estimate << ", taken " << taken;
+    EXPECT_EQ(run.instance.context.allocator()->stats().used_in(device::Category::connection), taken);
+    EXPECT_TRUE(run.instance.connection_text().starts_with("NCCL has connected ")) << run.instance.connection_text();
+    const auto all = cuda_double::nccl_communicators();
+    EXPECT_TRUE(std::none_of(all.begin(), all.end(), [&](const auto& c) {
+      return layout.size(Axis::etp) == 1 && c.name == "ep x etp";
+    })) << "the group of ep and etp has the ranks of ep";
+    world.any(false, run.instance.context);  // all ranks have looked
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, ConnectionEstimate,
+                         testing::Values(Case{"Experts", {"parallel.ep=4"}}, Case{"Replicas", {}},
+                                         Case{"StagesOfExperts", {"parallel.pp=2", "parallel.ep=2"}},
+                                         Case{"Tensors", {"parallel.tp=2"}},
+                                         Case{"Sequences", {"parallel.tp=2", "parallel.sp=true"}},
+                                         Case{"Ring", {"parallel.cp=2"}},
+                                         Case{"ZeroThree", {"parallel.zero=3", "parallel.ep=2"}},
+                                         Case{"InRankOrder", {"train.deterministic=true", "parallel.ep=2"}}),
+                         [](const auto& c) { return c.param.name; });
+
+}  // namespace
+}  // namespace hexad::tests

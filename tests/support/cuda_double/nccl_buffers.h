@@ -1,0 +1,46 @@
+// Memory of a device that the double of NCCL takes for the connections of a communicator.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "tests/support/cuda_double/nccl_clique.h"
+
+namespace hexad::cuda_double {
+
+/// Buffers on the device of one rank's side of a communicator, as NCCL 2.28 allocates them on H100s with NVSwitches,
+/// all ranks on one node. Every side of every connection is an entry with an allocation of its own.
+class NcclBuffers {
+ public:
+  struct Place {
+    int device, rank, ranks, channels;
+  };
+  /// True if connect() would take memory.
+  bool lack(const Place& at, const std::vector<NcclCall>& calls) const;
+  /// Adds the connections that `calls` need and that do not exist yet. Returns false, and adds none, if the device has
+  /// too little memory.
+  bool connect(const Place& at, const std::vector<NcclCall>& calls);
+  int64_t bytes() const { return bytes_; }
+  /// Returns all memory to `device`.
+  void free(int device);
+
+ private:
+  struct Side {
+    int channel, peer;
+    bool receives, of_messages;  // messages and collectives have connections of their own
+    auto operator<=>(const Side&) const = default;
+  };
+  struct Wanted {
+    std::set<Side> sides{};
+    bool multicast = false;  // buffers of NVLink SHARP
+  };
+  static Wanted wanted_by(const Place& at, const NcclCall& call);
+  Wanted missing(const Place& at, const std::vector<NcclCall>& calls) const;
+
+  std::set<Side> sides_;
+  bool multicast_ = false;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace hexad::cuda_double
