@@ -3,27 +3,33 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
+
+#include "framework/base/error.h"
 
 namespace hexad::kernels::cuda {
 namespace {
 
-// TFLOP/s of balanced experts: a loop of cuBLASLt's products on one stream, and CUTLASS's kernel with its best tile.
-struct Rates {
-  double loop, one_kernel;
+// Microseconds of balanced experts, as tools/bench/products_of_experts.cpp measured them: CUTLASS's kernel for all
+// experts, and a loop of cuBLASLt's products on one stream.
+struct Times {
+  double one_kernel, one_by_one;
 };
 struct Measured {
   const char* name;
   int64_t rows, width, features, experts;
-  Rates forward, weight_gradient;  // the weight gradient adds in f32
+  Times forward, input_gradient, weight_gradient, added_weight_gradient;  // weight gradients in f32
 };
 constexpr Measured measured[] = {
-    {"Mixtral", 16384, 4096, 14336, 8, {801, 785}, {724, 432}},
-    {"Qwen3-30B", 65536, 2048, 768, 128, {175, 581}, {200, 247}},
-    {"Qwen3-30B, four times the rows", 262144, 2048, 768, 128, {387, 661}, {427, 476}},
-    {"DeepSeek-V2-Lite", 49152, 2048, 1408, 64, {406, 618}, {402, 361}},
-    {"bench-gpu", 32768, 2048, 1024, 32, {402, 623}, {405, 421}},
-    {"bench-gpu, four times the rows", 131072, 2048, 1024, 32, {620, 638}, {651, 595}},
+    {"Mixtral gate and up", 16384, 4096, 28672, 8, {5424, 5604}, {6361, 5120}, {8110, 5833}, {9147, 6852}},
+    {"Mixtral down", 16384, 14336, 4096, 8, {2847, 2640}, {2516, 2683}, {2855, 3052}, {3489, 3505}},
+    {"Qwen3-30B gate and up", 65536, 2048, 1536, 128, {639, 1311}, {638, 1231}, {1022, 1443}, {1595, 2346}},
+    {"Qwen3-30B down", 65536, 768, 2048, 128, {361, 922}, {345, 1132}, {536, 1024}, {806, 1411}},
+    {"DeepSeek-V2-Lite gate and up", 49152, 2048, 2816, 64, {857, 1098}, {792, 1106}, {1123, 1406}, {1612, 2110}},
+    {"DeepSeek-V2-Lite down", 49152, 1408, 2048, 64, {433, 664}, {448, 714}, {603, 821}, {846, 1208}},
+    {"bench-gpu gate and up", 65536, 2048, 2048, 32, {792, 899}, {772, 892}, {853, 892}, {980, 1206}},
+    {"bench-gpu down", 65536, 1024, 2048, 32, {440, 526}, {403, 488}, {457, 524}, {519, 601}},
 };
 
 std::vector<int64_t> balanced(int64_t rows, int64_t experts) {
@@ -32,40 +38,49 @@ std::vector<int64_t> balanced(int64_t rows, int64_t experts) {
   return offsets;
 }
 
-TEST(GroupedSeconds, AreNearTheMeasuredTimes) {
-  for (const Measured& m : measured)
-    for (const GroupedPass pass : {GroupedPass::forward, GroupedPass::weight_gradient}) {
-      const std::vector<int64_t> offsets = balanced(m.rows, m.experts);
-      const GroupedProduct p{pass, m.features, m.width, offsets, true};
-      const Rates& rates = pass == GroupedPass::forward ? m.forward : m.weight_gradient;
-      EXPECT_NEAR(p.flops(m.rows) / seconds_one_by_one(p) / 1e12 / rates.loop, 1, 0.25) << m.name;
-      EXPECT_NEAR(p.flops(m.rows) / seconds_in_one_kernel(p) / 1e12 / rates.one_kernel, 1, 0.25) << m.name;
-    }
+/// Calls f(name of the product, product, measured times) for every measured product.
+template <class F>
+void for_each_measured(const F& f) {
+  using enum GroupedPass;
+  for (const Measured& m : measured) {
+    const std::vector<int64_t> offsets = balanced(m.rows, m.experts);
+    const auto one = [&](const char* what, GroupedPass pass, int64_t weight_bytes, const Times& times) {
+      f(base::cat(m.name, ", ", what), GroupedProduct{pass, m.features, m.width, offsets, weight_bytes}, times);
+    };
+    one("forward", forward, 2, m.forward);
+    one("input gradient", input_gradient, 2, m.input_gradient);
+    one("weight gradient", weight_gradient, 4, m.weight_gradient);
+    one("added weight gradient", weight_gradient, 8, m.added_weight_gradient);
+  }
 }
 
-// The faster method is chosen if the two differ by more than a tenth.
+// CUTLASS's kernel is slower for Mixtral's gate and up than the other times would suggest: 28% in weight gradients.
+TEST(GroupedSeconds, AreNearTheMeasuredTimes) {
+  for_each_measured([](const std::string& name, const GroupedProduct& p, const Times& times) {
+    EXPECT_NEAR(seconds_one_by_one(p) / times.one_by_one * 1e6, 1, 0.17) << name;
+    const bool wide = p.features > 16384 && p.pass != GroupedPass::forward;
+    EXPECT_NEAR(seconds_in_one_kernel(p) / times.one_kernel * 1e6, 1, wide ? 0.3 : 0.12) << name;
+  });
+}
+
+// The faster way is chosen if the two differ by more than a tenth.
 TEST(GroupedSeconds, ChooseTheFasterWay) {
   int clear = 0;
-  for (const Measured& m : measured)
-    for (const GroupedPass pass : {GroupedPass::forward, GroupedPass::weight_gradient}) {
-      const std::vector<int64_t> offsets = balanced(m.rows, m.experts);
-      const GroupedProduct p{pass, m.features, m.width, offsets, true};
-      const Rates& rates = pass == GroupedPass::forward ? m.forward : m.weight_gradient;
-      const double gain = rates.loop / rates.one_kernel;
-      if (gain < 1.1 && gain > 1 / 1.1) continue;
-      ++clear;
-      EXPECT_EQ(seconds_one_by_one(p) < seconds_in_one_kernel(p), gain > 1) << m.name;
-    }
-  EXPECT_EQ(clear, 8);
+  for_each_measured([&](const std::string& name, const GroupedProduct& p, const Times& times) {
+    const double gain = times.one_kernel / times.one_by_one;
+    if (gain < 1.1 && gain > 1 / 1.1) return;
+    ++clear;
+    EXPECT_EQ(seconds_one_by_one(p) < seconds_in_one_kernel(p), gain > 1) << name;
+  });
+  EXPECT_EQ(clear, 26);
 }
 
 TEST(GroupedSeconds, FollowTheLoadOfEachExpert) {
   const std::vector<int64_t> empty{5, 5, 5}, one{0, 0, 4096, 4096}, all{0, 1365, 2731, 4096};
-  const GroupedProduct none{GroupedPass::forward, 1024, 2048, empty, false};
+  const GroupedProduct none{GroupedPass::forward, 1024, 2048, empty};
   EXPECT_EQ(seconds_one_by_one(none), 0);
   EXPECT_EQ(seconds_in_one_kernel(none), 0);
-  const GroupedProduct skewed{GroupedPass::forward, 1024, 2048, one, false},
-      even{GroupedPass::forward, 1024, 2048, all, false};
+  const GroupedProduct skewed{GroupedPass::forward, 1024, 2048, one}, even{GroupedPass::forward, 1024, 2048, all};
   EXPECT_LT(seconds_one_by_one(skewed), seconds_one_by_one(even));
 }
 

@@ -137,7 +137,8 @@ class Contestant final : public schedule::GraphRunner {
         mesh_(mesh),
         context_(
             {.kind = recipe.device, .worker_lanes = recipe.schedule.lanes_have_threads(recipe.schedule.moe.settled())}),
-        parameters_(context_) {
+        parameters_(context_),
+        statistics_(1, recipe.model.moe.experts, context_) {
     const layers::Registry registry;
     const layers::Builder builder(parameters_, states_, mesh, train::dtype_of(recipe.train.precision),
                                   {.sequence = recipe.parallel.sp});
@@ -150,8 +151,6 @@ class Contestant final : public schedule::GraphRunner {
                                                                    schedule, registry.moe_order_of(schedule)},
                                                builder / "moe");
     for (const auto& p : parameters_) p->initialize(recipe.train.seed);
-    statistics_.resize(1);
-    statistics_[0].counts.assign(recipe.model.moe.experts, 0);
     batch_.sequences = 1, batch_.length = recipe.model.context;
     const int64_t rows = batch_.length / (recipe.parallel.sp ? recipe.parallel.tp : 1);
     x_ = normals({rows, recipe.model.hidden}, "x"), dy_ = normals(x_.shape(), "dy");
@@ -172,12 +171,13 @@ class Contestant final : public schedule::GraphRunner {
   /// Runs forward and backward. Collective.
   void step() {
     for (const auto& p : parameters_) p->clear_gradient();
+    statistics_.reset(stream());
     const auto policy = keep_policy();
     context_.allocator()->reset_peaks();
     const bool training = passes_ == 2;
     Tape tape(stream(), *policy, training ? Tape::Mode::record : Tape::Mode::forget);
     const Value in = training ? tape.leaf(x_) : Value{x_};
-    const layers::ForwardContext pass{.batch = batch_, .statistics = training ? &statistics_ : nullptr};
+    const layers::ForwardContext pass{.batch = batch_, .statistics = training ? &statistics_.layers : nullptr};
     std::vector<Replay::Root> roots;
     last_[0] = timed(0, [&] { roots.push_back({forward(tape, in, pass), dy_}); });
     if (!training) return;
@@ -306,7 +306,7 @@ class Contestant final : public schedule::GraphRunner {
   layers::StateSet states_;
   std::unique_ptr<moe::MoeLayer> alone_;  // set if the layer runs without its block
   std::unique_ptr<layers::Block> block_;
-  std::vector<layers::RouterStatistics> statistics_;
+  layers::ModelStatistics statistics_;
   layers::MicroBatch batch_;
   Tensor x_, dy_;
   // By pass, forward and backward:

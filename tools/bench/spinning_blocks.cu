@@ -12,9 +12,8 @@ using base::ExitCode;
 using base::fail;
 using device::cuda::check;
 
-/// Written by one side and read by the other. Zero: not yet.
+/// Written by the blocks and read by the host. Zero: not yet.
 struct SpinningFlags {
-  volatile unsigned released;
   volatile unsigned running[SpinningBlocks::most], expired[SpinningBlocks::most];
 };
 
@@ -24,13 +23,15 @@ constexpr int threads = 640, cluster = 4;
 constexpr long long most_cycles = 4'000'000'000;  // two seconds at 2 GHz
 constexpr std::chrono::seconds most_start(1);
 
-// The first thread polls; the others hold their place at the barrier.
-__global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags) {
+// The first thread polls; the others hold their place at the barrier. `released` is in the card's memory: blocks that
+// poll the host's memory slow down every kernel beside them.
+__global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags, const volatile unsigned* released) {
   if (threadIdx.x == 0) {
     const long long begin = clock64();
     flags->running[blockIdx.x] = 1;
     __threadfence_system();
-    while (flags->released == 0) {
+    while (*released == 0) {
+      __nanosleep(200);
       if (clock64() - begin < most_cycles) continue;
       flags->expired[blockIdx.x] = 1;
       break;
@@ -46,7 +47,7 @@ class SpinningBlocks::Release {
  public:
   explicit Release(const SpinningBlocks& blocks) : blocks_(blocks) {}
   ~Release() {
-    blocks_.flags_->released = 1;
+    static_cast<void>(cudaMemsetAsync(blocks_.released_, 0xff, sizeof *blocks_.released_, blocks_.release_stream_));
     static_cast<void>(cudaStreamSynchronize(blocks_.stream_));
   }
   Release(const Release&) = delete;
@@ -60,11 +61,15 @@ SpinningBlocks::SpinningBlocks(const device::cuda::Card& card) : has_clusters_(c
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "spinning blocks");
   check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "spinning blocks");
+  check(cudaStreamCreateWithPriority(&release_stream_, cudaStreamNonBlocking, greatest), "spinning blocks");
+  check(cudaMalloc(reinterpret_cast<void**>(&released_), sizeof *released_), "spinning blocks");
   check(cudaHostAlloc(reinterpret_cast<void**>(&flags_), sizeof *flags_, cudaHostAllocMapped), "spinning blocks");
 }
 
 SpinningBlocks::~SpinningBlocks() {
   static_cast<void>(cudaStreamDestroy(stream_));
+  static_cast<void>(cudaStreamDestroy(release_stream_));
+  static_cast<void>(cudaFree(released_));
   static_cast<void>(cudaFreeHost(flags_));
 }
 
@@ -81,14 +86,14 @@ void SpinningBlocks::launch(int blocks) {
   config.stream = stream_;
   config.attrs = &in_clusters;
   config.numAttrs = has_clusters_ ? 1 : 0;
-  void* arguments[] = {&on_card};
+  void* arguments[] = {&on_card, &released_};
   check(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(spin_kernel), arguments), "spinning blocks");
 }
 
 void SpinningBlocks::run_beside(int blocks, const std::function<void()>& work) {
   if (blocks == 0) return work();
   base::require(blocks > 0 && blocks <= most, "[spinning blocks] ", blocks, " blocks; expected 0 to ", most);
-  flags_->released = 0;
+  check(cudaMemsetAsync(released_, 0, sizeof *released_, stream_), "spinning blocks");
   for (int b = 0; b < most; ++b) {
     flags_->running[b] = 0;
     flags_->expired[b] = 0;

@@ -34,8 +34,9 @@ class SpinningBlocks {
   void launch(int blocks);
 
   bool has_clusters_;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_ = nullptr, release_stream_ = nullptr;
   SpinningFlags* flags_ = nullptr;  // in mapped host memory
+  unsigned* released_ = nullptr;    // on the card; nonzero: end
 };
 
 }  // namespace hexad::bench

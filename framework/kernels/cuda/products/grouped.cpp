@@ -59,13 +59,19 @@ bool fits_tensor_cores(const Operands& o) {
          aligned(o.x) && aligned(o.y) && aligned(o.w);
 }
 
+/// Returns GroupedProduct::weight_bytes of a product with the weights or weight gradients w.
+int64_t weight_bytes(const Tensor& w, GroupedPass pass, Write write) {
+  const int64_t size = size_of(w.dtype());
+  return pass == GroupedPass::weight_gradient && write == Write::add ? 2 * size : size;
+}
+
 bool uses_one_product_per_group(const Operands& o, const GroupOffsets& offsets, GroupedPass pass, Write write) {
   if (offsets.host.empty()) return false;
   const bool fits = fits_tensor_cores(o);
   if (!tensor_cores::in_one_kernel) return fits;
   if (!fits)
     return o.features * o.width >= large_weight && offsets.host.back() - offsets.host.front() >= many_rows * o.groups;
-  const GroupedProduct product{pass, o.features, o.width, offsets.host, write == Write::add};
+  const GroupedProduct product{pass, o.features, o.width, offsets.host, weight_bytes(o.w, pass, write)};
   return seconds_one_by_one(product) < seconds_in_one_kernel(product);
 }
 

@@ -14,43 +14,40 @@ struct GroupedProduct {
   GroupedPass pass;
   int64_t features, width;
   std::span<const int64_t> offsets;
-  bool adds;  // true if a weight gradient in f32 is added to the old values, which are then read, too
+  /// Bytes moved for each element of w or dw: 2 if w is read; for dw its size, twice if it is added to.
+  int64_t weight_bytes = 2;
+};
 
-  double flops(int64_t rows) const {
-    return 2 * static_cast<double>(rows) * static_cast<double>(features) * static_cast<double>(width);
-  }
-  /// Calls f(rows) for every expert that has rows.
-  template <class F>
-  constexpr void for_each_busy(const F& f) const {
-    for (size_t e = 0; e + 1 < offsets.size(); ++e)
-      if (offsets[e] < offsets[e + 1]) f(offsets[e + 1] - offsets[e]);
+/// Rates of an implementation: seconds = groups * start + operations / operations_per_second + bytes /
+/// bytes_per_second. They are fitted to the times of tools/bench/products_of_experts.cpp on an H100 80GB HBM3
+/// (docs/reports/gpu-h100.md): one rate alone is not a limit of the card.
+struct GroupedRates {
+  double start = 0;  // per group with rows
+  double operations_per_second, bytes_per_second;
+
+  constexpr double seconds(const GroupedProduct& p) const {
+    double sum = 0;
+    for (size_t e = 0; e + 1 < p.offsets.size(); ++e) {
+      const auto rows = static_cast<double>(p.offsets[e + 1] - p.offsets[e]), width = static_cast<double>(p.width),
+                 features = static_cast<double>(p.features);
+      if (rows == 0) continue;
+      const double bytes = 2 * rows * (width + features) + width * features * static_cast<double>(p.weight_bytes);
+      sum += start + 2 * rows * width * features / operations_per_second + bytes / bytes_per_second;
+    }
+    return sum;
   }
 };
 
-/// Returns the seconds of one dense product per expert, one after the other. Each product fills the card, except at its
-/// start and end.
-inline double seconds_one_by_one(const GroupedProduct& p) {
-  constexpr double start = 5.5e-6;
-  const double rate = p.pass == GroupedPass::weight_gradient ? 750e12 : 815e12;
-  double seconds = 0;
-  p.for_each_busy([&](int64_t rows) { seconds += start + p.flops(rows) / rate; });
-  return seconds;
+/// Returns the seconds of one dense product per expert, one after the other.
+constexpr double seconds_one_by_one(const GroupedProduct& p) {
+  constexpr GroupedRates of_rows{5.36e-6, 751e12, 1e18}, of_weights{2.1e-6, 1240e12, 2.31e12};
+  return (p.pass == GroupedPass::weight_gradient ? of_weights : of_rows).seconds(p);
 }
 
-/// Returns the seconds of CUTLASS's kernel for all experts. Every tile costs a start and an end, which matter less with
-/// longer sums.
-inline double seconds_in_one_kernel(const GroupedProduct& p) {
-  const bool of_weight = p.pass == GroupedPass::weight_gradient;
-  double seconds = 0;
-  p.for_each_busy([&](int64_t rows) {
-    const auto terms = static_cast<double>(of_weight                               ? rows
-                                           : p.pass == GroupedPass::input_gradient ? p.features
-                                                                                   : p.width);
-    const double per_flop =
-        of_weight ? (p.adds ? 1.34e-15 : 1.19e-15) + 1.387e-12 / terms : 0.986e-15 + 1.18e-12 / terms;
-    seconds += p.flops(rows) * per_flop;
-  });
-  return seconds;
+/// Returns the seconds of CUTLASS's kernel for all experts.
+constexpr double seconds_in_one_kernel(const GroupedProduct& p) {
+  constexpr GroupedRates of_rows{0, 739e12, 13.2e12}, of_weights{0, 845e12, 3.7e12};
+  return (p.pass == GroupedPass::weight_gradient ? of_weights : of_rows).seconds(p);
 }
 
 }  // namespace hexad::kernels::cuda
