@@ -34,8 +34,20 @@ test_a_checkpoint_of_one_device_is_continued_on_the_other() {
 }
 
 test_what_it_cannot_do_is_refused_with_the_reason() {
-  HEXAD_DEVICE=emulated expect 2 "$HEXAD" train tiny.yaml schedule.worker_lanes=true
+  expect 2 "$HEXAD" train tiny.yaml device=emulated schedule.worker_lanes=true
   expect_text err 'schedule.worker_lanes' 'must be auto or false on device: emulated'
+}
+
+test_a_device_from_outside_replaces_values_of_the_recipes_own() {
+  local card="device=cuda distributed.reserve_multiprocessors=8 distributed.device_collectives=nccl"
+  HEXAD_DEVICE=emulated expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.worker_lanes=true
+  # shellcheck disable=SC2086  # several words
+  HEXAD_DEVICE=cpu expect 0 "$HEXAD" eval run $card
+  # shellcheck disable=SC2086
+  HEXAD_DEVICE=cpu expect 0 "$HEXAD" eval run/checkpoints/step-00000002 $card
+  # shellcheck disable=SC2086
+  expect 0 "$HEXAD" verify tiny.yaml $card --device emulated --world 2 --layouts ep=2 --steps 1
+  expect_text out "oracle: one rank on the CPU, layouts on device: emulated" ": 0 mismatches"
 }
 
 test_a_wrong_seed_is_named() {

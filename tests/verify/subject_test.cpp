@@ -115,6 +115,21 @@ TEST_F(SubjectTest, AnEventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
   EXPECT_LT(eventful.steps[2].result.lr, eventful.steps[1].result.lr);
 }
 
+// Keys that need a card would make the oracle's recipe illegal.
+TEST_F(SubjectTest, TheOracleOfARecipeForACardIsOnTheCpu) {
+  const Subject s =
+      subject({"device=cuda", "distributed.reserve_multiprocessors=8", "distributed.device_collectives=nccl"});
+  for (const char* kind : {"own", "bf16"}) {
+    const Recipe oracle = s.oracle_recipe(kind);
+    EXPECT_EQ(oracle.device, device::DeviceKind::cpu);
+    EXPECT_FALSE(oracle.distributed.reserve_multiprocessors);
+    EXPECT_EQ(oracle.distributed.device_collectives, comm::DeviceCollectives::automatic);
+  }
+  const Recipe run = s.recipe_for(layout("dp=2", 2));
+  EXPECT_EQ(run.device, device::DeviceKind::cuda);
+  EXPECT_EQ(run.distributed.reserve_multiprocessors, 8);
+}
+
 // Each sequence is its own scope there, so the number of sequences in a micro-batch has no effect.
 TEST_F(SubjectTest, TheOracleOfSequencesHasMicroBatchesOfOne) {
   const Subject s = subject();

@@ -51,7 +51,8 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   small.parallel = {};
   small.schedule.pipeline.split.clear();
   // Reads the recipe again, so that all rules are checked for the small one.
-  train::Recipe legal = train::load_recipe(config::parse(config::write(small), "--shrink"), extensions, 0);
+  train::Recipe legal =
+      train::load_recipe(config::parse(config::write(small), "--shrink"), extensions, 0, {}, small.device);
   return {legal, config::differences(recipe, legal)};
 }
 

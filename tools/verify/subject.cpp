@@ -158,11 +158,11 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name) cons
   std::vector<std::string> overrides = variant.overrides();
   for (std::string& o : overrides_of(variant["subject"])) overrides.push_back(std::move(o));
   if (variant.has_memory_limit()) {
-    const Recipe without = recipe_for(variant, name, overrides);
+    const Recipe without = recipe_for(variant, name, overrides, recipe_.device);
     const moe::ReuseStrategy strategy = without.schedule.moe.settled().memory_reuse;
     overrides.push_back(cat("schedule.moe.memory_limit=", least_memory_limit(without, strategy)));
   }
-  return recipe_for(variant, name, std::move(overrides));
+  return recipe_for(variant, name, std::move(overrides), recipe_.device);
 }
 
 Recipe Subject::oracle_recipe(std::string_view kind) const {
@@ -173,8 +173,7 @@ Recipe Subject::oracle_recipe(std::string_view kind) const {
   for (const std::string& o : subject_kind(kind).of_oracle) overrides.push_back(o);
   overrides.emplace_back("train.precision=f64");
   overrides.emplace_back("optim.moment_dtype=f32");
-  overrides.emplace_back("device=cpu");
-  return recipe_for(Variant(), cat("oracle-", kind), std::move(overrides));
+  return recipe_for(Variant(), cat("oracle-", kind), std::move(overrides), device::DeviceKind::cpu);
 }
 
 std::vector<std::string> Subject::overrides_of(std::string_view kind) const {
@@ -182,7 +181,8 @@ std::vector<std::string> Subject::overrides_of(std::string_view kind) const {
                               {recipe_, layers::parameter_counts(recipe_.model, extensions_).parameters, trace_file()});
 }
 
-Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides) const {
+Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides,
+                           device::DeviceKind device) const {
   overrides.push_back("run.dir=" + folder_ + "/" + name);
   // A split fits only the number of stages for which it was written.
   const auto& split = recipe_.schedule.pipeline.split;
@@ -193,7 +193,7 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
   std::erase_if(overrides, [&](const std::string& o) { return std::count(plain.begin(), plain.end(), o) > 0; });
   config::Document document = plain_;
   replace(document.root, config::parse("{}", std::string(document_name), overrides).root);
-  return load_recipe(document, extensions_, variant.mesh.world());
+  return load_recipe(document, extensions_, variant.mesh.world(), {}, device);
 }
 
 std::string Subject::illegal(const Variant& variant) const {

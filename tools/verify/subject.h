@@ -59,7 +59,8 @@ class Subject {
 
  private:
   void open_data();
-  Recipe recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides) const;
+  Recipe recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides,
+                    device::DeviceKind device) const;
   std::vector<std::string> overrides_of(std::string_view kind) const;
 
   Recipe recipe_;

@@ -43,7 +43,7 @@ struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string include_root;
-  std::string device;  // empty: the device of the recipe
+  std::string device;  // replaces the recipe's device; empty: it stays
   int world = 0;
   std::string layouts = "all";
   std::string precision = "f64";
@@ -64,7 +64,8 @@ Loaded load(const Options& o, const Extensions& extensions) {
   const auto alone =
       one_rank_overrides();  // this text replaces the recipe's layout, because `verify` varies the layout
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
-  Recipe recipe = load_recipe(config::load(o.recipe, overrides, o.include_root), extensions, 0, say);
+  Recipe recipe = load_recipe(config::load(o.recipe, overrides, o.include_root), extensions, 0, say,
+                              enum_named<device::DeviceKind>(o.device));
   complete(recipe, 1);
   if (!o.shrink) return {std::move(recipe), {}};
   Shrunk small = verify::shrink(recipe, o.world, extensions);
@@ -75,6 +76,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
 std::string command_for(const Options& o, const Variant& v) {
   std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
   text += recipe_words(o);
+  if (!o.device.empty()) text += fmt::format(" --device {}", o.device);
   text += fmt::format(" --world {} --layouts {} --steps {}", v.mesh.world(), v.text(), o.steps);
   if (o.shrink) text += " --shrink";
   if (o.jitter) text += fmt::format(" --jitter {}", *o.jitter);
@@ -243,11 +245,8 @@ ExitCode verify_with_processes(const Options& o, const Extensions& extensions) {
 }
 
 ExitCode verify_recipe(Options o, const Extensions& extensions) {
-  // The environment variable is read here and removed, because recipes are read for every layout and the oracle's
-  // device is the CPU.
+  // A repeated layout has the same device.
   if (const char* wanted = std::getenv("HEXAD_DEVICE"); wanted && o.device.empty()) o.device = wanted;
-  unsetenv("HEXAD_DEVICE");
-  if (!o.device.empty()) o.overrides.push_back("device=" + o.device);
   if (o.world == 0) o.world = o.mpi ? comm::announced_world_size() : 4;
   return o.mpi ? verify_with_processes(o, extensions) : verify_with_threads(o, extensions);
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "framework/base/home.h"
 #include "framework/config/constraints.h"
@@ -10,6 +9,7 @@
 #include "framework/config/words.h"
 #include "framework/io/checkpoint_store.h"
 #include "optim/lr_schedule.h"
+#include "tools/train/recipe/device_choice.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/schedule_check.h"
@@ -138,31 +138,6 @@ void check_trace(const Recipe& r, Problems& problems) {
     problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
 }
 
-void take_device_from_environment(Recipe& r, Problems& problems) {
-  const char* wanted = std::getenv("HEXAD_DEVICE");
-  if (!wanted || !*wanted) return;
-  std::string names;
-  for (const auto& [kind, name] : enum_names(r.device)) {
-    if (name == wanted) return void(r.device = kind);
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  problems.add("device", cat("is set by HEXAD_DEVICE=", wanted, ", which is not a device; expected one of ", names));
-}
-
-// Rejects settings that devices with their own memory do not support. Otherwise the error would come in the middle of a
-// step.
-void check_device(const Recipe& r, Problems& problems) {
-  if (r.device != device::DeviceKind::cpu && r.schedule.worker_lanes.value_or(false))
-    problems.add("schedule.worker_lanes",
-                 cat("must be auto or false on device: ", name_of(r.device), "; only device: cpu has worker lanes"));
-  if (r.device != device::DeviceKind::cuda && r.distributed.device_collectives == comm::DeviceCollectives::nccl)
-    problems.add("distributed.device_collectives", cat("needs device: cuda, but device is ", name_of(r.device)));
-  if (r.distributed.register_buffers && r.distributed.device_collectives == comm::DeviceCollectives::host)
-    problems.add("distributed.register_buffers", "needs NCCL, but distributed.device_collectives is host");
-  if (r.device != device::DeviceKind::cuda && r.distributed.reserve_multiprocessors.value_or(0) > 0)
-    problems.add("distributed.reserve_multiprocessors", cat("needs device: cuda, but device is ", name_of(r.device)));
-}
-
 // Replaces a leading ~. YAML does not replace it, nor does the shell after key=.
 void expand_home_folders(Recipe& r, Problems& problems) {
   const auto expand = [&](const std::string& key, std::string& path) {
@@ -184,11 +159,13 @@ void expand_home_folders(Recipe& r, Problems& problems) {
 }
 
 // Reads the recipe and checks every rule, even if other rules are broken. A check runs if each key that it reads has a
-// legal value.
-Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems) {
+// legal value. `device`, or else HEXAD_DEVICE, replaces the recipe's device.
+Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems,
+                    std::optional<device::DeviceKind> device = {}) {
   Recipe r = config::read<Recipe>(document, problems);
   expand_home_folders(r, problems);
-  take_device_from_environment(r, problems);
+  if (!device) device = device_of_environment(problems);
+  if (device) replace_device(r, *device);
   check_device(r, problems);
   if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position"}))
     check_attention(r.model, problems);
@@ -263,10 +240,10 @@ void check_decay(const Recipe& r, Problems& problems) {
 }  // namespace
 
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
-                   const std::function<void(const std::string&)>& warn) {
+                   const std::function<void(const std::string&)>& warn, std::optional<device::DeviceKind> device) {
   rename(document, warn);
   Problems problems;
-  Recipe r = read_checked(document, extensions, world, problems);
+  Recipe r = read_checked(document, extensions, world, problems, device);
   problems.throw_if_any();
   return completed(std::move(r), extensions);
 }

@@ -288,7 +288,9 @@ struct Recipe {
   template <class V>
   void fields(V& v) {
     v("model", model, "architecture of the model");
-    v("device", device, "device of a rank's computation; the environment variable HEXAD_DEVICE overrides it");
+    v("device", device,
+      "device of a rank's computation; the environment variable HEXAD_DEVICE overrides it, and keys that need the "
+      "recipe's device are then auto");
     v("parallel", parallel, "distribution of the model over ranks");
     v("batch", batch, "sequences in a step");
     v("train", train, "training run");
@@ -306,9 +308,11 @@ struct Recipe {
 };
 
 /// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
-/// each key that has a new name. Throws Error(usage) with every problem, each with file and line.
+/// each key that has a new name. `device` replaces the recipe's device as HEXAD_DEVICE does (replace_device()), which
+/// is then not read. Throws Error(usage) with every problem, each with file and line.
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
-                   const std::function<void(const std::string&)>& warn = {});
+                   const std::function<void(const std::string&)>& warn = {},
+                   std::optional<device::DeviceKind> device = {});
 
 /// Like load_recipe(), for training. Also rejects a warm-up that the steps do not reach, except in a trial, whose steps
 /// are set on the command line. Its errors name the nearest legal values.

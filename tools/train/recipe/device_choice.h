@@ -1,0 +1,22 @@
+// Device of a recipe: its replacement from outside the recipe, and the keys that need another device.
+#pragma once
+
+#include <optional>
+
+#include "framework/config/problems.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+/// Sets the recipe's device to one that was chosen outside the recipe: by HEXAD_DEVICE, by `verify --device`, or for
+/// the oracle. If the kind changes, values that only the recipe's own device supports go back to auto.
+void replace_device(Recipe& r, device::DeviceKind device);
+
+/// Returns the device that HEXAD_DEVICE names; none if it is unset or empty. Adds a problem if it names no device.
+std::optional<device::DeviceKind> device_of_environment(config::Problems& problems);
+
+/// Adds every setting that the recipe's device does not support. Otherwise the error would come in the middle of a
+/// step.
+void check_device(const Recipe& r, config::Problems& problems);
+
+}  // namespace hexad::train
