@@ -98,6 +98,7 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
             moe::AuxScope::global_batch);
   EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.moment_dtype=bf16"}), "own"), "");
   EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_moments"), "subject=bf16_moments does not differ from the recipe");
   EXPECT_EQ(legal(subject({"model.moe.experts=0", "model.mlp_hidden=12"}), "zipf"),
             "subject=zipf does not differ from the recipe");
 }

@@ -199,7 +199,7 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
 std::string Subject::illegal(const Variant& variant) const {
   if (const std::string& start = variant["start"]; start != "fresh" && steps_ == 1)
     return cat("start=", start, " begins after the first step: --steps must be at least 2");
-  if (!subject_kind(variant["subject"]).differs(recipe_))
+  if (!subject_kind(variant["subject"]).differs(recipe_, extensions_))
     return cat("subject=", variant["subject"], " does not differ from the recipe");
   try {
     recipe_for(variant);

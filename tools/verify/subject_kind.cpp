@@ -15,7 +15,7 @@
 namespace hexad::verify {
 namespace {
 
-using train::Recipe;
+using train::Extensions, train::Recipe;
 using Overrides = std::vector<std::string>;
 
 bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
@@ -42,17 +42,23 @@ Overrides in_bf16(const OwnSubject& own) {
   return joined(for_rounding(own), {"train.precision=bf16", "model.bias=false", "schedule.moe.wire=model"});
 }
 
-bool always(const Recipe&) { return true; }
+bool always(const Recipe&, const Extensions&) { return true; }
+bool if_experts(const Recipe& r, const Extensions&) { return has_experts(r); }
+
+bool if_moments_may_be_bf16(const Recipe& r, const Extensions& extensions) {
+  const auto* rule = extensions.optimizers.find(r.optim.name);
+  return rule && rule->reads_moment_dtype;
+}
 
 }  // namespace
 
 std::span<const SubjectKind> subject_kinds() {
   static const std::vector<SubjectKind> all{
       {"own", always, [](const OwnSubject&) { return Overrides{}; }},
-      {"tied", [](const Recipe& r) { return !r.model.tied_embedding; },
+      {"tied", [](const Recipe& r, const Extensions&) { return !r.model.tied_embedding; },
        [](const OwnSubject&) { return Overrides{"model.tied_embedding=true"}; }},
       {"aux_global_batch",
-       [](const Recipe& r) {
+       [](const Recipe& r, const Extensions&) {
          const moe::AuxLossConfig& aux = r.model.moe.aux_loss;
          return has_experts(r) && aux.coefficient > 0 && aux.scope != moe::AuxScope::global_batch;
        },
@@ -64,11 +70,11 @@ std::span<const SubjectKind> subject_kinds() {
          return Overrides{"model.moe.aux_loss.scope=sequence", "model.moe.capacity_scope=sequence"};
        },
        {"batch.micro=1"}},
-      {"zipf", has_experts,
+      {"zipf", if_experts,
        [](const OwnSubject&) {
          return Overrides{"model.moe.routing=zipf", "model.moe.zipf_exponent=2"};
        }},
-      {"idle_ranks", has_experts,
+      {"idle_ranks", if_experts,
        [](const OwnSubject& own) {
          return Overrides{"model.moe.routing=trace", "model.moe.trace=" + own.trace};
        }},
@@ -81,10 +87,12 @@ std::span<const SubjectKind> subject_kinds() {
        Course::eventful},
       {"f32", always, [](const OwnSubject& own) { return joined(for_rounding(own), {"train.precision=f32"}); }},
       {"bf16", always, in_bf16},
-      {"bf16_gradients", [](const Recipe& r) { return r.optim.grad_dtype != optim::GradientDtype::bf16; },
+      {"bf16_gradients",
+       [](const Recipe& r, const Extensions&) { return r.optim.grad_dtype != optim::GradientDtype::bf16; },
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.grad_dtype=bf16"}); }},
-      {"bf16_moments", always, [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.moment_dtype=bf16"}); }},
-      {"fp8", [](const Recipe& r) { return has_experts(r) && !sends_fp8(r); },
+      {"bf16_moments", if_moments_may_be_bf16,
+       [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.moment_dtype=bf16"}); }},
+      {"fp8", [](const Recipe& r, const Extensions&) { return has_experts(r) && !sends_fp8(r); },
        [](const OwnSubject& own) { return joined(for_rounding(own), {"schedule.moe.wire=fp8"}); }}};
   return all;
 }

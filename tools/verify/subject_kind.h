@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/train/recipe/extensions.h"
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::verify {
@@ -26,8 +27,8 @@ enum class Course : uint8_t {
 
 struct SubjectKind {
   std::string_view name;  // name in lists of layouts
-  /// True if the subject differs from the recipe itself.
-  bool (*differs)(const train::Recipe&);
+  /// True if the subject differs from the recipe itself, with the parts that the recipe chooses from `extensions`.
+  bool (*differs)(const train::Recipe&, const train::Extensions& extensions);
   /// Returns the changes to the recipe.
   std::vector<std::string> (*overrides)(const OwnSubject&);
   /// Further changes, only for the oracle.
@@ -46,7 +47,7 @@ struct SubjectKind {
 /// - eventful: see Course; its learning rate differs from step to step
 /// - f32, bf16: weights and activations; the oracle stays in f64
 /// - bf16_gradients: like bf16, also for gradients
-/// - bf16_moments: like bf16, also for AdamW's moments
+/// - bf16_moments: like bf16, also for the moments of an optimizer that reads optim.moment_dtype
 /// - fp8: rows between ranks
 std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.
