@@ -1,4 +1,4 @@
-// What cuBLASLt is asked for dense products: how many multiprocessors they take, and how often it chooses a kernel.
+// Requests of dense products to cuBLASLt: the number of multiprocessors, and choices of kernels.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -38,6 +38,7 @@ TEST(DenseProducts, LeaveReservedMultiprocessorsToCommunication) {
   for (const auto& [reserve, left] : {std::pair{1, 130}, {24, 108}, {130, 2}}) {
     device::DeviceContext context({.kind = device::DeviceKind::cuda, .reserved_multiprocessors = reserve});
     multiply(context);
+    EXPECT_EQ(device::cuda::cuda_stream(context.compute()).card().reserved(), 132 - left) << reserve;
     EXPECT_EQ(cuda_double::last_multiprocessors(), left) << reserve;
     EXPECT_EQ(multiprocessors(context), left) << reserve;
   }
@@ -113,6 +114,22 @@ TEST(DenseProducts, ChooseAgainIfTheKernelOfSimilarRowsDoesNotSuit) {
   multiply(context, 288);
   EXPECT_EQ(choices_in([&] { multiply(context, 281); }), 1);
   EXPECT_EQ(choices_in([&] { multiply(context, 281); }), 0);
+}
+
+TEST(DenseProducts, ChooseAgainIfTheCheckedKernelOfSimilarRowsDoesNotRun) {
+  device::DeviceContext context({.kind = device::DeviceKind::cuda});
+  const auto ones = [&](int64_t rows, int64_t width) {
+    return Tensor::from<float>(std::vector<float>(rows * width, 1), {rows, width}, context);
+  };
+  const auto add_product = [&](int64_t rows) {
+    const Tensor y = ones(rows, 5);
+    kernels(context).matmul.forward(context.compute(), y, ones(rows, 4), ones(5, 4), Write::add);
+    EXPECT_EQ(y.to_vector<float>(), std::vector<float>(rows * 5, 5));
+  };
+  const cuda_double::ChecksMislead misleading;
+  EXPECT_EQ(choices_in([&] { add_product(288); }), 1);
+  EXPECT_EQ(choices_in([&] { add_product(281); }), 1);
+  EXPECT_EQ(choices_in([&] { add_product(281); }), 0);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ std::map<const std::byte*, size_t>& workspaces() {
 
 std::atomic<int> multiprocessors_of_last{0};
 std::atomic<int64_t> heuristics{0};
-std::atomic<bool> refuses_checks{false};
+std::atomic<bool> refuses_checks{false}, checks_mislead{false};
 
 /// Kinds of the library's opaque structs. A struct of zeros has none of these kinds, because it was not initialised.
 enum class Kind : uint32_t { none, layout, product, preference, algorithm };
@@ -255,6 +255,9 @@ int64_t heuristic_calls() { return heuristics; }
 ChecksRefused::ChecksRefused() { refuses_checks = true; }
 ChecksRefused::~ChecksRefused() { refuses_checks = false; }
 
+ChecksMislead::ChecksMislead() { checks_mislead = true; }
+ChecksMislead::~ChecksMislead() { checks_mislead = false; }
+
 int last_multiprocessors() { return multiprocessors_of_last; }
 
 WorkspaceInUse::WorkspaceInUse(const void* begin, size_t bytes)
@@ -411,7 +414,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t pr
   const auto algorithm = get<Algorithm>(chosen, Kind::algorithm);
   if (const cublasStatus_t state = state_of(problem); state != CUBLAS_STATUS_SUCCESS) return state;
   if (refuses_checks || !has_kernel(problem, algorithm.alignment)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  suited().add(algorithm, problem);
+  if (!checks_mislead) suited().add(algorithm, problem);
   *result = {};
   result->algo = *chosen;
   result->workspaceSize = workspace_of(algorithm, problem);

@@ -18,6 +18,15 @@ class ChecksRefused {
   ChecksRefused& operator=(const ChecksRefused&) = delete;
 };
 
+/// Lets cublasLtMatmul refuse the algorithms that cublasLtMatmulAlgoCheck approves while it lives.
+class ChecksMislead {
+ public:
+  ChecksMislead();
+  ~ChecksMislead();
+  ChecksMislead(const ChecksMislead&) = delete;
+  ChecksMislead& operator=(const ChecksMislead&) = delete;
+};
+
 /// Returns the number of multiprocessors to which the process's last product was limited; 0: not limited.
 int last_multiprocessors();
 

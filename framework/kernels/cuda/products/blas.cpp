@@ -102,6 +102,7 @@ struct Choice {
 struct Plan {
   Description problem;
   Choice kernel;
+  bool borrowed = false;  // the kernel was chosen for another number of rows
 };
 
 Description describe(const Problem& p) {
@@ -151,6 +152,11 @@ class Library {
   Plan& plan(const Problem& problem) {
     return plans_.get(problem, [&] { return make_plan(problem); });
   }
+  /// Gives the plan a kernel that is chosen for its own problem.
+  void choose_own(Plan& plan, const Problem& problem) const {
+    plan.kernel = choose(problem);
+    plan.borrowed = false;
+  }
 
  private:
   Plan make_plan(const Problem& p);
@@ -169,7 +175,8 @@ Plan Library::make_plan(const Problem& p) {
   plan.kernel = choices_.get(similar, [&] { return choose(similar); });
   if (similar == p) return plan;
   if (plan.kernel.possible) plan.kernel = checked(plan.problem, plan.kernel.algorithm);
-  if (!plan.kernel.possible) plan.kernel = choose(p);
+  plan.borrowed = plan.kernel.possible;
+  if (!plan.borrowed) choose_own(plan, p);
   return plan;
 }
 
@@ -234,10 +241,6 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   Plan& plan = library.plan(problem);
   if (!plan.kernel.possible) return false;
 
-  // Allocated for each product, so that streams never share a workspace; the allocator keeps the memory.
-  Tensor workspace;
-  const size_t bytes = plan.kernel.workspace;
-  if (bytes > 0) workspace = Tensor::empty({static_cast<int64_t>(bytes)}, Dtype::u8, out.tensor.device());
   const float singles[] = {1.0F, problem.add ? 1.0F : 0.0F};
   const double doubles[] = {1.0, problem.add ? 1.0 : 0.0};
   const bool wide = problem.in == Dtype::f64;
@@ -245,12 +248,24 @@ bool multiply(Stream& stream, const Matrix& out, const Factor& left, const Facto
   const void* beta = wide ? static_cast<const void*>(&doubles[1]) : &singles[1];
   void* result = device_raw(out.tensor);
   Description& p = plan.problem;
-  const auto queue = cuda_stream(stream).handle();
-  check(
-      cublasLtMatmul(library.handle(), &p.product, alpha, device_raw(right.matrix.tensor), &p.a,
-                     device_raw(left.matrix.tensor), &p.b, beta, result, &p.out, result, &p.out, &plan.kernel.algorithm,
-                     workspace.defined() ? device_raw(workspace) : nullptr, bytes, queue.get()),
-      "product");
+  const auto launch = [&] {
+    // Allocated for each product, so that streams never share a workspace; the allocator keeps the memory.
+    Tensor workspace;
+    const size_t bytes = plan.kernel.workspace;
+    if (bytes > 0) workspace = Tensor::empty({static_cast<int64_t>(bytes)}, Dtype::u8, out.tensor.device());
+    const auto queue = cuda_stream(stream).handle();
+    return cublasLtMatmul(library.handle(), &p.product, alpha, device_raw(right.matrix.tensor), &p.a,
+                          device_raw(left.matrix.tensor), &p.b, beta, result, &p.out, result, &p.out,
+                          &plan.kernel.algorithm, workspace.defined() ? device_raw(workspace) : nullptr, bytes,
+                          queue.get());
+  };
+  cublasStatus_t status = launch();
+  if (status != CUBLAS_STATUS_SUCCESS && plan.borrowed) {  // a good check does not guarantee that a kernel runs
+    library.choose_own(plan, problem);
+    if (!plan.kernel.possible) return false;
+    status = launch();
+  }
+  check(status, "product");
   return true;
 }
 
