@@ -48,8 +48,6 @@ std::string name_of_case(const ::testing::TestParamInfo<std::tuple<Case, Dtype>>
   return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
 }
 
-const auto dtypes = ::testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64);
-
 TEST(CudaTable, HasNoHoles) { EXPECT_EQ(holes_of(kernels::cuda::launches()), ""); }
 
 // Runs the case files of tests/kernels.
@@ -66,8 +64,7 @@ TEST_P(CudaParity, RepeatedRunsAreBitwiseIdentical) {
   for (const Size& size : {Size{263, 257}, Size{520, 1024}}) expect_the_same_bits_twice(c, dtype, size);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, CudaParity, ::testing::Combine(::testing::ValuesIn(all_cases()), dtypes),
-                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaParity, ::testing::ValuesIn(in_their_dtypes(all_cases())), name_of_case);
 
 class CudaAlignedParity : public ::testing::TestWithParam<std::tuple<Case, Dtype>> {};
 
@@ -81,7 +78,7 @@ TEST_P(CudaAlignedParity, RepeatedRunsAreBitwiseIdentical) {
   expect_the_same_bits_twice(c, dtype, {1, 1});
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, CudaAlignedParity, ::testing::Combine(::testing::ValuesIn(aligned_cases()), dtypes),
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaAlignedParity, ::testing::ValuesIn(in_their_dtypes(aligned_cases())),
                          name_of_case);
 
 }  // namespace

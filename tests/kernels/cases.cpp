@@ -10,6 +10,13 @@ std::vector<Case> all_cases() {
   return all;
 }
 
+std::vector<std::tuple<Case, Dtype>> in_their_dtypes(const std::vector<Case>& cases) {
+  std::vector<std::tuple<Case, Dtype>> all;
+  for (const Case& c : cases)
+    for (const Dtype dtype : c.dtypes) all.emplace_back(c, dtype);
+  return all;
+}
+
 std::string holes_of(const KernelTable& table) {
   std::string holes;
   kernels::for_each_entry([&]<auto Family, auto Entry>(const kernels::EntryName& name) {

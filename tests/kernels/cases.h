@@ -4,6 +4,7 @@
 #include <functional>
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "framework/kernels/entries.h"
@@ -18,6 +19,7 @@ struct Case {
   std::string name;
   size_t entry;  // index of the function pointer in the table
   std::function<void(const KernelTable&, Trial&)> body;
+  std::vector<Dtype> dtypes{Dtype::f32, Dtype::bf16, Dtype::f64};  // of trials
 
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
@@ -46,6 +48,9 @@ std::vector<Case> loss_cases();
 std::vector<Case> pointwise_cases();
 std::vector<Case> optimizer_cases();
 std::vector<Case> all_cases();
+
+/// Returns each case with each of its dtypes.
+std::vector<std::tuple<Case, Dtype>> in_their_dtypes(const std::vector<Case>& cases);
 
 /// Returns the indices 2 `rows` - 1, 2 `rows` - 3, ..., 1 of `rows` rows in a tensor with 2 `rows` + 1 rows.
 std::vector<int64_t> every_second_row_backwards(int64_t rows);

@@ -27,12 +27,9 @@ TEST_P(Emulated, GivesTheBitsOfTheCpu) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Emulated,
-                         ::testing::Combine(::testing::ValuesIn(all_cases()),
-                                            ::testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64)),
-                         [](const auto& p) {
-                           return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Kernels, Emulated, ::testing::ValuesIn(in_their_dtypes(all_cases())), [](const auto& p) {
+  return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
+});
 
 TEST(EmulatedKernel, RefusesMemoryOfTheHost) {
   device::DeviceContext device({.kind = device::DeviceKind::emulated}), host;

@@ -34,40 +34,78 @@ class Moments : public EdgeTest {
 INSTANTIATE_TEST_SUITE_P(Kernels, Moments, ::testing::ValuesIn(backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
-// The new moments before rounding are floats, exactly, for any order of operations. Runs of the piece end inside
-// vectors, and a slice may begin at an odd element.
+constexpr AdamwStep halving{.lr = 0.01, .beta1 = 0.5, .beta2 = 0.5, .eps = 1e-8, .step = 3};
+
+/// Moments in bf16 and gradients. The new moments before rounding are floats, exactly, for any order of operations.
+struct Numbers {
+  Floats m, v, gradient;
+
+  explicit Numbers(int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      const float sign = i % 3 ? 1.0f : -1.0f;
+      gradient.push_back(sign * (1 + static_cast<float>(i * 7 % 400) / 2048));
+      m.push_back(sign * (1 + static_cast<float>(i % 128) / 128));
+      v.push_back(1 + static_cast<float>(i * 5 % 128) / 128);
+    }
+  }
+};
+
+// Expects the moments after a step of `halving`, rounded by the bits of `place` and `of_slice`.
+void expect_rounded(const Numbers& before, const Tensor& m, const Tensor& v, const GlobalIndex& place,
+                    uint32_t of_slice) {
+  const auto got_m = m.to_vector<bf16>(), got_v = v.to_vector<bf16>();
+  ASSERT_EQ(got_m.size(), before.m.size());
+  for (size_t i = 0; i < got_m.size(); ++i) {
+    const float g = before.gradient[i], mi = 0.5f * before.m[i] + 0.5f * g, vi = 0.5f * before.v[i] + 0.5f * g * g;
+    const auto index = place.at(static_cast<int64_t>(i)).index;
+    const uint32_t random = random_bits(of_slice, static_cast<uint32_t>(index));
+    ASSERT_EQ(got_m[i].bits, bf16_bits_at_random(mi, random)) << i;
+    ASSERT_EQ(got_v[i].bits, bf16_bits_at_random(vi, random >> 16)) << i;
+  }
+}
+
+// Runs of the piece end inside vectors, and a slice may begin at an odd element. A card has a block for 16384 elements.
 TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
   const GlobalIndex whole{}, later{.begin = 5}, cut{.begin = 5, .first = 11, .run = 13, .stride = 40},
       far{.first = (int64_t{1} << 32) - 100};
-  constexpr int64_t n = 1027;
-  Floats ms, vs, gradients;
-  for (int i = 0; i < n; ++i) {
-    const float sign = i % 3 ? 1.0f : -1.0f;
-    gradients.push_back(sign * (1 + static_cast<float>(i * 7 % 400) / 2048));
-    ms.push_back(sign * (1 + static_cast<float>(i % 128) / 128));
-    vs.push_back(1 + static_cast<float>(i * 5 % 128) / 128);
-  }
-  const AdamwStep step{.lr = 0.01, .beta1 = 0.5, .beta2 = 0.5, .eps = 1e-8, .step = 3};
-  for (const int64_t skipped : {0, 1})
-    for (const GlobalIndex& place : {whole, later, cut, far}) {
-      SCOPED_TRACE(base::cat("run ", place.run, ", first ", place.first, ", skipped ", skipped));
-      const Tensor m = bf16s(ms, skipped), v = bf16s(vs, skipped), main = filled({n}, 1), exact_main = filled({n}, 1);
-      const AdamwSlice rounded{main, m, v, main, floats(gradients), 0.1, place, key};
-      const AdamwSlice exact{exact_main, floats(ms), floats(vs), exact_main, floats(gradients), 0.1};
-      k.optimizer.adamw(stream, std::array{exact, rounded}, step, {});
-      const auto got_m = m.to_vector<bf16>(), got_v = v.to_vector<bf16>();
-      int64_t not_nearest = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        const float mi = 0.5f * ms[i] + 0.5f * gradients[i], vi = 0.5f * vs[i] + 0.5f * gradients[i] * gradients[i];
-        const uint32_t random = random_bits(key, static_cast<uint32_t>(place.at(i).index));
-        ASSERT_EQ(got_m[i].bits, bf16_bits_at_random(mi, random)) << i;
-        ASSERT_EQ(got_v[i].bits, bf16_bits_at_random(vi, random >> 16)) << i;
-        not_nearest += got_v[i] != bf16(vi);
+  for (const auto& [n, places] :
+       {std::pair{int64_t{1027}, std::vector{whole, later, cut, far}}, {int64_t{40'003}, std::vector{cut}}})
+    for (const GlobalIndex& place : places)
+      for (const int64_t skipped : {0, 1}) {
+        SCOPED_TRACE(base::cat(n, " elements, run ", place.run, ", first ", place.first, ", skipped ", skipped));
+        const Numbers numbers(n);
+        const Tensor m = bf16s(numbers.m, skipped), v = bf16s(numbers.v, skipped), main = filled({n}, 1),
+                     exact_main = filled({n}, 1), gradient = floats(numbers.gradient), exact_v = floats(numbers.v);
+        const AdamwSlice rounded{main, m, v, main, gradient, 0.1, place, key};
+        const AdamwSlice exact{exact_main, floats(numbers.m), exact_v, exact_main, gradient, 0.1};
+        k.optimizer.adamw(stream, std::array{exact, rounded}, halving, {});
+        expect_rounded(numbers, m, v, place, key);
+        const auto got_v = v.to_vector<bf16>();
+        const auto unrounded_v = exact_v.to_vector<float>();
+        int64_t not_nearest = 0;
+        for (int64_t i = 0; i < n; ++i) not_nearest += got_v[i] != bf16(unrounded_v[i]);
+        EXPECT_GT(not_nearest, n / 10);
+        const auto updated = main.to_vector<float>(), expected = exact_main.to_vector<float>();
+        for (int64_t i = 0; i < n; ++i) ASSERT_FLOAT_EQ(updated[i], expected[i]) << "computed before rounding";
       }
-      EXPECT_GT(not_nearest, n / 10);
-      const auto updated = main.to_vector<float>(), expected = exact_main.to_vector<float>();
-      for (int64_t i = 0; i < n; ++i) ASSERT_FLOAT_EQ(updated[i], expected[i]) << "computed before rounding";
+}
+
+// A launch on a card takes 32 slices.
+TEST_P(Moments, OfManySlicesHaveTheBitsOfTheirOwnKeys) {
+  for (const int count : {33, 70}) {
+    std::vector<AdamwSlice> slices;
+    for (int s = 0; s < count; ++s) {
+      const Numbers numbers(5 + s);
+      const Tensor main = filled({5 + s}, 1);
+      slices.push_back({main, bf16s(numbers.m), bf16s(numbers.v), main, floats(numbers.gradient), 0.1,
+                        GlobalIndex{.first = 100 * s}, key + static_cast<uint32_t>(s)});
     }
+    k.optimizer.adamw(stream, slices, halving, {});
+    for (int s = 0; s < count; ++s) {
+      SCOPED_TRACE(base::cat("slice ", s, " of ", count));
+      expect_rounded(Numbers(5 + s), slices[s].m, slices[s].v, slices[s].place, slices[s].rounding_key);
+    }
+  }
 }
 
 // A step changes each moment by at most a thousandth. Rounding to nearest would keep the first values for ever.

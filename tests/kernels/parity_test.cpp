@@ -50,12 +50,9 @@ TEST_P(Parity, CpuEqualsReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, Parity,
-                         ::testing::Combine(::testing::ValuesIn(all_cases()),
-                                            ::testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64)),
-                         [](const auto& p) {
-                           return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Kernels, Parity, ::testing::ValuesIn(in_their_dtypes(all_cases())), [](const auto& p) {
+  return cat(std::get<Case>(p.param).name, "_", std::get<Dtype>(p.param));
+});
 
 // Returns an output filled with `value`, for the tests that the comparison can fail.
 Tensor filled(Trial& r, double value) {
