@@ -3,7 +3,7 @@
 // walk around the exact value (Croci et al. 2022, "Stochastic rounding: implementation, error analysis and
 // applications"). Gupta et al. 2015 trained networks with it first.
 //
-// The functions have no other code than their callers', which is compiled for several instruction sets and for GPUs.
+// The functions are always inlined, because their callers are compiled for several instruction sets and for GPUs.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which numbers of rows share a choice of kernel, and which plans are forgotten.
+// Rounded numbers of rows, which share a choice of kernel, and the plans that a cache keeps.
 #include "framework/kernels/cuda/products/plan_cache.h"
 
 #include <gtest/gtest.h>
