@@ -1,5 +1,7 @@
 #include "framework/device/cuda/cuda_stream.h"
 
+#include <algorithm>
+
 #include "framework/base/error.h"
 #include "framework/device/cuda/cuda_check.h"
 
@@ -15,7 +17,7 @@ void Card::reserve(int multiprocessors) {
     base::fail(base::ExitCode::usage, "distributed.reserve_multiprocessors (", multiprocessors, ") must be from 0 to ",
                most, ", because the ", properties_.name, " has ", this->multiprocessors(),
                " multiprocessors and products need two");
-  reserved_ = multiprocessors;
+  reserved_ = std::min((multiprocessors + 1) / 2 * 2, most);
 }
 
 CudaStream::CudaStream(std::shared_ptr<Card> card, std::shared_ptr<Blocks> blocks, int priority)

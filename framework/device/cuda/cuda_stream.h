@@ -25,7 +25,8 @@ class Card {
   int multiprocessors() const { return properties_.multiProcessorCount; }
   /// Number of multiprocessors that products leave to communication.
   int reserved() const { return reserved_; }
-  /// Sets reserved(). Throws Error(usage) unless at least two multiprocessors are left to products.
+  /// Sets reserved() to this number, rounded up to an even one: products take pairs. Throws Error(usage) unless at
+  /// least two multiprocessors are left to products.
   void reserve(int multiprocessors);
 
   /// Returns the shared object of type T, which must be default-constructible.
