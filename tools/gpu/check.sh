@@ -5,9 +5,9 @@
 #   tools/gpu/check.sh OUT [--only STAGE,...] [--all] [--layouts N] [--device cuda|emulated] [--build FOLDER]
 #
 # --only: runs only these stages. --all: runs every layout of 4 and of 8 ranks in `verify`, and every kernel in
-# `sanitize`. --layouts: number of layouts in `verify`, for each precision, and in `share`. Default: 30 in f64, 10 in
-# f32 and in bf16, and 6 in `share`. --device emulated: rehearses on a machine without a GPU, and skips stages that need
-# one. --build: uses the programs of a build folder instead of packed ones.
+# `sanitize` (but never products under racecheck). --layouts: number of layouts in `verify`, for each precision, and in
+# `share`. Default: 30 in f64, 10 in f32 and in bf16, and 6 in `share`. --device emulated: rehearses on a machine without
+# a GPU, and skips stages that need one. --build: uses the programs of a build folder instead of packed ones.
 #
 # parity: compares every CUDA kernel with the reference. gradients: compares gradients of every op with finite
 # differences, on the device. train: runs 20 steps of recipes/verify-moe.yaml on the device and on the CPU; their losses
