@@ -333,8 +333,7 @@ TEST(DeviceGroup, UsesHostMemoryIfRanksShareACard) {
 TEST(DeviceGroup, ReservesMultiprocessorsForTrafficBesideProducts) {
   const std::vector<TrafficBeside> traffic{{.traffic = TrafficClass::pp, .messages = true, .operations = 2},
                                            {.traffic = TrafficClass::dp}};
-  const int messages = nccl::message_config(false, 2).max_ctas;
-  const int expected = 2 * (messages % 4 == 0 ? messages : 2 * messages) + 16;
+  constexpr int expected = 32;  // two messages of 8 blocks, a sum of 16
   const auto reserved = [](DeviceContext& context) {
     return device::cuda::cuda_stream(context.compute()).card().reserved();
   };
@@ -346,6 +345,17 @@ TEST(DeviceGroup, ReservesMultiprocessorsForTrafficBesideProducts) {
     make_device_group(world, context, {.collectives = DeviceCollectives::host, .beside_products = traffic});
     EXPECT_EQ(reserved(context), 0);
   });
+}
+
+TEST(MultiprocessorsOf, CountsFewSingleBlocksTwice) {
+  const auto messages = [](int operations) {
+    return nccl::multiprocessors_of(
+        std::array{TrafficBeside{.traffic = TrafficClass::tp, .messages = true, .operations = operations}});
+  };
+  EXPECT_EQ(messages(1), 8);    // two clusters of four
+  EXPECT_EQ(messages(4), 32);   // 4 x 8
+  EXPECT_EQ(messages(6), 38);   // 6 x 5, placed singly
+  EXPECT_EQ(messages(16), 40);  // 16 x 2, placed singly
 }
 
 TEST(DeviceGroup, ReservesAtMostHalfTheCard) {

@@ -26,15 +26,16 @@ CommunicatorConfig message_config(bool across_nodes, int channels) {
 }
 
 int multiprocessors_of(std::span<const TrafficBeside> traffic) {
-  constexpr int cluster = 4;
-  int sum = 0;
+  constexpr int cluster = 4, most_doubled = 8;
+  int blocks = 0, single = 0;
   for (const TrafficBeside& t : traffic) {
     const CommunicatorConfig config =
         t.messages ? message_config(false, t.operations) : config_of({.traffic = t.traffic});
-    const int blocks = config.max_ctas;
-    sum += t.operations * (blocks % cluster == 0 ? blocks : 2 * blocks);
+    const int own = t.operations * config.max_ctas;
+    blocks += own;
+    if (config.max_ctas % cluster != 0) single += own;
   }
-  return sum;
+  return blocks + std::min(single, most_doubled);
 }
 
 int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest) {

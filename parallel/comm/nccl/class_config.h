@@ -39,8 +39,9 @@ CommunicatorConfig message_config(bool across_nodes, int channels);
 
 /// Returns the number of multiprocessors that products lose to this traffic. NCCL launches blocks in clusters of four
 /// if their number is a multiple of four. Other blocks are placed singly, and each makes a second multiprocessor
-/// unusable: products take pairs within a part of the card (a GPC). Messages count as those inside a node, which have
-/// more blocks, with a channel for each operation.
+/// unusable: products take pairs within a part of the card (a GPC). Up to eight such blocks count twice; more of them
+/// are assumed to share pairs. Messages count as those inside a node, which have more blocks, with a channel for each
+/// operation.
 int multiprocessors_of(std::span<const TrafficBeside> traffic);
 
 /// Returns CUDA's priority of such a stream, between `least` and `greatest` (which is the smaller number). Streams have

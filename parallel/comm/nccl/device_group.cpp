@@ -121,7 +121,7 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   say(cat("cards communicate through NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,
           options.register_buffers ? ", in registered buffers of gradients and parameters" : "",
           products.reserved() ? cat("; GEMMs leave ", products.reserved(), " of ", products.multiprocessors(),
-                                    " multiprocessors to them")
+                                    " multiprocessors to NCCL")
                               : ""));
   return std::make_unique<nccl::NcclGroup>(card, world, nullptr, std::move(communicator), Urgency::ordinary);
 }

@@ -30,9 +30,34 @@ std::vector<TrafficBeside> beside(const std::vector<std::string>& overrides, int
   return traffic_beside_products(recipe_of(yaml, overrides, world), world);
 }
 
-TEST(TrafficBesideProducts, IsNothingForOneRankAndForTensorParallelism) {
+TEST(TrafficBesideProducts, IsNothingForOneRank) {
   EXPECT_TRUE(beside({}, 1).empty());
-  EXPECT_TRUE(beside({"parallel.tp=2"}, 2).empty());
+  EXPECT_TRUE(beside({"schedule.pipeline.overlap=micro_batches"}, 1).empty());
+}
+
+TEST(TrafficBesideProducts, HasSumsOfTensorParallelismOrMessagesUnderSp) {
+  EXPECT_EQ(beside({"parallel.tp=2"}, 2), std::vector{TrafficBeside{.traffic = TrafficClass::tp}});
+  const auto messages = [](int operations) {
+    return std::vector{TrafficBeside{.traffic = TrafficClass::tp, .messages = true, .operations = operations}};
+  };
+  EXPECT_EQ(beside({"parallel.tp=2", "parallel.sp=true"}, 2), messages(2));
+  EXPECT_EQ(beside({"parallel.tp=4", "parallel.sp=true"}, 4), messages(6));
+}
+
+TEST(TrafficBesideProducts, HasAllToAllsThatOverlap) {
+  const std::vector all_to_all{TrafficBeside{.traffic = TrafficClass::ep}};
+  const auto with_experts = [](std::vector<std::string> overrides) {
+    overrides.emplace_back("parallel.ep=2");
+    return beside(overrides, 2);
+  };
+  EXPECT_TRUE(with_experts({}).empty());
+  EXPECT_EQ(with_experts({"schedule.pipeline.overlap=micro_batches"}), all_to_all);
+  EXPECT_EQ(with_experts({"schedule.moe.chunk_by=auto"}), all_to_all);
+  const std::string chunks = "schedule.moe.chunks=2", by_tokens = "schedule.moe.chunk_by=tokens",
+                    share = "schedule.moe.compute_share=0.5";
+  EXPECT_EQ(with_experts({by_tokens, chunks}), all_to_all);
+  EXPECT_TRUE(with_experts({by_tokens, chunks, share}).empty());
+  EXPECT_EQ(with_experts({by_tokens, chunks, share, "schedule.pipeline.overlap=micro_batches"}), all_to_all);
 }
 
 TEST(TrafficBesideProducts, HasTheMessagesOfPipelines) {

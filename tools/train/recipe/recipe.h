@@ -212,9 +212,9 @@ struct DistributedConfig {
       "traffic in priority, in the same order; []: the network's own choice",
       at_least(0), at_most(255));
     v("reserve_multiprocessors", reserve_multiprocessors,
-      "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; "
-      "auto: as many as NCCL may use for messages of pipelines, sums of gradients and gathers of weights, 0 without "
-      "NCCL",
+      "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; an "
+      "odd number is rounded up, because GEMMs take pairs; auto: as many as NCCL may use for traffic beside GEMMs "
+      "(pipelines, gradients, weights, tensor parallelism, overlapped all-to-alls), 0 without NCCL",
       automatic, at_least(0), at_most(1024));
   }
 };

@@ -27,12 +27,6 @@ std::string order_problem(const MoeSchedule& s, const layers::Registry& registry
   return {};
 }
 
-// True if communication is never in flight together with the experts. An open setting counts as possible overlap.
-bool computes_alone(const moe::MoeScheduleConfig& c) {
-  return c.chunk_by == moe::ChunkBy::none && c.overlap == moe::Overlap::sequential && c.memory_reuse &&
-         !c.memory_limit && c.shared == moe::SharedExperts::after;
-}
-
 moe::ScheduleSite site_of(const Recipe& r) {
   return {.tp = r.parallel.tp,
           .etp = r.parallel.etp.value_or(r.parallel.tp),
@@ -46,6 +40,11 @@ moe::ScheduleSite site_of(const Recipe& r) {
 }
 
 }  // namespace
+
+bool computes_alone(const moe::MoeScheduleConfig& c) {
+  return c.chunk_by == moe::ChunkBy::none && c.overlap == moe::Overlap::sequential && c.memory_reuse &&
+         !c.memory_limit && c.shared == moe::SharedExperts::after;
+}
 
 int64_t least_memory_limit(const Recipe& r, moe::ReuseStrategy strategy) {
   const moe::MoeConfig& m = r.model.moe;

@@ -8,6 +8,10 @@
 
 namespace hexad::train {
 
+/// True if no communication of an MoE layer's pass is in flight while its experts compute. An open setting counts as
+/// possible overlap.
+bool computes_alone(const moe::MoeScheduleConfig& schedule);
+
 /// Returns the reasons why `schedule` is illegal in the layout of `recipe`; empty if it is legal. The rules are in the
 /// list of choices (layers/moe/schedule/moe_schedule.h).
 std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);

@@ -5,6 +5,7 @@
 #include "parallel/mesh/layout.h"
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/say.h"
+#include "tools/train/recipe/schedule_check.h"
 
 namespace hexad::train {
 namespace {
@@ -14,6 +15,14 @@ constexpr bool debug_build = false;
 #else
 constexpr bool debug_build = true;
 #endif
+
+// True if all-to-alls to experts are in flight while products that no compute share limits are computed.
+bool has_all_to_alls_beside_products(const Recipe& r, const mesh::Layout& layout) {
+  using base::Axis;
+  if (r.model.moe.experts == 0 || layout.size(Axis::ep) * layout.size(Axis::etp) == 1) return false;
+  const bool in_pass = r.schedule.moe.compute_share == 1 && !computes_alone(r.schedule.moe);
+  return in_pass || r.schedule.pipeline.overlap == pp::Overlap::micro_batches;
+}
 
 }  // namespace
 
@@ -39,6 +48,12 @@ std::vector<comm::TrafficBeside> traffic_beside_products(const Recipe& recipe, i
   const int64_t micro_batches = recipe.batch.global / (recipe.batch.micro * data_ranks);
   if (summed && (zero >= 2 || micro_batches <= few_micro_batches))
     beside.push_back({.traffic = comm::TrafficClass::dp, .operations = zero == 3 ? 2 : 1});
+  if (const int ranks = layout.size(Axis::tp); ranks > 1) {
+    const bool messages = recipe.parallel.sp;
+    beside.push_back(
+        {.traffic = comm::TrafficClass::tp, .messages = messages, .operations = messages ? 2 * (ranks - 1) : 1});
+  }
+  if (has_all_to_alls_beside_products(recipe, layout)) beside.push_back({.traffic = comm::TrafficClass::ep});
   return beside;
 }
 

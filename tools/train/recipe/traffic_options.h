@@ -15,8 +15,10 @@ comm::Priorities priorities_of(const DistributedConfig& config);
 ///   gradients   sums beside the backward passes. With zero 0 and 1 only the last micro-batch has them. They count if a
 ///               rank has at most four micro-batches: then they are beside a sixth of the products or more.
 ///   zero 3      gathers of weights, ahead of their use
-/// Other traffic is not listed: products wait for it (ring attention, tensor parallelism), or
-/// schedule.moe.compute_share leaves multiprocessors to it.
+///   tp          sums of a product's pieces while the next piece is computed; under sp messages to and from all peers
+///   experts     all-to-alls beside the other micro-batch, other chunks or shared experts. They do not count beside
+///               chunks if schedule.moe.compute_share leaves multiprocessors to them.
+/// Traffic that products wait for is not listed (ring attention, all-to-alls of other passes).
 std::vector<comm::TrafficBeside> traffic_beside_products(const Recipe& recipe, int world);
 /// Returns the options of groups of `world` whose ranks each have the device of `context`.
 comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::ProcessGroup& world,
