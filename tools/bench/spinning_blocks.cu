@@ -47,8 +47,9 @@ class SpinningBlocks::Release {
  public:
   explicit Release(const SpinningBlocks& blocks) : blocks_(blocks) {}
   ~Release() {
-    static_cast<void>(cudaMemsetAsync(blocks_.released_, 0xff, sizeof *blocks_.released_, blocks_.release_stream_));
-    static_cast<void>(cudaStreamSynchronize(blocks_.stream_));
+    static_cast<void>(
+        cudaMemsetAsync(blocks_.released_.get(), 0xff, sizeof *blocks_.released_, blocks_.release_stream_.get()));
+    static_cast<void>(cudaStreamSynchronize(blocks_.stream_.get()));
   }
   Release(const Release&) = delete;
   Release& operator=(const Release&) = delete;
@@ -57,25 +58,28 @@ class SpinningBlocks::Release {
   const SpinningBlocks& blocks_;
 };
 
+void SpinningBlocks::Free::operator()(cudaStream_t stream) const { static_cast<void>(cudaStreamDestroy(stream)); }
+void SpinningBlocks::Free::operator()(SpinningFlags* on_host) const { static_cast<void>(cudaFreeHost(on_host)); }
+void SpinningBlocks::Free::operator()(unsigned* on_card) const { static_cast<void>(cudaFree(on_card)); }
+
 SpinningBlocks::SpinningBlocks(const device::cuda::Card& card) : has_clusters_(card.properties().major >= 9) {
   int least = 0, greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "spinning blocks");
-  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "spinning blocks");
-  check(cudaStreamCreateWithPriority(&release_stream_, cudaStreamNonBlocking, greatest), "spinning blocks");
-  check(cudaMalloc(reinterpret_cast<void**>(&released_), sizeof *released_), "spinning blocks");
-  check(cudaHostAlloc(reinterpret_cast<void**>(&flags_), sizeof *flags_, cudaHostAllocMapped), "spinning blocks");
-}
-
-SpinningBlocks::~SpinningBlocks() {
-  static_cast<void>(cudaStreamDestroy(stream_));
-  static_cast<void>(cudaStreamDestroy(release_stream_));
-  static_cast<void>(cudaFree(released_));
-  static_cast<void>(cudaFreeHost(flags_));
+  for (auto* made : {&stream_, &release_stream_}) {
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "spinning blocks");
+    made->reset(stream);
+  }
+  void *on_card = nullptr, *on_host = nullptr;
+  check(cudaMalloc(&on_card, sizeof(unsigned)), "spinning blocks");
+  released_.reset(static_cast<unsigned*>(on_card));
+  check(cudaHostAlloc(&on_host, sizeof(SpinningFlags), cudaHostAllocMapped), "spinning blocks");
+  flags_.reset(static_cast<SpinningFlags*>(on_host));
 }
 
 void SpinningBlocks::launch(int blocks) {
   SpinningFlags* on_card = nullptr;
-  check(cudaHostGetDevicePointer(reinterpret_cast<void**>(&on_card), flags_, 0), "spinning blocks");
+  check(cudaHostGetDevicePointer(reinterpret_cast<void**>(&on_card), flags_.get(), 0), "spinning blocks");
   cudaLaunchAttribute in_clusters{};
   in_clusters.id = cudaLaunchAttributeClusterDimension;
   in_clusters.val.clusterDim.x = blocks % cluster == 0 ? cluster : 1;
@@ -83,17 +87,18 @@ void SpinningBlocks::launch(int blocks) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(threads);
-  config.stream = stream_;
+  config.stream = stream_.get();
   config.attrs = &in_clusters;
   config.numAttrs = has_clusters_ ? 1 : 0;
-  void* arguments[] = {&on_card, &released_};
+  const volatile unsigned* released = released_.get();
+  void* arguments[] = {&on_card, &released};
   check(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(spin_kernel), arguments), "spinning blocks");
 }
 
 void SpinningBlocks::run_beside(int blocks, const std::function<void()>& work) {
   if (blocks == 0) return work();
   base::require(blocks > 0 && blocks <= most, "[spinning blocks] ", blocks, " blocks; expected 0 to ", most);
-  check(cudaMemsetAsync(released_, 0, sizeof *released_, stream_), "spinning blocks");
+  check(cudaMemsetAsync(released_.get(), 0, sizeof *released_, stream_.get()), "spinning blocks");
   for (int b = 0; b < most; ++b) {
     flags_->running[b] = 0;
     flags_->expired[b] = 0;

@@ -4,6 +4,8 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <memory>
+#include <type_traits>
 
 #include "framework/device/cuda/cuda_stream.h"
 
@@ -19,9 +21,6 @@ class SpinningBlocks {
   static constexpr int most = 16;
 
   explicit SpinningBlocks(const device::cuda::Card& card);
-  ~SpinningBlocks();
-  SpinningBlocks(const SpinningBlocks&) = delete;
-  SpinningBlocks& operator=(const SpinningBlocks&) = delete;
 
   /// Calls work() while `blocks` blocks run, at most `most`. The call begins when each of them has announced itself,
   /// and they are released when it returns or throws. `work` must not load a kernel or allocate memory: either may wait
@@ -31,12 +30,17 @@ class SpinningBlocks {
 
  private:
   class Release;
+  struct Free {
+    void operator()(cudaStream_t stream) const;
+    void operator()(SpinningFlags* on_host) const;
+    void operator()(unsigned* on_card) const;
+  };
   void launch(int blocks);
 
   bool has_clusters_;
-  cudaStream_t stream_ = nullptr, release_stream_ = nullptr;
-  SpinningFlags* flags_ = nullptr;  // in mapped host memory
-  unsigned* released_ = nullptr;    // on the card; nonzero: end
+  std::unique_ptr<std::remove_pointer_t<cudaStream_t>, Free> stream_, release_stream_;
+  std::unique_ptr<SpinningFlags, Free> flags_;  // in mapped host memory
+  std::unique_ptr<unsigned, Free> released_;    // on the card; nonzero: end
 };
 
 }  // namespace hexad::bench
