@@ -358,10 +358,10 @@ TEST(MultiprocessorsOf, CountsFewSingleBlocksTwice) {
   EXPECT_EQ(messages(16), 40);  // 16 x 2, placed singly
 }
 
-TEST(DeviceGroup, ReservesAtMostHalfTheCard) {
+TEST(DeviceGroup, ReservesAtMostAQuarterOfTheCardInPairs) {
   const std::vector<TrafficBeside> traffic(9, {.traffic = TrafficClass::dp});
   with_cards(
-      2, [](const CardWorld& w) { EXPECT_EQ(device::cuda::cuda_stream(w.context.compute()).card().reserved(), 66); },
+      2, [](const CardWorld& w) { EXPECT_EQ(device::cuda::cuda_stream(w.context.compute()).card().reserved(), 34); },
       {.beside_products = traffic});
 }
 

@@ -114,8 +114,10 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
       *card, id, world.size(), world.rank(),
       card->named(nccl::config_of({.traffic = world.traffic()}), world.traffic(), world.name()));
   device::cuda::Card& products = device::cuda::cuda_stream(context.compute()).card();
+  // Products that wait for held multiprocessors take at most twice as long, and only beside traffic. A larger reserve
+  // would cost more, at all times.
   if (!options.beside_products.empty())
-    products.reserve(std::min(nccl::multiprocessors_of(options.beside_products), products.multiprocessors() / 2));
+    products.reserve(std::min(nccl::multiprocessors_of(options.beside_products), products.multiprocessors() / 4));
   int version = 0;
   nccl::check(*library, library->get_version(&version), "querying the version");
   say(cat("cards communicate through NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,
