@@ -108,6 +108,33 @@ TEST_F(CudaBlocks, TheNextUserIgnoresWorkAfterTheBlockWasFreed) {
   first->synchronize();
 }
 
+TEST_F(CudaBlocks, TheNextUserIgnoresWorkAfterTheEndOfUse) {
+  const auto first = queue(), second = queue();
+  blocks_.add(memory_, 512, {});
+  blocks_.touch(memory_, first);
+  blocks_.end_use(memory_ + 100, first);
+  block(*first);
+  blocks_.add(memory_, 512, blocks_.remove(memory_));
+  blocks_.touch(memory_, second);
+  second->synchronize();  // hangs if it waits for the first queue
+  open();
+  first->synchronize();
+}
+
+TEST_F(CudaBlocks, TheNextUserWaitsForAUseAfterTheEndOfUse) {
+  const auto first = queue(), second = queue();
+  blocks_.add(memory_, 512, {});
+  blocks_.touch(memory_, first);
+  blocks_.end_use(memory_, first);
+  blocks_.touch(memory_, first);
+  block(*first);
+  blocks_.add(memory_, 512, blocks_.remove(memory_));
+  blocks_.touch(memory_, second);
+  EXPECT_FALSE(second->record()->passed());
+  open();
+  second->synchronize();
+}
+
 TEST_F(CudaBlocks, ABlockWithoutUsersPassesItsFormerUsersOn) {
   const auto first = queue();
   blocks_.add(memory_, 512, {});
@@ -146,6 +173,8 @@ TEST_F(CudaBlocks, IgnoresTouchesOutsideOfBlocks) {
   blocks_.touch(nullptr, first);
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_ + 512, first);
+  blocks_.end_use(memory_, first);
+  blocks_.end_use(memory_ + 512, first);
   EXPECT_TRUE(blocks_.remove(memory_).empty());
   EXPECT_THROW(blocks_.remove(memory_), std::logic_error);
 }

@@ -23,7 +23,7 @@ Marks Blocks::remove(void* begin) {
     base::require(it != blocks_.end(), "[cuda] an unknown block was freed");
     block = std::move(it->second);
     blocks_.erase(it);
-    for (const auto& user : block.users) last.push_back(user->record());
+    for (const User& user : block.users) last.push_back(user.end ? user.end : user.queue->record());
   }
   if (!block.companions.empty())
     for (const auto& mark : last) mark->wait();
@@ -44,6 +44,13 @@ void Blocks::touch(const void* place, const std::shared_ptr<Queue>& queue) {
   if (const auto it = around(place); it != blocks_.end()) touch_locked(it->second, queue);
 }
 
+void Blocks::end_use(const void* place, const std::shared_ptr<Queue>& queue) {
+  std::lock_guard lock(mutex_);
+  const auto it = around(place);
+  User* const user = it == blocks_.end() ? nullptr : user_of(it->second, queue);
+  if (user) user->end = queue->record();
+}
+
 std::optional<Blocks::Extent> Blocks::whole(const void* place) {
   std::lock_guard lock(mutex_);
   const auto it = around(place);
@@ -56,12 +63,21 @@ void Blocks::accompany(void* begin, std::shared_ptr<const void> companion) {
   blocks_.at(reinterpret_cast<uintptr_t>(begin)).companions.push_back(std::move(companion));
 }
 
+// Returns the block's record of a queue, or null.
+Blocks::User* Blocks::user_of(Block& block, const std::shared_ptr<Queue>& queue) {
+  const auto it = std::ranges::find(block.users, queue, &User::queue);
+  return it == block.users.end() ? nullptr : &*it;
+}
+
 // Makes `queue` wait for the former users. Each queue waits separately, so that a later queue need not wait for this
 // one.
 void Blocks::touch_locked(Block& block, const std::shared_ptr<Queue>& queue) {
-  if (std::find(block.users.begin(), block.users.end(), queue) != block.users.end()) return;
+  if (User* const user = user_of(block, queue)) {
+    user->end.reset();
+    return;
+  }
   for (const auto& mark : block.former) queue->wait(*mark);
-  block.users.push_back(queue);
+  block.users.push_back({queue});
 }
 
 Blocks::Launch::Launch(Blocks& blocks, const std::shared_ptr<Queue>& queue) : blocks_(blocks) {

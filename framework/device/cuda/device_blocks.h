@@ -23,11 +23,16 @@ class Blocks {
   /// Adds a new block. Its memory may be used once the queues have passed `former`. `whole`: the block is one separate
   /// allocation of the card's memory (whole_blocks.h).
   void add(void* begin, int64_t bytes, Marks former, bool whole = false);
-  /// Removes a block. Returns the current ends of the queues that used it; if none did, the marks passed to add(). If
-  /// the block had companions, the host waits for these queues.
+  /// Removes a block. Returns the ends of its use by each queue, which is the current end of a queue for which
+  /// end_use() was not called; if no queue used it, the marks passed to add(). If the block had companions, the host
+  /// waits for these marks.
   Marks remove(void* begin);
   /// Announces a launch in `queue` that uses the block around `place`. Does nothing if `place` is in no block.
   void touch(const void* place, const std::shared_ptr<Queue>& queue);
+  /// Ends the use of the block around `place` by `queue` at the queue's current end, until the queue touches it again.
+  /// So the next user does not wait for later work of the queue, even if the block is freed after that. Does nothing if
+  /// `place` is in no block.
+  void end_use(const void* place, const std::shared_ptr<Queue>& queue);
 
   /// Makes later large long-lived blocks whole, because a library registers them.
   void make_whole() { make_whole_ = true; }
@@ -56,15 +61,20 @@ class Blocks {
   };
 
  private:
+  struct User {
+    std::shared_ptr<Queue> queue;
+    std::shared_ptr<const DeviceMark> end{};  // null: the queue's end when the block is freed
+  };
   struct Block {
     int64_t bytes;
     Marks former;
     bool whole = false;
-    std::vector<std::shared_ptr<Queue>> users{};
+    std::vector<User> users{};
     std::vector<std::shared_ptr<const void>> companions{};
   };
   using ByBegin = std::map<uintptr_t, Block>;
   ByBegin::iterator around(const void* place);
+  static User* user_of(Block& block, const std::shared_ptr<Queue>& queue);
   void touch_locked(Block& block, const std::shared_ptr<Queue>& queue);
 
   std::mutex mutex_;

@@ -18,6 +18,10 @@ void TrafficStream::touch(const Tensor& t, Stream& caller) {
   if (t.defined()) device::cuda::cuda_stream(caller).blocks()->touch(tensor::device_raw(t), stream_->queue());
 }
 
+void TrafficStream::end_use(const Tensor& t, Stream& caller) {
+  if (t.defined()) device::cuda::cuda_stream(caller).blocks()->end_use(tensor::device_raw(t), stream_->queue());
+}
+
 namespace {
 
 std::byte* take_scratch(int ordinal) {

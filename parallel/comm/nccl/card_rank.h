@@ -26,6 +26,9 @@ class TrafficStream {
   /// Orders `t` after the work of `caller`. Call it before a launch that reads or writes `t`. `caller` is a stream of
   /// the tensor's context.
   void touch(const Tensor& t, Stream& caller);
+  /// Ends the use of `t` by this stream at the stream's current end, so that nobody who reuses the memory waits for
+  /// later launches on the stream.
+  void end_use(const Tensor& t, Stream& caller);
 
  private:
   std::unique_ptr<device::cuda::CudaStream> stream_;

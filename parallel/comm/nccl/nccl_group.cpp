@@ -245,7 +245,7 @@ Event NcclGroup::message(const Operation& op, Stream& stream) const {
   const Tensor& t = sends ? op.in : op.out;
   Watch::Launch flight{
       .what = describe(op), .traffic = traffic(), .bytes = op.wire_bytes(rank(), size()), .meter = meter()};
-  return card_->launch(*channel.stream, stream, std::move(flight), [&] {
+  const Event done = card_->launch(*channel.stream, stream, std::move(flight), [&] {
     channel.stream->touch(t, stream);
     const Library& nccl = card_->library();
     const ncclComm_t communicator = channel.communicator->handle();
@@ -259,6 +259,8 @@ Event NcclGroup::message(const Operation& op, Stream& stream) const {
         check(nccl, nccl.receive(element(t, p.begin), count, type, channel.peer, communicator, on.get()), "receiving");
     }
   });
+  channel.stream->end_use(t, stream);  // else memory freed later would also wait for later messages of the channel
+  return done;
 }
 
 void NcclGroup::launch(const Operation& op, Stream& caller) const {
