@@ -16,13 +16,10 @@ std::optional<Message> made(const StageMap& stages, int rank, const Action& acti
   return {};
 }
 
-std::vector<Message> sent(const Schedule& schedule, int from, int to) {
-  std::vector<Message> messages;
-  if (from == to) return messages;
-  for (const Action& action : schedule.ranks[from])
-    if (const auto message = made(schedule.stages, from, action))
-      if (schedule.stages.place(message->stage).rank == to) messages.push_back(*message);
-  return messages;
+int sender(const StageMap& stages, const Message& message) {
+  return stages.place(message.forward ? message.stage - 1 : message.stage + 1).rank;
 }
+
+int receiver(const StageMap& stages, const Message& message) { return stages.place(message.stage).rank; }
 
 }  // namespace hexad::pp

@@ -3,7 +3,6 @@
 
 #include <compare>
 #include <optional>
-#include <vector>
 
 #include "parallel/pp/schedule.h"
 
@@ -24,8 +23,8 @@ std::optional<Message> needed(const StageMap& stages, int rank, const Action& ac
 /// Returns the message that the action makes for another virtual stage, if any.
 std::optional<Message> made(const StageMap& stages, int rank, const Action& action);
 
-/// Returns the messages from rank `from` to rank `to`, in order. Empty if they are the same rank, because nothing is
-/// sent.
-std::vector<Message> sent(const Schedule& schedule, int from, int to);
+/// Return the ranks that make and need a message.
+int sender(const StageMap& stages, const Message& message);
+int receiver(const StageMap& stages, const Message& message);
 
 }  // namespace hexad::pp

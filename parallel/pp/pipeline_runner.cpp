@@ -5,6 +5,7 @@
 
 #include "parallel/pp/dependencies.h"
 #include "parallel/pp/program_check.h"
+#include "parallel/pp/transfers.h"
 
 namespace hexad::pp {
 namespace {
@@ -54,7 +55,7 @@ class Runner {
     require(schedule.stages.ranks == pp.size(), "[pp] a schedule of ", schedule.stages.ranks, " ranks in a group of ",
             pp.size());
     check(schedule);
-    for (int peer = 0; peer < pp.size(); ++peer) inboxes_.push_back({sent(schedule, peer, pp.rank())});
+    transfers_ = transfers(schedule, fibers_ != nullptr);
     connect(pp, schedule.stages, device);
   }
 
@@ -63,11 +64,14 @@ class Runner {
     for (size_t i = 0, next = 0; i < actions.size(); i = next) {
       const bool pair = fibers_ && actions[i].merged;
       next = i + (pair ? 2 : 1);
-      for (size_t ahead = i; ahead < std::min(next + 1, actions.size()); ++ahead) post_receives(actions[ahead]);
+      const Transfers::Before& before = transfers_.ranks[pp_.rank()][i];
+      for (const Message& message : before.receives) post_receive(message);
+      Tensor in = input(actions[i]), second_in = pair ? input(actions[i + 1]) : Tensor();
+      for (const Message& message : before.frees) kept_.erase(message);
       if (pair)
-        act_as_fibers(actions[i], actions[i + 1]);
+        act_as_fibers(actions[i], std::move(in), actions[i + 1], std::move(second_in));
       else
-        hand_on(actions[i], compute(actions[i], input(actions[i])));
+        hand_on(actions[i], compute(actions[i], std::exchange(in, {})));
     }
     if (sends_.empty()) return;
     const device::Span span(spans_, "pp: sends");
@@ -78,11 +82,6 @@ class Runner {
   struct Arrival {
     Tensor data;
     Event event;
-  };
-  // Messages that a peer sends to this rank, in the peer's order, and the number of them for which a receive is posted.
-  struct Inbox {
-    std::vector<Message> messages;
-    size_t posted = 0;
   };
 
   Tensor input(const Action& action) { return take(needed(schedule_.stages, pp_.rank(), action)); }
@@ -109,34 +108,22 @@ class Runner {
   // Begins with the backward, as in DualPipe. The forward's rows then travel to the experts during the backward of the
   // experts and their weight gradients, the longest computation between two yields. The forward's result is sent when
   // the forward ends, the backward's result when both have ended. A peer that gets both receives them in this order.
-  void act_as_fibers(const Action& forward, const Action& backward) {
-    Tensor x = input(forward), dy = input(backward), dx;
+  // Neither is freed before the pair ends.
+  void act_as_fibers(const Action& forward, Tensor x, const Action& backward, Tensor dy) {
+    Tensor y, dx;
     fibers_->run([&] { dx = compute(backward, std::exchange(dy, {})); },
-                 [&] { hand_on(forward, compute(forward, std::exchange(x, {}))); });
+                 [&] {
+                   y = compute(forward, std::exchange(x, {}));
+                   hand_on(forward, y);
+                 });
     hand_on(backward, dx);
   }
 
-  // Messages of a pair of ranks match only by order, so a receive is posted after the receives of all earlier messages
-  // of the peer.
-  void post_receives(const Action& action) {
-    const auto message = needed(schedule_.stages, pp_.rank(), action);
-    if (!message) return;
-    const int peer = producer(*message);
-    Inbox& inbox = inboxes_[peer];
-    if (peer == pp_.rank() || here_.contains(*message)) return;
-    const device::Span span(spans_, "pp: post receive, micro-batch", std::to_string(message->micro));
-    do {
-      require(inbox.posted < inbox.messages.size(), "[pp] rank ", peer, " never sends the tensor that ",
-              to_string(action), " of rank ", pp_.rank(), " needs");
-      const Message& next = inbox.messages[inbox.posted++];
-      const auto boundary = work_.boundary(next.micro);
-      const Tensor data = Tensor::empty(boundary.shape, boundary.dtype, device_, Category::communication);
-      here_[next] = {data, pp_.receive(data, peer, stream_)};
-    } while (!here_.contains(*message));
-  }
-
-  int producer(const Message& message) const {
-    return schedule_.stages.place(message.forward ? message.stage - 1 : message.stage + 1).rank;
+  void post_receive(const Message& message) {
+    const device::Span span(spans_, "pp: post receive, micro-batch", std::to_string(message.micro));
+    const auto boundary = work_.boundary(message.micro);
+    const Tensor data = Tensor::empty(boundary.shape, boundary.dtype, device_, Category::communication);
+    here_[message] = {data, pp_.receive(data, sender(schedule_.stages, message), stream_)};
   }
 
   Tensor take(const std::optional<Message>& message) {
@@ -144,7 +131,7 @@ class Runner {
     auto arrival = here_.extract(*message);
     require(!arrival.empty(), "[pp] rank ", pp_.rank(), " needs a tensor of micro-batch ", message->micro,
             " that it has not made yet");
-    if (producer(*message) != pp_.rank()) {
+    if (sender(schedule_.stages, *message) != pp_.rank()) {
       const device::Span span(spans_, "pp: receive, micro-batch", std::to_string(message->micro));
       stream_.wait(arrival.mapped().event);
     }
@@ -156,13 +143,14 @@ class Runner {
     require(data.defined() && data.shape() == boundary.shape && data.dtype() == boundary.dtype, "[pp] the ",
             message.forward ? "input" : "output gradient", " of virtual stage ", message.stage, " should be ",
             boundary.shape, " ", boundary.dtype, ", but is ", data.shape(), " ", data.dtype());
-    const int to = schedule_.stages.place(message.stage).rank;
+    const int to = receiver(schedule_.stages, message);
     if (to == pp_.rank()) {
       here_[message] = {data, {}};
       return;
     }
     const device::Span span(spans_, "pp: send, micro-batch", std::to_string(message.micro));
     sends_.push_back(pp_.send(data, to, stream_));
+    if (!transfers_.at_once) kept_[message] = data;
   }
 
   const Schedule& schedule_;
@@ -172,8 +160,9 @@ class Runner {
   schedule::Fibers* const fibers_;
   Stream& stream_;
   device::SpanLog& spans_;
-  std::vector<Inbox> inboxes_;       // by peer
+  Transfers transfers_;
   std::map<Message, Arrival> here_;  // messages that have arrived, are expected, or were made on this rank
+  std::map<Message, Tensor> kept_;   // sent tensors whose memory may not be reused yet
   std::vector<Event> sends_;
 };
 

@@ -14,7 +14,9 @@ using base::Shape;
 using tensor::Tensor;
 
 /// Computation of a rank's chunks. All tensors between virtual stages are contiguous and have the shape and dtype of
-/// boundary(micro). They may be in flight to another rank when a call returns, so nothing may overwrite them.
+/// boundary(micro). They may be in flight to another rank when a call returns, so nothing may overwrite them. run()
+/// holds a result that it sends until the schedule allows its memory to be reused (transfers.h); the stages may hold it
+/// for longer, but do not have to.
 class StageWork {
  public:
   struct Boundary {

@@ -5,6 +5,7 @@
 
 #include "framework/base/error.h"
 #include "parallel/pp/price.h"
+#include "parallel/pp/transfers.h"
 
 namespace hexad::pp {
 namespace {
@@ -56,7 +57,10 @@ void check(const Schedule& schedule) {
           " of ", schedule.stages.ranks, " ranks");
   for (int rank = 0; rank < schedule.stages.ranks; ++rank) check_list(schedule, rank);
   // Sends do not block and arrive in order, so it is enough that every list can run to its end.
-  for (const bool merge : {false, true}) price(schedule, StageTimes{}, {.merge = merge});
+  for (const bool merge : {false, true}) {
+    price(schedule, StageTimes{}, {.merge = merge});
+    check(schedule, transfers(schedule, merge), merge);
+  }
 }
 
 std::vector<int> peak_activations(const Schedule& schedule) {

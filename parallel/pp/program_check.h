@@ -11,7 +11,8 @@ namespace hexad::pp {
 ///   - Every forward of every chunk and micro-batch runs exactly once, in training with its input gradient and weight
 ///     gradient. Each action comes after the actions that it needs.
 ///   - No rank waits forever, with messages between two ranks in the order in which they are sent. This must hold
-///     whether the two actions of a merged pair run as one or one after the other.
+///     whether the two actions of a merged pair run as one or one after the other, and on devices, where work that
+///     reuses the memory of a sent tensor waits until the peer has received it (transfers.h).
 /// run() calls check(), which takes microseconds for each action of all ranks.
 void check(const Schedule& schedule);
 

@@ -14,6 +14,7 @@
 #include "tests/comm/nccl_ranks.h"
 #include "tests/ep/plan_for_ids.h"
 #include "tests/moe/plain_pass.h"
+#include "tests/pp/pipeline_kinds.h"
 #include "tests/support/cuda_double/append.h"
 
 namespace hexad::tests {
@@ -30,7 +31,8 @@ int64_t peak_since(const device::MemoryStats& before, device::DeviceContext& con
   return context.allocator()->stats().peak_total - before.total;
 }
 
-// Stages that send tensors of one value, and the sum of what a rank has received.
+// Stages that pass on tensors of one value, and the sum of all inputs of a rank. Each action takes memory of the size
+// of a message, as models of any size do.
 class OneValue final : public pp::StageWork {
  public:
   explicit OneValue(Device device)
@@ -43,8 +45,8 @@ class OneValue final : public pp::StageWork {
   Tensor backward(int, int micro, const Tensor& doutput, pp::Replay::Weights) override {
     return pass(doutput, 100 * (micro + 1));
   }
-  void weights(int, int) override {}
-  /// Returns the sum of the tensors received.
+  void weights(int, int) override { pass({}, 0); }
+  /// Returns the sum of all inputs.
   std::vector<float> received() const { return received_.to_vector<float>(); }
 
   static inline const Shape shape{64, 256};
@@ -63,29 +65,41 @@ class OneValue final : public pp::StageWork {
   const Tensor received_;
 };
 
-// Returns the peaks of two ranks in 1F1B. Checks that every tensor that arrives is whole, although its sender's memory
-// is in use again.
-std::vector<int64_t> peaks_of_pipeline(int micro_batches) {
-  std::vector<int64_t> peaks(2);
-  with_cards(2, [&](const CardWorld& w) {
-    const auto schedule = pp::make_schedule({.kind = pp::PipelineKind::one_f_one_b, .split = {}}, 2, micro_batches);
+// Returns the peaks of the ranks of a pipeline. Checks that every tensor that arrives is whole, although its sender's
+// memory is in use again.
+std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int micro_batches) {
+  std::vector<int64_t> peaks(ranks);
+  const auto body = [&](const CardWorld& w) {
+    const int rank = w.world.rank();
+    const auto schedule = pp::make_schedule({.kind = kind, .split = {}}, ranks, micro_batches);
     OneValue work(w.context);
     pp::connect(w.world, schedule.stages, w.context);  // NCCL's memory is not part of the peak
     w.context.allocator()->reset_peaks();
     const device::MemoryStats before = w.context.allocator()->stats();
     pp::run(schedule, w.world, work, w.context);
-    peaks[w.world.rank()] = peak_since(before, w.context);
+    peaks[rank] = peak_since(before, w.context);
     const int one_each = micro_batches * (micro_batches + 1) / 2;
-    const auto sum = static_cast<float>(w.world.rank() == 0 ? 100 * one_each : one_each);
-    EXPECT_EQ(work.received(), std::vector<float>(OneValue::shape.numel(), sum));
-  });
+    int sum = 0;
+    for (int chunk = 0; chunk < schedule.stages.chunks; ++chunk) {
+      const int stage = schedule.stages.stage(rank, chunk);
+      sum += (stage > 0 ? one_each : 0) + (stage < schedule.stages.last() ? 100 * one_each : 0);
+    }
+    EXPECT_EQ(work.received(), std::vector<float>(OneValue::shape.numel(), static_cast<float>(sum)));
+  };
+  with_cards(ranks, body, {.watchdog_seconds = 20});
   return peaks;
 }
 
+// Memory that is freed while its tensor is still to be received holds up its next user, and so may stop all ranks
+// (parallel/pp/transfers.h).
 TEST(NcclMemory, APipelineNeedsNoMoreForMoreMicroBatches) {
-  const std::vector<int64_t> few = peaks_of_pipeline(4);
-  EXPECT_GT(few[0], 0);
-  EXPECT_EQ(peaks_of_pipeline(32), few);
+  for (const pp::PipelineKind kind : pp::all_kinds())
+    for (const int ranks : {2, 3, 4}) {
+      SCOPED_TRACE(cat(name_of(kind), " on ", ranks, " ranks"));
+      const std::vector<int64_t> few = peaks_of_pipeline(kind, ranks, 2 * ranks);
+      EXPECT_GT(few[0], 0);
+      EXPECT_EQ(peaks_of_pipeline(kind, ranks, 8 * ranks), few);
+    }
 }
 
 // Returns the peaks of two ranks in a bounded pass of rows to the experts and back, in so many chunks. The experts
