@@ -8,6 +8,8 @@
 
 #include "framework/base/tolerance.h"
 #include "framework/schedule/executor.h"
+#include "parallel/comm/self_group.h"
+#include "tests/moe/plain_pass.h"
 #include "tests/moe/scheduled_layer.h"
 #include "tests/training/test_folder.h"
 
@@ -121,6 +123,27 @@ TEST(MemoryLimitChunks, IncreaseWithTheLoadOfTheRouting) {
 TEST(MemoryLimitCheck, NeedsMemoryReuse) {
   const std::string message = message_of(ExitCode::usage, [] { small_recipe({"schedule.moe.memory_limit=1000000"}); });
   EXPECT_NE(message.find("needs schedule.moe.memory_reuse: s1 to s4"), std::string::npos) << message;
+}
+
+// The recipe allows a limit only with memory_reuse, and that only without duplicates.
+TEST(MemoryLimitCheck, RefusesTokensThatSeveralRanksHold) {
+  Lab lab;
+  const comm::SelfGroup self;
+  moe::PassSettings settings = pass_settings({&self, &self, &self}, 4);
+  settings.schedule.duplicates = moe::Duplicates::drop;
+  settings.schedule.memory_reuse = moe::ReuseStrategy::s4;
+  settings.schedule.memory_limit = 4096;
+  const auto verdict = [&](moe::Held held) -> std::string {
+    try {
+      moe::make_routes(Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3}, {4, 1}, lab.context), held, settings,
+                       {.hidden = 4, .width = 4, .gated = true}, Dtype::f64, lab.stream());
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(verdict(moe::Held::apart), "accepted");
+  EXPECT_NE(verdict(moe::Held::alike).find("schedule.moe.duplicates must be pause_before_gate"), std::string::npos);
 }
 
 }  // namespace

@@ -211,6 +211,39 @@ TEST(SharedExperts, BesideTheAllToAllAreATaskOfBothPasses) {
     });
 }
 
+// Counts the held weights of routed experts, and the largest number while shared experts hold theirs.
+class Holders final : public autograd::ParameterStorage {
+ public:
+  autograd::GatheredWeights gather_weights(Parameter& p, Stream&) override {
+    if (p.name().starts_with("moe.shared.")) beside_shared = std::max(beside_shared, held_);
+    if (!p.name().starts_with("moe.experts.")) return {};
+    ++held_;
+    return {.stay = std::shared_ptr<const void>(this, [this](const void*) { --held_; }), .arrived = {}};
+  }
+  int beside_shared = 0;
+
+ private:
+  int held_ = 0;
+};
+
+// Under ZeRO-3, held weights are gathered weights.
+TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
+  const auto most_held = [](const Words& overrides) {
+    int most = 0;
+    on_ranks(2, [&](const comm::ProcessGroup& world) {
+      ScheduledLayer layer(world, joined(joined(shared, {"parallel.ep=2"}), overrides));
+      Holders holders;
+      for (const auto& p : layer.parameters) p->gather_weights_by(holders);
+      layer.run();
+      if (world.rank() == 0) most = holders.beside_shared;
+    });
+    return most;
+  };
+  EXPECT_EQ(most_held({}), 0);
+  EXPECT_EQ(most_held(in_moe({"memory_reuse=s4", "chunk_by=tokens", "chunks=3"})), 0);
+  EXPECT_EQ(most_held(beside), 2) << "else this test shows nothing";
+}
+
 TEST(SharedExperts, AfterTheAllToAllAreNoTask) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     ScheduledLayer layer(world, joined(shared, {"parallel.ep=2"}));

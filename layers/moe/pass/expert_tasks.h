@@ -13,7 +13,8 @@ struct Computed {
   Handoff<Rows> results;
 };
 
-/// Work of the shared experts on this rank's own tokens, done while rows of these tokens are in flight.
+/// Work of the shared experts on this rank's own tokens: a task of the pass, done while rows of these tokens are in
+/// flight, or done alone, before or after the pass (schedule.moe.shared).
 struct SharedWork {
   std::function<void()> compute{};           // runs on the compute lane's stream; empty: no work
   double flops = 0;                          // FLOPs of one product

@@ -1,5 +1,6 @@
 #include "layers/moe/pass/forward.h"
 
+#include <optional>
 #include <utility>
 
 #include "layers/moe/pass/token_rows.h"
@@ -7,6 +8,24 @@
 namespace hexad::moe {
 
 namespace {
+
+// Times at which a forward sums the slot rows and addends of each token, and computes the shared experts.
+struct Times {
+  enum class Shared : uint8_t { before_pass, in_pass, after_pass };
+
+  bool sums_chunks;  // tasks of a bounded pass sum the tokens of each chunk
+  bool sums_shares;  // tasks of the pass gather the sums of all sharers
+  Shared shared;
+
+  Times(const Routes& routes, bool bounded)
+      : sums_chunks(bounded),
+        // Rows that are gathered chunk by chunk (Combine::collected) are summed after the pass.
+        sums_shares(routes.sharers && !routes.collection),
+        shared(routes.settings.schedule.shares_pass() ? Shared::in_pass
+               : sums_in_pass()                       ? Shared::before_pass
+                                                      : Shared::after_pass) {}
+  bool sums_in_pass() const { return sums_chunks || sums_shares; }
+};
 
 // Adds the tasks that combine and gather the shares of tensor ranks that each send a share of the tokens and need the
 // results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`, unless a bounded pass has
@@ -36,13 +55,14 @@ std::vector<Tensor> rows_of(const std::vector<Value>& addends, int64_t begin, in
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
                       const ForwardKeeps& keeps, const std::vector<Value>& addends, const SharedWork& shared,
                       Stream& stream) {
-  const bool bounded = keeps.offloaded != nullptr, of_tokens = routes.of_tokens();
-  // Rows that are gathered chunk by chunk (Combine::collected) are summed after the pass.
-  const bool gathers_sums = routes.sharers && !routes.collection, sums_in_pass = bounded || gathers_sums;
-  const bool shares_pass = routes.settings.schedule.shares_pass(), shared_alone = !shares_pass && shared.compute;
-  if (shared_alone && sums_in_pass) shared.compute();
+  const Times times(routes, keeps.offloaded != nullptr);
+  const bool of_tokens = routes.of_tokens();
+  const auto compute_shared = [&](Times::Shared now) {
+    if (now == times.shared && shared.compute) shared.compute();
+  };
+  compute_shared(Times::Shared::before_pass);
   const auto& k = kernels::kernels(x.device()).permute;
-  const ExpertWeights expert_weights = experts.hold(stream, kernels::Direction::forward);
+  std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
   Tensor tokens = routes.own_of_result(x);  // all of x if tp is 1
   // Rows of slots return without weights and are weighted here. Rows of tokens are sent with their weights and return
   // as weighted sums.
@@ -50,10 +70,10 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
       of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
   const Tensor weights_on_return = of_tokens ? Tensor{} : weights;
 
-  PassGraph g(routes, x, bounded);
+  PassGraph g(routes, x, times.sums_chunks);
   add_token_gather(g, tokens);
   Handoff<Tensor> own;  // results of this rank's tokens in a bounded pass
-  if (bounded) own.put(Tensor::like(tokens));
+  if (times.sums_chunks) own.put(Tensor::like(tokens));
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk = weights_on_return.defined() ? weights_on_return.slice(0, t.begin, t.end) : Tensor{};
@@ -65,8 +85,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   Dispatch dispatch(g, {.row_weights = of_tokens ? 1 : 0, .keeps_weights = of_tokens});
   ExpertTasks expert_tasks(g, experts.flops_per_row(), {experts.products(), 0, 0});
   const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
-    ExpertActivations activations = expert_weights.activations(s, rows.values, routes.groups(c));
-    Rows results{expert_weights.output(s, activations, routes.groups(c))};
+    ExpertActivations activations = expert_weights->activations(s, rows.values, routes.groups(c));
+    Rows results{expert_weights->output(s, activations, routes.groups(c))};
     ChunkActivations made{.inputs = std::move(rows.values),
                           .activations = std::move(activations),
                           .results = of_tokens ? results.values : Tensor{}};
@@ -84,7 +104,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    },
                .beside =
                    [&] {
-                     if (shares_pass) expert_tasks.add_shared(shared);
+                     if (times.shared == Times::Shared::in_pass) expert_tasks.add_shared(shared);
                    },
                .compute =
                    [&](size_t c) {
@@ -99,12 +119,13 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,
               rows_of(addends, routes.begin, routes.end));
   };
-  const Handoff<Tensor> all = gathers_sums ? add_gathering(g, tokens, own, sum_own_slots) : own;
+  const Handoff<Tensor> all = times.sums_shares ? add_gathering(g, tokens, own, sum_own_slots) : own;
   g.run("forward");
-  const Tensor slot_results = bounded ? Tensor{} : combine.slot_rows().values;
-  if (sums_in_pass) return {all.take(), slot_results};
+  expert_weights.reset();  // under ZeRO-3, those of the shared experts may take their place
+  const Tensor slot_results = times.sums_chunks ? Tensor{} : combine.slot_rows().values;
+  if (times.sums_in_pass()) return {all.take(), slot_results};
 
-  if (shared_alone) shared.compute();
+  compute_shared(Times::Shared::after_pass);
   const Tensor out = Tensor::like(x);
   if (routes.collection)
     k.combine(stream, out, combine.collected(), routes.collection->rows, weights_on_return,

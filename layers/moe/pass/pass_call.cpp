@@ -16,13 +16,14 @@ Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Valu
                        const std::vector<Value>& addends, const std::vector<Tensor>& saved,
                        autograd::Pullback pullback) const {
   std::vector<Value> inputs{x, weights};
+  const size_t first_addend = inputs.size();
   inputs.insert(inputs.end(), addends.begin(), addends.end());
   const bool shares_pass = routes->settings.schedule.shares_pass();
   return tape.record_many(
       "moe_pass", {out}, inputs, saved,
-      [pullback = std::move(pullback), count = inputs.size(), shares_pass, first = first_shared_op](
+      [pullback = std::move(pullback), first_addend, count = inputs.size(), shares_pass, first = first_shared_op](
           Backward& b, const Tensor& dout, const Saved& kept) {
-        for (size_t i = 2; i < count; ++i) b.accumulate(i, dout);
+        for (size_t i = first_addend; i < count; ++i) b.accumulate(i, dout);
         if (!shares_pass) b.replay_from(first);
         pullback(b, dout, kept);
       },

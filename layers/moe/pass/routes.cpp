@@ -175,6 +175,12 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
                    Stream& stream) {
   Routes routes = routes_in_chunks(ids, held, settings, stream);
   if (!settings.schedule.memory_limit) return routes;
+  // RowCollection exists if there are several chunks, and it decides when shared experts compute (forward.cpp).
+  base::require(
+      !routes.inputs_alike,
+      "[moe] schedule.moe.memory_limit may divide the tokens of ranks that hold the same tokens into different "
+      "numbers of chunks, and they would then compute shared experts at different times: schedule.moe.duplicates "
+      "must be pause_before_gate");
   const int64_t limit = *settings.schedule.memory_limit;
   const auto largest = [&](int64_t value) {
     const double most =
