@@ -9,8 +9,7 @@
 // keys of schedule.moe. In every round each schedule runs once. Before the rounds, each schedule runs one pass that
 // does not count. --forward: evaluates without backward. --block: the layer in its block, with norms, attention
 // (without rotary positions) and, under model.moe.dense_residual, the dense MLP; predictions are only of the layer.
-// --threads: threads per rank. --device: cpu, emulated or cuda, where ranks exchange
-// through host memory.
+// --threads: threads per rank. --device: cpu, emulated or cuda, where ranks exchange through host memory.
 //
 // Prints one line per measurement, with fields separated by tabs:
 //   layer, round, schedule, forward or backward
