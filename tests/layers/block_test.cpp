@@ -112,5 +112,22 @@ INSTANTIATE_TEST_SUITE_P(, BlockSums,
                                          Case{"LayerNorms", {"model.norm=layer_norm"}}),
                          [](const auto& i) { return i.param.name; });
 
+// Addends are rows of a rank's tokens, of which each chunk sums its own.
+TEST(BlockOfTensorRanks, GivesTheRunOfOneRankUnderMemoryReuse) {
+  std::vector<std::string> overrides = everything;
+  overrides.push_back("model.layers=1");
+  const Recipe alone = small_recipe(overrides);
+  for (const char* setting : {"parallel.tp=2", "parallel.sp=true", "parallel.ep=2", "parallel.etp=1",
+                              "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"})
+    overrides.emplace_back(setting);
+  const Recipe divided = small_recipe(overrides);
+  const FixedSource source = documents_of(alone);
+  const Trajectory expected = one_rank_trajectory(alone, source, 2);
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(divided, world);
+    expect_close(expected, trajectory(run, source, 2), base::step_tolerance(Dtype::f64, 64, 2));
+  });
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -32,8 +32,9 @@ inline Words joined(const Words& a, const Words& b) {
 // MoE layer of 16 features and 8 experts on one rank of a mesh.
 class ScheduledLayer : public Lab {
  public:
-  ScheduledLayer(const comm::ProcessGroup& world, const Words& overrides)
+  ScheduledLayer(const comm::ProcessGroup& world, const Words& overrides, Dtype layer_dtype = Dtype::f64)
       : Lab(default_seed, {.worker_lanes = true}),
+        dtype(layer_dtype),
         recipe(small_recipe(joined({"model.moe.experts=8", "model.moe.expert_hidden=12"}, overrides))),
         mesh(world, recipe.parallel.sizes()),
         layer({.model = recipe.model,
@@ -42,7 +43,7 @@ class ScheduledLayer : public Lab {
                .router = Registry().router_of(recipe.model),
                .schedule = recipe.schedule.moe.settled(),
                .order = Registry().moe_order_of(recipe.schedule.moe.settled())},
-              Builder(parameters, states, mesh, Dtype::f64, {.sequence = recipe.parallel.sp}) / "moe"),
+              Builder(parameters, states, mesh, dtype, {.sequence = recipe.parallel.sp}) / "moe"),
         statistics(1, 8, context) {
     for (const auto& p : parameters) p->initialize(default_seed);
   }
@@ -61,7 +62,7 @@ class ScheduledLayer : public Lab {
     batch.sequences = sequences, batch.length = length;
     restart(default_seed + static_cast<uint64_t>(mesh.coordinate(Axis::dp)));
     const auto draw = [&] {
-      const Tensor all = randn({batch.tokens(), recipe.model.hidden});
+      const Tensor all = randn({batch.tokens(), recipe.model.hidden}, dtype);
       if (!recipe.parallel.sp) return all;
       const int64_t share = batch.tokens() / mesh.size(Axis::tp), begin = share * mesh.coordinate(Axis::tp);
       return copy_of(all.slice(0, begin, begin + share));
@@ -73,7 +74,8 @@ class ScheduledLayer : public Lab {
     std::vector<Value> more;
     for (int i = 0; i < addends; ++i) more.push_back(tape.leaf(draw()));
     const auto out = layer(tape, in, {.batch = batch, .statistics = &statistics.layers}, more);
-    const Replay::Root roots[] = {{out.y, dy}, {out.aux_losses, values<double>({1.0})}};
+    const Tensor of_losses = dtype == Dtype::f64 ? values<double>({1.0}) : values<float>({1.0f});
+    const Replay::Root roots[] = {{out.y, dy}, {out.aux_losses, of_losses}};
     statistics.read(stream());
     const auto kept = [](const Tensor& t) { return to_host(copy_of(t)); };
     Result result{kept(out.y.data), {}, kept(out.aux_losses.data), {}, statistics.layers[0], kept(dy), {}, {}};
@@ -88,6 +90,7 @@ class ScheduledLayer : public Lab {
     return result;
   }
 
+  const Dtype dtype;
   Recipe recipe;
   mesh::Mesh mesh;
   StateSet states;

@@ -116,6 +116,25 @@ TEST(Addends, AreAddedOnceToEachTokenUnderEverySchedule) {
     }
 }
 
+// Each schedule sums at another time: the share of a rank, the tokens of a chunk, or all tokens after the pass. The
+// bits of an expert's result do not depend on the rows that are computed with it (kernels/cpu/products/gemm.h), and a
+// token's slots and addends are summed in one order, in f32.
+TEST(Addends, GiveTheSameBitsInBf16UnderEverySchedule) {
+  comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+    const auto under = [&](const std::string& choice) {
+      const auto layout = std::ranges::find(layouts, "Tp2", &Layout::name);
+      const Words settings = in_moe(std::ranges::find(choices, choice, &Choice::name)->settings);
+      ScheduledLayer layer(world, joined(shared, joined(layout->overrides, settings)), Dtype::bf16);
+      return layer.run(3, 4, 2).y;
+    };
+    const Tensor plain = under("Plain");
+    for (const char* other : {"Tokens3", "S2Saa", "S4"}) {
+      SCOPED_TRACE(other);
+      expect_bitwise(plain, under(other));
+    }
+  });
+}
+
 TEST(Addends, AreAddedToOneToken) {
   for (const Words& load : {Words{}, shared, joined(shared, beside)})
     comm::with_ranks(1, [&](const comm::ProcessGroup& world) { expect_addends_added(world, load, 1, 1); });
@@ -153,7 +172,9 @@ const Run runs[] = {{"Plain", {}},
                     {"DelayedWeightsOfBlocks", {"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "recompute=block"}},
                     {"DelayedWeightsS4",
                      joined({"parallel.pp=2", "schedule.pipeline.kind=zb_h1", "schedule.moe.memory_reuse=s4"}, chunks)},
-                    {"Zero3", {"parallel.zero=3"}}};
+                    {"Zero3", {"parallel.zero=3"}},
+                    {"Zero3OfTensorRanks", {"parallel.zero=3", "parallel.tp=2", "parallel.etp=1"}},
+                    {"Zero3S4", joined({"parallel.zero=3", "schedule.moe.memory_reuse=s4"}, chunks)}};
 INSTANTIATE_TEST_SUITE_P(, SharedExpertsOfRuns, testing::ValuesIn(runs), [](const auto& i) { return i.param.name; });
 
 // Records the state of the shared experts before and after each pass, and the cost of their task.
