@@ -21,10 +21,12 @@ using device::Device;
 using device::Stream;
 
 /// Collectives on contiguous tensors. Each starts once the work so far on `stream` is done and returns an Event.
-/// `stream` itself does not wait: call stream.wait(event) before using a result. The operation owns its tensors until
-/// the event is complete. All ranks of a group issue the same operations in the same order. Sends and receives are
-/// ordered only against those of the same pair and direction. Each rank checks its own sizes. A mismatch between ranks
-/// is an error of the caller. Groups of threads always detect it, groups of processes only with
+/// `stream` itself does not wait: call stream.wait(event) before using a result. The caller may free its tensors at
+/// once, but nothing may overwrite them until the event is complete. Host threads own the tensors that they read or
+/// write (Event::keep). A device's operation owns none: the next user of freed memory waits in its stream until the
+/// operation is done, and so for the other ranks. All ranks of a group issue the same operations in the same order.
+/// Sends and receives are ordered only against those of the same pair and direction. Each rank checks its own sizes. A
+/// mismatch between ranks is an error of the caller. Groups of threads always detect it, groups of processes only with
 /// Guards::check_collectives.
 class ProcessGroup {
  public:

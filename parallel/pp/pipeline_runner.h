@@ -14,9 +14,9 @@ using base::Shape;
 using tensor::Tensor;
 
 /// Computation of a rank's chunks. All tensors between virtual stages are contiguous and have the shape and dtype of
-/// boundary(micro). They may be in flight to another rank when a call returns, so nothing may overwrite them. run()
-/// holds a result that it sends until the schedule allows its memory to be reused (transfers.h); the stages may hold it
-/// for longer, but do not have to.
+/// boundary(micro). They may be in flight to another rank when a call returns, so nothing may overwrite them. The
+/// stages may drop them: run() frees a result that it sends, when its action ends or once the peer has posted the
+/// receive (transfers.h), and an input when its action ends.
 class StageWork {
  public:
   struct Boundary {

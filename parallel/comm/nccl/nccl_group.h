@@ -19,7 +19,8 @@ using base::Dtype;
 ///
 /// An event is a mark of the class's stream: no host thread waits, and no tensor is kept. A tensor that is freed at
 /// once stays valid for the operation, because its memory is reused after the class's stream has passed the operation
-/// (Blocks). A tensor that is changed in place must be changed by a stream that has waited for the event.
+/// (Blocks). The stream that reuses it thereby waits for the other ranks, e.g. until a message is received. A tensor
+/// that is changed in place must be changed by a stream that has waited for the event.
 ///
 /// connect() and connect_routes() take the card's memory that NCCL needs. The first operation of a kind for which the
 /// ranks are not connected is collective, because it does so; the first message makes the channels of all pairs. Twins
