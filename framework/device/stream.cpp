@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "framework/base/blocked_signals.h"
+#include "framework/device/host_wait.h"
 
 namespace hexad::device {
 namespace {
@@ -36,7 +37,10 @@ class WorkerStream final : public Stream {
   }
 
   void wait(const Event& event) override {
-    push([event] { event.wait(); });
+    push([event] {
+      const HostWait named("thread of a host's queue");
+      event.wait();
+    });
   }
 
   Event record() override {

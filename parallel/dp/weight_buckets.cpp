@@ -1,5 +1,7 @@
 #include "parallel/dp/weight_buckets.h"
 
+#include <algorithm>
+
 namespace hexad::dp {
 
 using device::Category;
@@ -16,10 +18,12 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
       for (const auto& e : bucket.entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
     } else if (gathers(s)) {
       // Groups are created in the order of buckets, which is the same on all ranks of the group.
-      auto& gatherer = gatherers_[bucket.group];
-      if (!gatherer) gatherer = bucket.group->urgent(bucket.group->name() + ", weights");
-      gatherer->connect(comm::Use::gathers, plan.device());
-      s.group = gatherer.get();
+      auto gatherer = std::ranges::find(gatherers_, bucket.group, &Gatherer::of);
+      if (gatherer == gatherers_.end())
+        gatherer =
+            gatherers_.insert(gatherer, {bucket.group, bucket.group->urgent(bucket.group->name() + ", weights")});
+      gatherer->group->connect(comm::Use::gathers, plan.device());
+      s.group = gatherer->group.get();
       s.piece = Tensor::empty({bucket.piece_size()}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) {
         e.parameter->bind_owned_weights(bucket.share_of_piece(s.piece, e));

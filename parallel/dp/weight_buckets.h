@@ -67,8 +67,13 @@ class WeightBuckets final : public autograd::ParameterStorage {
   void move_on(size_t unit);
 
   const BucketPlan& plan_;
-  std::map<const comm::ProcessGroup*, std::unique_ptr<comm::ProcessGroup>>
-      gatherers_;                                         // communicator for gathers, by the bucket's group
+  /// Communicator for the gathers of a group's buckets.
+  struct Gatherer {
+    const comm::ProcessGroup* of;
+    std::unique_ptr<comm::ProcessGroup> group;
+  };
+  // In the order in which they were made, which is the order of all ranks: ranks also end a communicator together.
+  std::vector<Gatherer> gatherers_;
   std::vector<State> states_;                             // by bucket
   size_t before_ = none, current_ = none;                 // the last two units used
   std::map<std::pair<size_t, size_t>, size_t> followed_;  // next unit, by the previous two units

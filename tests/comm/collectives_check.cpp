@@ -149,8 +149,13 @@ void check_ring(const ProcessGroup& g, const Place& place) {
   constexpr int64_t n = 500000;
   const Tensor forth = Tensor::empty({n}, Dtype::f32, context), back = Tensor::like(forth);
   // Sends precede receives and are waited for last. Neither may block the other.
+  // What is sent stays in memory until the receives are there: whatever reused it would wait for the other rank.
   std::vector<Event> sent;
-  for (int to : {next, before}) sent.push_back(g.send(filled<float>({n}, context, g.rank()), to, stream));
+  std::vector<Tensor> outgoing;
+  for (int to : {next, before}) {
+    outgoing.push_back(filled<float>({n}, context, g.rank()));
+    sent.push_back(g.send(outgoing.back(), to, stream));
+  }
   const Event received = g.receive(forth, before, stream);
   g.receive(back, next, stream).wait();
   received.wait();

@@ -215,7 +215,8 @@ TEST(NcclGroup, UploadsAndFirstLaunchesDoNotWaitForMessagesInFlight) {
                Stream& stream = w.context.compute();
                const auto swap = [&](const std::function<void()>& between) {
                  const Tensor got = Tensor::empty({n}, Dtype::f32, w.context);
-                 const Event sent = w.world.send(numbers(w.context, static_cast<float>(other)), other, stream);
+                 const Tensor going = numbers(w.context, static_cast<float>(other));
+                 const Event sent = w.world.send(going, other, stream);
                  between();
                  w.world.receive(got, other, stream).wait();
                  sent.wait();

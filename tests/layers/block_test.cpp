@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/lab.h"
 #include "tests/training/training.h"
@@ -63,7 +64,9 @@ TensorMap results_of(const ModelConfig& c, bool recompute_norms, const std::func
   batch.sequences = 3, batch.length = 5;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy, Tape::Mode::record, recompute_norms);
-  const Value in = tape.leaf(x), y = layer(tape, in, {.batch = batch});
+  // With statistics, as in training, a layer makes its auxiliary losses in every pass.
+  ModelStatistics statistics(1, c.moe.experts, lab.context);
+  const Value in = tape.leaf(x), y = layer(tape, in, {.batch = batch, .statistics = &statistics.layers});
   const std::vector<Replay::Root> roots{{y, dy}};
   Replay replay(tape, roots);
   replay.run();
