@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <future>
 
@@ -260,19 +259,6 @@ TEST(NcclGroup, HasChannelsOfConnectedRoutesOnly) {
     pass_on(next, before);
     pass_on(before, next);
   });
-}
-
-// Value of NCCL_LAUNCH_ORDER_IMPLICIT before any group is made; empty if the user has not set it.
-const std::string launch_order = [] {
-  const char* text = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
-  return std::string(text ? text : "");
-}();
-
-TEST(NcclGroup, BeginsOperationsInTheOrderOfTheCallsUnlessTheUserChooses) {
-  with_cards(2, [](const CardWorld&) {});
-  const char* text = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
-  ASSERT_NE(text, nullptr);
-  EXPECT_EQ(text, launch_order.empty() ? "1" : launch_order);
 }
 
 TEST(NcclGroup, CountsBytesSentAndSecondsTaken) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "framework/device/cuda/cuda_check.h"
@@ -50,20 +49,11 @@ ncclUniqueId unique_id(const nccl::Library& nccl, const ProcessGroup& world, Dev
   return id;
 }
 
-// Lets NCCL begin the operations of a card in the order of the calls, over all communicators: operations that are in
-// flight together then begin in one order on all ranks, as NCCL demands of several communicators. From CUDA 12.3 on
-// they still overlap. NCCL reads the variable when it is first used.
-void order_launches() {
-  static const int done = setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
-  static_cast<void>(done);
-}
-
 // Returns the library if all ranks can load it, otherwise null. All ranks learn the result. Otherwise ranks with the
 // library would wait for the ranks without it.
 const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& context, std::string& why) {
   const nccl::Library* library = nullptr;
   try {
-    order_launches();
     library = &nccl::library();
   } catch (const Error& e) {
     why = e.what();
