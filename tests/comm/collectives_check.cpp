@@ -149,7 +149,7 @@ void check_ring(const ProcessGroup& g, const Place& place) {
   constexpr int64_t n = 500000;
   const Tensor forth = Tensor::empty({n}, Dtype::f32, context), back = Tensor::like(forth);
   // Sends precede receives and are waited for last. Neither may block the other.
-  // What is sent stays in memory until the receives are there: whatever reused it would wait for the other rank.
+  // Keeps the sent tensors until the receives are posted: work that reused their memory would wait for the other rank.
   std::vector<Event> sent;
   std::vector<Tensor> outgoing;
   for (int to : {next, before}) {

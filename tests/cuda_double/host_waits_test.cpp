@@ -57,7 +57,7 @@ StepCounts second_step(int ranks, std::vector<std::string> overrides) {
   return counts;
 }
 
-// Returns the reads of a step on so many ranks, without those of the routing.
+// Returns the reads of one step on `ranks` ranks, without the reads of routing counts.
 Counts once_a_rank(int64_t ranks) {
   return {{"step: norm and loss", ranks}, {"step: router counts", ranks}, {"step: router losses", ranks}};
 }

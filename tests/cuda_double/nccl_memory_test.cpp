@@ -102,8 +102,8 @@ TEST(NcclMemory, APipelineNeedsNoMoreForMoreMicroBatches) {
     }
 }
 
-// Returns the peaks of two ranks in a bounded pass of rows to the experts and back, in so many chunks. The experts
-// return the rows that they receive.
+// Returns the peaks of two ranks in a bounded pass that sends rows to the experts and back in `chunks` chunks. The
+// experts return the rows that they receive.
 std::vector<int64_t> peaks_of_pass(int chunks) {
   constexpr int64_t tokens = 64, experts = 4, width = 128;
   std::vector<int64_t> peaks(2);

@@ -83,7 +83,7 @@ TEST(StepRecord, CountsTheOperationsOfProducts) {
   EXPECT_DOUBLE_EQ(flops, 6 * tokens * (2 * layer + hidden * static_cast<double>(m.vocab)));
 }
 
-// Returns the additions that are launches of their own in forward of a micro-batch.
+// Returns the number of additions that have a launch of their own in the forward pass of a micro-batch.
 int64_t additions_of(std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"model.moe.aux_loss.coefficient=0", "model.layers=2"});
   const StepRecord record = record_of(recipe_with(overrides), 1);
