@@ -10,9 +10,9 @@ using autograd::ParameterSet;
 using device::Stream;
 using tensor::Tensor;
 
-/// Writes out[1] (f64), the sum of squares of the gradients that count on this rank. Every element of the model counts
-/// exactly once, in the share of one rank. Therefore the sum over ranks is bitwise identical for every level of ZeRO.
-/// Shares must have been assigned (dp::BucketPlan) and reductions must be finished.
+/// Computes the sum of squares of the gradients that this rank counts, and writes it to out[1] (f64). Every element of
+/// the model counts exactly once, in the share of one rank. Therefore the sum over ranks is bitwise identical for every
+/// level of ZeRO. Shares must have been assigned (dp::BucketPlan) and reductions must be finished.
 void squared_gradient_norm(const Tensor& out, ParameterSet& parameters, const mesh::Mesh& mesh, Stream& stream);
 
 }  // namespace hexad::optim

@@ -36,7 +36,7 @@ class Optimizer {
     Tensor tensor;  // elements parameter->owned() of the local weights, flat; never empty
   };
   std::vector<State> states() const;
-  /// Rounds the main weights into the owned weights, after other code has loaded them.
+  /// Rounds the main weights into the owned weights. Call it after loading main weights.
   void main_changed(Stream& stream);
 
  private:

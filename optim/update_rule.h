@@ -36,9 +36,9 @@ struct UpdateStep {
   Tensor factor{};   // [1] f64, multiplied into gradients (clipping); negative: nothing is written; undefined: one
 };
 
-/// A rule that works element by element: a weight's new value depends only on its own gradient, states and value. So
-/// updates are bitwise identical for whole tensors, for the parts that ZeRO leaves to a rank, and for pieces of
-/// offloaded states.
+/// A rule that works element by element: a weight's new value depends only on its own gradient, states and value.
+/// Therefore updates are bitwise identical for whole tensors, for the shards of ZeRO, and for pieces of offloaded
+/// states.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -61,7 +61,7 @@ struct RuleDeclaration {
   RuleFactory make;
 };
 
-/// Returns what is wrong with optim.moment_dtype for the rule that `config` names; empty if nothing is.
+/// Returns the problem with optim.moment_dtype for the rule that `config` names; empty if there is none.
 std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared);
 
 /// Returns the recipe key and the owner of the options of the optimizer that `config` names.

@@ -101,17 +101,17 @@ class Parameter {
   void bind_gradient(const Tensor& memory);
   /// Makes the next contribution overwrite the gradient, which avoids zeroing it.
   void clear_gradient() { written_ = false; }
-  /// Returns whether the caller's contribution replaces or adds. The caller must then write the gradient. Allocates the
-  /// gradient's memory if there is none.
+  /// Returns the mode of the caller's next contribution: it replaces the gradient or is added to it. The caller must
+  /// then write it. Allocates the gradient's memory if there is none.
   Write next_write() {
     gradient();
     return std::exchange(written_, true) ? Write::add : Write::replace;
   }
   /// Returns the gradient for contributions that can only add. Zeroes its memory if nothing was written yet.
   const Tensor& gradient_to_add(Stream& stream);
-  /// Returns the memory for one of a micro-batch's `contributions`, and whether the contribution replaces or adds. The
-  /// caller must write the memory. A single contribution is written directly to the gradient's memory. It is rounded if
-  /// that memory has the dtype of the weights.
+  /// Returns the memory for one of the `contributions` that a micro-batch makes, and the mode in which the caller must
+  /// write it: replacing or adding. A single contribution is written directly to the gradient's memory. It is rounded
+  /// if that memory has the dtype of the weights.
   GradientTarget next_gradient_target(int64_t contributions = 1);
 
   /// Returns this rank's shard of the local weights. Each rank that sums the gradient has one shard. A rank counts the

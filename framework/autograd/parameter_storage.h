@@ -20,7 +20,7 @@ struct GatheredWeights {
   device::Event arrived;
 };
 
-/// Memory for a part of a gradient, and whether the part replaces its contents or is added to them.
+/// Memory for a part of a gradient, and the mode of the write: the part replaces the contents or is added to them.
 struct GradientTarget {
   Tensor memory;
   Write write;

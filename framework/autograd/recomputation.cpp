@@ -36,7 +36,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
       if (b.output_gradient(o).defined() && results[o].wants_gradient())
         roots.push_back({results[o], b.output_gradient(o)});
     auto replay = std::make_shared<Replay>(*second, roots, Replay::Weights::delayed);
-    // Gradients start from the existing sums, so that addends and rounding are those of a single tape.
+    // Gradients start from the existing sums, so that additions have the same order and rounding as on a single tape.
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i]) replay->seed(leaves[i], b.take_gradient(i));
     // Passes weight tasks to the outer tape node by node, so that a task that is not delayed frees its tensors during

@@ -92,8 +92,8 @@ class Backward {
 /// Computes input gradients from `dout`, the gradient of the first output.
 using Pullback = std::function<void(Backward&, const Tensor& dout, const Saved&)>;
 
-/// The part of a backward that only weights need. It may run any time after the pullback and may take a value from the
-/// pullback (Backward::hand_to_weights). It adds to the gradients of the parameters it names.
+/// The part of a backward pass that computes only weight gradients. It may run any time after the pullback and may take
+/// a value from the pullback (Backward::hand_to_weights). It adds to the gradients of the parameters it names.
 struct WeightPullback {
   std::vector<Parameter*> parameters;
   Pullback run;
@@ -103,7 +103,7 @@ class Tape {
  public:
   enum class Mode : uint8_t {
     record,     // training
-    recompute,  // training, for the second time: nothing is counted again
+    recompute,  // repetition of a training forward; counters do not change
     forget,     // evaluation, or a forward that will be recomputed
   };
 
@@ -133,7 +133,7 @@ class Tape {
 
   /// Makes later ops that save `out`'s tensor recompute it with `again` instead of keeping it. `again` gets the tensors
   /// saved by the op that made `out`, the last op recorded, and returns the same bits. Call it only if
-  /// recompute_norms().
+  /// recompute_norms() is true.
   void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
 
   /// Returns the part of the model that is recorded now; see Scope.
@@ -173,8 +173,8 @@ class Tape {
   std::unordered_map<std::uintptr_t, Recomputable> recomputable_;
 };
 
-/// A part of a model while its ops are recorded: a span of the trace (device::SpanLog) in forward, and a second one in
-/// backward.
+/// Names the part of the model whose ops are recorded during its lifetime. The trace (device::SpanLog) gets a span for
+/// the part in forward, and another one in backward.
 class Scope {
  public:
   /// Begins the scope `name`, such as "layers.3.attention". The name must outlive the tape.
@@ -248,7 +248,7 @@ class Replay {
   std::optional<device::Span> span_;
 };
 
-/// Runs the whole backward from one scalar or tensor with gradient `gradient`.
+/// Runs the whole backward pass from `root`, whose gradient is `gradient`.
 void backward(Tape& tape, const Value& root, const Tensor& gradient);
 
 }  // namespace hexad::autograd

@@ -9,7 +9,8 @@ namespace hexad::base {
 /// the rounding of sums. A toy model fits into one block of each kind, which would hide errors that appear only in
 /// later blocks. Therefore `hexad verify` and tests use smaller sizes.
 struct BlockSizes {
-  // layers/moe: number of an expert's rows whose gradient of T_M is in memory at a time (Experts::backward_weighted).
+  // layers/moe: number of rows of one expert whose weighted gradient is in memory at a time
+  // (Experts::backward_weighted).
   int64_t expert_rows = 256;
   // optim: number of elements of offloaded states that are in memory at a time.
   int64_t optimizer_elements = int64_t{1} << 20;
@@ -19,11 +20,10 @@ struct BlockSizes {
   // then matters more than bandwidth.
   // message_bytes: minimum bytes of a message of larger tensors; a multiple of 64.
   int64_t whole_bytes = 8192, message_bytes = 16384;
-  // framework/kernels/cpu, total_elements: elements of a tensor's total (a norm) that one thread sums.
+  // framework/kernels/cpu, total_elements: elements that one thread sums for the total of a tensor, such as a norm.
   // cached_elements: elements of a sum of several tensors that stay in the first-level cache; at most
-  // `most_cached_elements`.
-  // logit_rows: rows whose logits are in memory at a time.
-  // rounded_elements: elements of an f32 product that are buffered before they are added to a bf16 tensor.
+  // `most_cached_elements`. logit_rows: rows whose logits are in memory at a time. rounded_elements: elements of an f32
+  // product that are buffered before they are added to a bf16 tensor.
   int64_t total_elements = 65536, cached_elements = most_cached_elements, logit_rows = 256,
           rounded_elements = int64_t{1} << 20;
   // framework/autograd: number of initial values that are drawn at a time; at most `most_drawn_elements`.

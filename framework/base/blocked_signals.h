@@ -6,7 +6,7 @@
 
 namespace hexad::base {
 
-/// Blocks signals in the calling thread during its lifetime, except signals of the thread's own faults. Threads that
+/// Blocks all signals in the calling thread during its lifetime, except those of faults such as SIGSEGV. Threads that
 /// are started meanwhile inherit this mask.
 class BlockedSignals {
  public:

@@ -5,11 +5,11 @@
 
 namespace hexad::base {
 
-/// Detects that other threads want this thread's core: this thread did not go to sleep, but the operating system gave
-/// its core to another thread. For use by one thread.
+/// Detects that other threads need this thread's core: the operating system gave the core to another thread although
+/// this thread did not sleep. For use by one thread.
 class CoreWatch {
  public:
-  /// Returns true if other threads wanted the core since the last call. After that, returns true for 50 ms without
+  /// Returns true if other threads needed the core since the last call. After that, returns true for 50 ms without
   /// asking the system.
   bool is_wanted();
 
@@ -19,13 +19,13 @@ class CoreWatch {
 };
 
 /// Spins for a short time, because waking a sleeping thread takes some microseconds. Does not spin on a core that other
-/// threads want, because the awaited thread may need that core. For use by one thread.
+/// threads need, because the awaited thread may be one of them. For use by one thread.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
 
-  /// Calls ready() until it returns true or the limit has passed; only once if the core is wanted. Returns the last
-  /// result.
+  /// Calls ready() until it returns true or the time limit has passed. Calls it only once if other threads need the
+  /// core. Returns the last result of ready().
   template <class Ready>
   bool until(const Ready& ready) {
     if (ready()) return true;
@@ -42,11 +42,11 @@ class BriefSpin {
   }
 
  private:
-  static constexpr int looks = 16;  // calls of ready() between two readings of the clock, which take longer
+  static constexpr int looks = 16;  // calls of ready() per reading of the clock, which takes longer than a call
 
   std::chrono::microseconds limit_;
   CoreWatch core_;
-  bool calm_ = false;  // true if ready() was false at the end of the last spin and other threads wanted the core
+  bool calm_ = false;  // true if ready() was false at the end of the last spin and other threads needed the core
 };
 
 }  // namespace hexad::base

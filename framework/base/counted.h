@@ -7,7 +7,7 @@
 
 namespace hexad::base {
 
-/// Returns `noun` as it stands after the number `n`: "rank" after 1, otherwise "ranks".
+/// Returns the singular or plural of `noun` for the number `n`: "rank" for 1, otherwise "ranks".
 inline std::string plural(int64_t n, std::string_view noun) { return std::string(noun) + (n == 1 ? "" : "s"); }
 
 /// Returns a count with its noun: "1 rank", "2 ranks".

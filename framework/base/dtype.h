@@ -81,11 +81,11 @@ struct AccumulatorOf<double> {
 };
 template <class T>
 using accumulator_t = typename AccumulatorOf<T>::type;
-/// Returns the Dtype of accumulator_t. Main gradients, router logits, losses and reductions have it.
+/// Returns the Dtype of accumulator_t. Main gradients, router logits, losses and reductions use it.
 inline Dtype accumulator_dtype(Dtype d) { return d == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 
-/// Calls f.template operator()<T>() with the T of Ts... that `dtype` names. Throws std::logic_error, with `op`, if
-/// there is none.
+/// Calls f.template operator()<T>() with the T of Ts... that `dtype` names. Throws std::logic_error naming `op` if no T
+/// has this dtype.
 template <class... Ts, class F>
 void with_dtype(std::string_view op, Dtype dtype, F&& f) {
   const bool found = ((dtype == dtype_of<Ts> && (f.template operator()<Ts>(), true)) || ...);

@@ -17,8 +17,8 @@ class FileWork {
  public:
   FileWork();
 
-  /// Announces, during its lifetime, that other ranks may have to wait for files. `what` completes "it is ...". Phases
-  /// may nest; now() names the innermost one. The handle outlives its phases.
+  /// Announces, during its lifetime, that other ranks may have to wait for files. `what` follows "it is " in messages,
+  /// such as "reading a checkpoint". Phases may nest; now() names the innermost one. The handle outlives its phases.
   class Phase {
    public:
     Phase(const FileWork& work, std::string what);

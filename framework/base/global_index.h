@@ -34,9 +34,9 @@ struct GlobalIndex {
   constexpr GlobalIndex from(int64_t count) const { return {begin + count, first, run, stride}; }
 };
 
-/// Returns the map of the elements from `begin` on of `region`, a piece of a tensor of shape `global`. Throws
-/// std::logic_error if the runs of the region are not evenly spaced: if three dimensions are cut, or two of which the
-/// outer one is not the first.
+/// Returns the map of `region`, a piece of a tensor of shape `global`, beginning at the piece's element `begin`. Throws
+/// std::logic_error if the runs of the piece are not evenly spaced. That is so if three dimensions are cut, or if two
+/// are cut and the outer one is not dimension 0.
 GlobalIndex global_index(const Shape& global, const Placement::Region& region, int64_t begin);
 
 }  // namespace hexad::base

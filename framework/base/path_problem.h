@@ -9,16 +9,16 @@
 
 namespace hexad::base {
 
-/// Returns text that completes "PATH: " if `path` cannot be read as a regular file; empty if it can. Examples: "no such
-/// file", "is a directory", "is not a regular file but a pipe", the system's reason ("Too many levels of symbolic
-/// links").
+/// Returns the reason why `path` cannot be read as a regular file, for messages "PATH: reason"; empty if it can be
+/// read. Examples: "no such file", "is a directory", "is not a regular file but a pipe", the system's reason ("Too many
+/// levels of symbolic links").
 std::string file_problem(const std::string& path);
 
 /// Like file_problem(), for a folder whose entries can be listed.
 std::string folder_problem(const std::string& path);
 
-/// Returns text that completes "PATH: " after a call that set `error` for `path`. `thing` is the expected kind: "file",
-/// "folder".
+/// Returns the reason for the error number `error` of a system call on `path`, for messages "PATH: reason". `thing` is
+/// the expected kind: "file" or "folder".
 std::string system_reason(const std::string& path, int error, std::string_view thing);
 
 /// Returns the exit code for a file or folder that cannot be created: usage if the name is invalid, otherwise resource.

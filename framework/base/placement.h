@@ -13,7 +13,7 @@ namespace hexad::base {
 enum class Axis : uint8_t { pp, dp, cp, tp, edp, ep, etp };
 
 /// Cut of the global tensor's dimension `dim` into `parts` pieces along `axis`. This rank holds piece `index`. Piece i
-/// of n elements is [n i / parts, n (i + 1) / parts). Sizes of pieces differ by at most 1.
+/// of a dimension of n elements is [n i / parts, n (i + 1) / parts). Sizes of pieces differ by at most 1.
 struct Shard {
   Axis axis;
   int dim;
@@ -31,14 +31,14 @@ struct Placement {
   MeshView view = MeshView::dense;
   std::vector<Shard> shards{};  // empty: replicated over the whole view
   /// Axes along which several ranks hold the same piece and each computes only a part of its gradient. The gradient is
-  /// summed over these ranks as over data. Along other axes that replicate a piece, every rank computes its whole
-  /// gradient and no sum is needed. Examples:
+  /// summed over these ranks as over data-parallel ranks. Along other axes that replicate a piece, every rank computes
+  /// its whole gradient and no sum is needed. Examples:
   /// - tp for norms under sequence parallelism, for routers, and for key/value heads held by several ranks;
   /// - etp for biases added once;
   /// - pp for a tied embedding.
   std::vector<Axis> partial{};
 
-  /// The rectangle of the global tensor on this rank: first element and size per dimension.
+  /// Rectangle of the global tensor that this rank holds: first element and size per dimension.
   struct Region {
     Shape begin, size;
   };

@@ -45,9 +45,9 @@ inline double rounded_step_tolerance(Dtype dtype, int64_t tokens, int64_t layers
   return walk < 0.75 ? walk : 0.75;
 }
 
-/// Returns the smallest gradient relative to which an error may be measured, as a share of the typical size of all
-/// gradients, for a step in `dtype`. A smaller gradient is the remainder of larger terms that cancel, and has the
-/// rounding errors of these terms.
+/// Returns the smallest gradient for which a relative error is meaningful after a step in `dtype`. The unit is the
+/// typical size of all gradients. A smaller gradient is the remainder of larger terms that cancel, and has the rounding
+/// errors of these terms.
 inline double rounded_share(Dtype dtype) { return 16 * unit_roundoff(dtype); }
 
 }  // namespace hexad::base

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// Returns three significant digits; whole numbers below the first prefix stay whole.
+/// Formats `value` with three significant digits, or without decimals if `whole` is true and it is an integer.
 std::string three_digits(double value, bool whole) {
   const double size = std::abs(value);
   if (whole && value == std::round(value)) return fmt::format("{:.0f}", value);

@@ -8,24 +8,24 @@
 
 namespace hexad::base {
 
-/// Returns "950", "1.23 M", "46.7 B": k, M, B, T for counts (tokens, parameters).
+/// Formats a count, such as tokens or parameters, with k, M, B or T: "950", "1.23 M", "46.7 B".
 std::string human_count(double value);
-/// Returns "45.6 GFLOP/s": SI prefixes before `unit`.
+/// Formats `value` with an SI prefix before `unit`: "45.6 GFLOP/s".
 std::string human_quantity(double value, std::string_view unit);
-/// Returns "512 B", "1.50 GiB": binary prefixes.
+/// Formats a number of bytes with a binary prefix: "512 B", "1.50 GiB".
 std::string human_bytes(double bytes);
-/// Returns "850 ms", "12.3 s", "3 min 12 s", "2 h 05 min", "3 d 4 h".
+/// Formats a duration: "850 ms", "12.3 s", "3 min 12 s", "2 h 05 min", "3 d 4 h".
 std::string human_duration(double seconds);
-/// Returns "43.2%" for a share of 0..1.
+/// Formats a share in 0..1 as a percentage: "43.2%".
 std::string human_percent(double share);
 /// Formats `value` with the given number of decimals, or of significant digits; "NaN", "Inf" or "-Inf" if not finite.
 std::string with_decimals(double value, int decimals);
 std::string with_digits(double value, int digits);
-/// Returns "3.4567", or "no targets" if there was nothing to predict.
+/// Formats a loss: "3.4567", or "no targets" if `loss` is empty.
 std::string human_loss(std::optional<double> loss);
-/// Returns "43.2%"; above 100%, adds that the peak is set or measured too low.
+/// Formats an MFU: "43.2%". Above 100%, adds that the peak is set or measured too low.
 std::string human_mfu(double mfu);
-/// Returns "1,234,567".
+/// Formats an integer with thousands separators: "1,234,567".
 std::string grouped(int64_t value);
 
 }  // namespace hexad::base

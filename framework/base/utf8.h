@@ -7,8 +7,8 @@
 
 namespace hexad::base {
 
-/// Returns the bytes of the UTF-8 sequence at the start of `s`; 0 if it is illegal (overlong, surrogate, cut short,
-/// past U+10FFFF).
+/// Returns the length in bytes of the UTF-8 sequence at the start of `s`; 0 if it is illegal (overlong, surrogate, cut
+/// short, past U+10FFFF).
 size_t utf8_length(std::string_view s);
 
 /// Returns `s` with U+FFFD in place of each part that is not UTF-8. As the Unicode Standard recommends, the longest
@@ -18,7 +18,8 @@ std::string valid_utf8(std::string_view s);
 /// Decodes text that comes in pieces, such as the tokens of a model. A piece may end inside a character.
 class Utf8Pieces {
  public:
-  /// Returns the characters that `bytes` complete, equal to those of valid_utf8() of the whole text.
+  /// Appends `bytes` and returns the characters that are now complete. All results together equal valid_utf8() of the
+  /// text.
   std::string add(std::string_view bytes);
   /// Returns U+FFFD if the text ends inside a character, otherwise an empty text.
   std::string finish();

@@ -15,7 +15,7 @@
 namespace hexad::config {
 namespace {
 
-constexpr size_t most_rules = 8;    // maximum number of rules with a suggestion; more problems have other causes
+constexpr size_t most_rules = 8;    // maximum number of broken rules for which suggestions are tried
 constexpr int64_t neighbours = 64;  // values tried on either side, and maximum divisor of a number in the message
 constexpr std::string_view suggestion = "; nearest";
 

@@ -7,11 +7,11 @@
 
 namespace hexad::config {
 
-/// Appends to every broken rule between keys the nearest values that break no rule. It finds them by trying: `check`
-/// reads and checks a document. The values are those of one key that the problem names. A key from the command line is
-/// preferred to one in the file, and a key in the file to a default. If such a value breaks another rule, the text says
-/// so. A rule that no value of a single key mends gets no suggestion. Makes up to some hundred calls of `check`, so it
-/// is meant for interactive use.
+/// Appends to every broken rule between keys the nearest values of one key that satisfy the rule. Tries candidate
+/// values: `check` reads and checks a document. The key is one that the problem names; keys from the command line come
+/// before keys in the file, and these before defaults. If every value breaks another rule, the text names that rule.
+/// Rules that no single key can satisfy get no suggestion. Makes up to some hundred calls of `check`, so it is meant
+/// for interactive use.
 void suggest_nearest(const Document& document, Problems& problems,
                      const std::function<Problems(const Document&)>& check);
 

@@ -1,4 +1,4 @@
-// Suggestion of folders that exist for a path of a user that does not.
+// Suggestions of existing folders for a path that does not exist.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@ namespace hexad::config {
 
 /// Returns "; did you mean 'runs/sixteen'?" if a folder beside the first missing part of `path` has a similar name. If
 /// none is similar, names the folders there, the most similar first: "; in 'runs' there are: ten, twelve". Returns an
-/// empty text if `path` exists, if there is no folder to name, or if none in the working directory or the root is
-/// similar.
+/// empty text if `path` exists or there is no folder to name. In the working directory and the root, only similar
+/// folders are named.
 std::string nearest_folders(const std::string& path);
 
 }  // namespace hexad::config

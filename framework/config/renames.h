@@ -11,8 +11,8 @@
 
 namespace hexad::config {
 
-/// A renamed key: `before` of a section ("schedule.moe") is called `now`. `words` lists renamed values of the key: old,
-/// new.
+/// A renamed key: in `section` ("schedule.moe"), the key `before` is now called `now`. `words` lists renamed values of
+/// the key as pairs of old and new.
 struct Rename {
   std::string_view section, before, now;
   std::vector<std::pair<std::string_view, std::string_view>> words{};

@@ -50,7 +50,7 @@ bool parse(std::string_view text, T& value, int base = 10) {
   return !text.empty() && result.ec == std::errc{} && result.ptr == text.data() + text.size();
 }
 
-/// Returns a hint such as "; write 1000" if the author of `text` can only have meant one integer.
+/// Returns a hint such as "; write 1000" if `text` can only mean one integer; otherwise an empty text.
 std::string integer_hint(std::string_view text) {
   std::string plain(text);
   std::erase_if(plain, [](char c) { return c == '_' || c == ','; });

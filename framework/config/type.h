@@ -60,7 +60,7 @@ struct Field {
 
   void add(const Constraint& c) { constraints.push_back(c); }
   void add(Automatic) { unset_word = "auto"; }
-  /// Adds a rule that only some keys of a list have.
+  /// Adds an optional rule; does nothing if it is empty.
   template <class Rule>
   void add(const std::optional<Rule>& rule) {
     if (rule) add(*rule);

@@ -1,4 +1,4 @@
-// Small helpers for messages.
+// Helpers for messages and for paths of keys.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace hexad::config {
 /// without case.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// Returns the candidate that `word` most likely meant; empty if no candidate is near enough.
+/// Returns the candidate that `word` is most likely a misspelling of; empty if no candidate is similar enough.
 std::string_view closest(std::string_view word, std::span<const std::string_view> candidates);
 
 /// Returns the words as "a, b, c".

@@ -35,8 +35,8 @@ class PairIndex {
         merge = {static_cast<int32_t>(top.key >> 32), static_cast<int32_t>(top.key & 0xffffffffu)};
         return count >= 2;
       }
-      // Counts only fall after a push (pairs with a new id are pushed when their merge is done), so this entry is
-      // corrected.
+      // The entry's count is out of date: a count only falls after its push. The entry is pushed again with the current
+      // count.
       heap_.pop();
       if (count > 0) heap_.push({count, top.key});
     }
@@ -102,7 +102,7 @@ class PairIndex {
         add(neighbours, w, count);
         born.push_back(key_of(neighbours));
       } else {
-        pairs_[key_of(neighbours)].count += count;  // the list of words has this word already
+        pairs_[key_of(neighbours)].count += count;  // the pair's list of words contains this word already
       }
     }
   }

@@ -45,7 +45,8 @@ class Patterns {
 
   bool empty() const { return given_.empty(); }
 
-  /// `path` is the path of the file; `below` is its part below the input.
+  /// Returns true if a pattern matches, and marks these patterns. `path` is the path of a file or folder; `below` is
+  /// its part below the input.
   bool match(const std::string& path, const std::string& below, bool folder) {
     bool any = false;
     for (Given& g : given_) {

@@ -72,7 +72,7 @@ struct InputFiles {
   std::vector<std::string> idle_patterns;  // patterns of include and exclude that match nothing
 
   int64_t bytes() const;
-  int64_t with_text() const;  // number of files
+  int64_t with_text() const;  // number of taken files that contain text
 };
 
 /// Finds all files. Each file is taken once, even if it has several names in folders. The file system's order of
@@ -84,7 +84,7 @@ InputFiles find_inputs(const InputRules& rules);
 /// Returns "a.txt, b.txt"; for a long list, the first three names and "...".
 std::string some_of(const std::vector<std::string>& names);
 /// Returns a line for every reason: "2 hidden: texts/.git/, texts/.a", "1 PNG image: texts/a.png". The last line is for
-/// files that hold no text: "1 file without text: texts/b.txt".
+/// files that contain no text: "1 file without text: texts/b.txt".
 std::vector<std::string> lines_of_skipped(const InputFiles& files);
 
 }  // namespace hexad::data

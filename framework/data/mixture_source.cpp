@@ -50,7 +50,8 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
            " of the sum of weights: no sequence would be drawn from it");
     }
   }
-  // Assigns each slot to the part that is furthest below its share. Integers make the result equal on all machines.
+  // Assigns each slot to the part that is furthest below its share. Integer arithmetic gives the same result on all
+  // machines.
   std::vector<int64_t> credit(parts_.size(), 0), drawn(parts_.size(), 0);
   for (int64_t slot = 0; slot < block_size; ++slot) {
     for (size_t p = 0; p < credit.size(); ++p) credit[p] += quotas_[p];

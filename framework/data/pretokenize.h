@@ -32,7 +32,7 @@ void for_each_piece(std::string_view text, F&& f) {
   }
 }
 
-/// Hash for a map from pieces that is searched by string_view without making a string.
+/// Hash of pieces. It allows searching a map by string_view without making a string.
 struct PieceHash : std::hash<std::string_view> {
   using is_transparent = void;
 };

@@ -14,8 +14,8 @@
 namespace hexad::data {
 
 /// A tokenizer and its vocabulary. Ids [0, 256) are the bytes. The ids that this kind of tokenizer adds follow. The
-/// last two ids are end-of-document and mask. These two have no text: encode() never returns them, and decode() prints
-/// nothing for them.
+/// last two ids are end-of-document and mask. These two have no text: encode() never returns them, and decode() skips
+/// them.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -34,7 +34,7 @@ class Tokenizer {
   int32_t text_ids() const { return vocab_size() - 2; }
   int32_t end_of_document() const { return vocab_size() - 2; }
   int32_t mask() const { return vocab_size() - 1; }
-  /// Returns a digest that is equal for tokenizers that encode every text alike. Datasets store it.
+  /// Returns a digest that is equal for tokenizers that encode every text in the same way. Datasets store it.
   Digest fingerprint() const { return contents().digest(); }
   /// Writes the tokenizer to `path`. Throws Error(resource).
   void save(const std::string& path) const { write_tokenizer_file(path, contents()); }

@@ -28,10 +28,10 @@ class Allocator {
   /// Changes the category of a live block: a temporary that the tape saves becomes an activation.
   void recategorise(int64_t bytes, Category from, Category to);
   /// Counts memory of the device that a library has taken for itself; negative: it has given memory back. A memory
-  /// limit holds for this memory and the allocator's own together.
+  /// limit applies to the sum of this memory and the allocator's own.
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
-  /// Returns the blocks in use that make up most bytes, one line per size and category: "  12 x 1.50 MiB activation".
+  /// Returns the blocks in use that take the most memory, one line per size and category: " 12 x 1.50 MiB activation".
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Called once per step.
   void reset_peaks();

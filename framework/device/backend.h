@@ -17,7 +17,7 @@ struct ContextOptions {
   int place = 0;                     // index of this rank on its node; cards are assigned to ranks in turn
   int64_t memory_limit = 0;          // bytes; 0: none
   int64_t pinned_limit = 0;          // bytes of page-locked host memory, on devices that copy from it; 0: none
-  int reserved_multiprocessors = 0;  // of a card; products leave them to communication
+  int reserved_multiprocessors = 0;  // multiprocessors that products leave to communication
   bool poison = false;               // fills new blocks with NaN
   bool worker_lanes = false;         // see DeviceContext::run_lanes_on_threads
   std::string offload_folder = "/tmp";
@@ -40,7 +40,8 @@ class Backend {
   virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
   /// Allocates host memory that the device copies without the host's help.
   virtual std::shared_ptr<std::byte> host_buffer(int64_t bytes) = 0;
-  /// Keeps such memory from now on until the end: freeing it would wait for all work of the device.
+  /// Keeps all host_buffer() memory until the backend is destroyed, because freeing it would wait for all work of the
+  /// device.
   virtual void keep_host_memory() {}
 };
 

@@ -47,9 +47,9 @@ class DeviceContext {
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) { backend_->fill(stream, to, byte, bytes); }
 
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) { return backend_->host_buffer(bytes); }
-  /// Frees no memory of host_buffer() and no offloaded memory before the end of this context. For devices whose work
-  /// waits for other ranks: to free such memory, the host waits for all work of the device, while those ranks may be
-  /// waiting for this host.
+  /// Keeps all memory of host_buffer() and all offloaded memory until the end of this context. Use it if work of the
+  /// device waits for other ranks. Freeing such memory would block the host until all work of the device is done, but
+  /// the other ranks may be waiting for this host.
   void keep_host_memory() { backend_->keep_host_memory(); }
 
   /// Returns the stream for host work that follows device work. Its thread waits for the device, so that the caller

@@ -1,4 +1,4 @@
-// Names of the times for which a host thread waits for a device.
+// Names of a host thread's waits for a device.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ class HostWait {
   HostWait(const HostWait&) = delete;
   HostWait& operator=(const HostWait&) = delete;
 
-  /// Returns the name that counts on this thread; empty if there is none.
+  /// Returns the innermost name on this thread; empty if there is none.
   static std::string_view current();
 
  private:

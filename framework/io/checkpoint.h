@@ -13,8 +13,8 @@
 
 namespace hexad::io {
 
-/// Checks when a checkpoint is opened. quick: every file exists with its length. full: every byte is right. Bytes are
-/// always checked before they are used, so `quick` only finds damage later.
+/// Checks when a checkpoint is opened. quick: every file exists and has the right length. full: every byte is correct.
+/// Bytes are always checked before they are used, so `quick` only detects damage later.
 enum class Check : uint8_t { quick, full };
 
 /// One part of divided work: items index, index + of, index + 2 of, ...

@@ -1,4 +1,4 @@
-// The checkpoints of a run: finds the newest good checkpoint, and removes old ones.
+// Finds the newest good checkpoint of a run, and removes old checkpoints.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct Resume {
 };
 
 struct StoreOptions {
-  int keep = 3;  // number of complete checkpoints to keep; 0: all
+  int keep = 3;  // number of complete checkpoints to keep; 0: keeps all
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   FaultHook fault;     // called at each file boundary of a save
   FileWork work = {};  // records progress of reads, writes and removals

@@ -1,4 +1,4 @@
-// Flat ranges as rectangles: under ZeRO a rank owns a run of elements, but files contain rectangles.
+// Division of flat ranges into rectangles. Under ZeRO a rank owns a range of elements, but files contain rectangles.
 #pragma once
 
 #include <vector>

@@ -75,7 +75,7 @@ Manifest manifest_from_json(std::string_view text, const std::string& where);
 /// `text`, because of its contents or because it has more than `limit` bytes.
 void require_readable(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
 
-/// Contents of one shard by one writer; sent between ranks as text.
+/// Contents of the shard that one rank wrote; sent between ranks as text.
 struct ShardPart {
   int index, count;  // shard `index` of `count`
   ShardRecord shard;

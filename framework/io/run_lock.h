@@ -12,7 +12,7 @@ namespace hexad::io {
 
 /// Timing of a lock's renewal. Only tests change it; jobs use these defaults.
 struct LockTiming {
-  std::chrono::milliseconds beat{5'000};       // between two renewals
+  std::chrono::milliseconds beat{5'000};       // time between two renewals
   std::chrono::milliseconds patience{20'000};  // a lock of another machine is abandoned after this time without renewal
 };
 

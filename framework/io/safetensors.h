@@ -27,8 +27,8 @@ struct TensorInfo {
   int64_t begin, end;  // byte offsets from the file's start
 };
 
-/// A file whose header has been read and checked against the file: lengths, names, types, products of sizes, ranges. No
-/// descriptor stays open, because a checkpoint may have more shards than a process may open files.
+/// A file whose header has been read and checked: lengths, names, types, products of sizes, ranges. No descriptor stays
+/// open, because a checkpoint may have more shards than a process may open files.
 class SafetensorsFile {
  public:
   /// Throws Error(data) naming the file, the tensor and the problem. `work` records progress of later reads.

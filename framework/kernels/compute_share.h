@@ -3,10 +3,10 @@
 
 namespace hexad::kernels {
 
-/// Limits this thread's kernels during its lifetime: to at most `share` of the threads (at least one), and products on
-/// a card to that share of its multiprocessors (EPS-MoE, section 4.4). The rest is left to communication. Results do
-/// not depend on the limit, except for dense products on a card: cuBLASLt may choose another kernel, which may add in
-/// another order.
+/// Limits this thread's kernels during its lifetime to at most `share` of the threads, at least one. Limits products on
+/// a card to the same share of its multiprocessors (EPS-MoE, section 4.4). The rest is left to communication. Results
+/// do not depend on the limit, except for dense products on a card: cuBLASLt may choose another kernel, which may add
+/// in another order.
 class ComputeShare {
  public:
   /// Sets the limit. `share` is in (0, 1].

@@ -66,8 +66,8 @@ double median_rate(Device device, Dtype dtype, const Product& p, double seconds,
   return flops_of(p) / times[times.size() / 2];
 }
 
-// Returns the rate over all products of `seconds`. The fastest single product may have had a core to itself that is
-// usually shared with other processes.
+// Returns the mean rate over all products within `seconds`. The fastest single product would be misleading: it may have
+// run while no other process used the core.
 double mean_rate(Device device, Dtype dtype, const Product& p, double seconds, const Multiply& multiply) {
   const auto [x, w, out] = matrices_of(p, device, dtype);
   multiply(out, x, w);  // allocates memory, too

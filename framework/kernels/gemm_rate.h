@@ -23,9 +23,9 @@ using Multiply = std::function<void(const Tensor& out, const Tensor& x, const Te
 /// Measures the same products by another implementation. Throws std::logic_error if its results are wrong.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply);
 
-/// Measures a sample for MFU that takes a fraction of a second even on a busy machine. It starts with square products
-/// of size `least`. The size doubles while a product is expected to take less than a tenth of a second. Each size is
-/// repeated for some time slices of the system, so that processes that share cores get their share.
+/// Measures a rate for MFU in a fraction of a second, even on a busy machine. It starts with square products of size
+/// `least`. The size doubles while a product is expected to take less than a tenth of a second. Each size is repeated
+/// for some time slices of the system, so that the rate includes the effect of processes that share the cores.
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least);
 
 }  // namespace hexad::kernels

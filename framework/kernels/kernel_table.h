@@ -241,8 +241,8 @@ struct SwigluSaved {
 };
 
 /// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row [R] (acc; undefined:
-/// one). If a linear map follows, weighting here means that its results need not be kept for the weights' gradients.
-/// Strided rows allowed for gate, up and their gradients.
+/// one). If a linear map follows, weighting its operand here avoids keeping its results for the gradients of the
+/// weights. Strided rows allowed for gate, up and their gradients.
 struct SwigluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;
   /// Computes the gradients of the weighted product: dgate, dup, dweights[R] (acc), and the product itself again. dgate
@@ -318,7 +318,7 @@ struct RouterLossKernels {
   /// zero.
   Kernel<void(Stream&, Out<Tensor> fractions, const Tensor& counts)> fractions;
   /// Computes loss[1] (acc) = sum_t c_s <p_t, f_s> over tokens t of scopes s (Shazeer 2017; Fedus 2021, eq. 4). p_t =
-  /// scores[t, :] over their sum; a row whose sum is zero counts nothing. f_s = fractions[s, :] and c_s =
+  /// scores[t, :] divided by their sum; a row whose sum is zero contributes nothing. f_s = fractions[s, :] and c_s =
   /// coefficients[s] (f64). Summed in double in an order that depends only on the shape.
   Kernel<void(Stream&, Out<Tensor> loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
               const Tensor& coefficients)>
@@ -469,7 +469,7 @@ struct WireKernels {
   /// names, and from row_weights[R, X] (acc), which belong to position r. If index is undefined, row r of x is used,
   /// and R = R'. If row_weights is undefined, X = 0. fp8: codes of x / scale in float with scale = max(max |row| / 448,
   /// 2^-126), 0 for a row of zeros; f64 is converted through float. In a row with an element that is not finite (in
-  /// float), all elements and the scale become NaN: a poisoned row must not look healthy.
+  /// float), all elements and the scale become NaN, so that the receiver detects the row.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;
@@ -586,7 +586,7 @@ struct AdamwStep {
 /// gradient is acc or bf16. m and v are acc, or both are bf16 beside an f32 main. `weights` (the model's copy, any
 /// float dtype) receives the rounded result; it may be main.
 ///
-/// All is computed in acc, and main's update uses m and v before they are rounded. Moments in bf16 are rounded at
+/// All arithmetic is in acc, and main's update uses m and v before they are rounded. Moments in bf16 are rounded at
 /// random (base::bf16_bits_at_random). The bits of an element are base::random_bits(rounding_key, its index in the
 /// whole parameter, modulo 2^32): the lower half for m, the upper half for v.
 struct AdamwSlice {
@@ -609,8 +609,8 @@ struct OptimizerKernels {
   /// Computes out[1] (f64) = or += the sum of squares, in an order that depends only on the number of elements.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, Write write)> squared_norm;
   /// Computes factor[1] (f64) = min(1, limit / sqrt(sums[0])), or 1 if limit is 0; -1 if any of sums[n] (f64) is not
-  /// finite. sums holds the squared norm of all gradients, then any other values that must be finite for a step to
-  /// count.
+  /// finite. sums holds the squared norm of all gradients, then other values that must be finite; otherwise the step is
+  /// skipped.
   Kernel<void(Stream&, Out<Tensor> factor, const Tensor& sums, double limit)> clip;
 
   static constexpr auto entries() {

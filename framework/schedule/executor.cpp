@@ -45,7 +45,7 @@ void begin(device::DeviceContext& context) {
   for (const Lane lane : {Lane::inter, Lane::intra, Lane::copy}) context.stream(lane).wait(made);
 }
 
-// Ends the graph for the next user of the compute lane. On the host, the calling thread waits for all tasks; on a
+// Makes later work of the compute lane begin after the graph. On the host, the calling thread waits for all tasks; on a
 // device, the compute lane waits for them.
 void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
   std::optional<device::Span> span;

@@ -17,8 +17,8 @@ struct TaskTime {
 
 /// Issues the tasks in insertion order on the lanes of `context`; each task waits for its predecessors. On the host,
 /// returns when every task is done, with its asynchronous part. On a device, whose queues run by themselves, returns
-/// when all tasks are issued and the compute lane waits for them. `times` (may be null) receives one entry per task;
-/// with it, the call waits for all tasks on a device, too.
+/// when all tasks are issued and the compute lane waits for them. `times` (may be null) receives one entry per task; if
+/// it is given, the call waits for all tasks on a device, too.
 ///
 /// `fibers` (may be null): the caller's thread yields to the other micro-batch before each wait for a collective or for
 /// another thread. It yields even if the awaited task is done, so that graphs of the same structure yield equally often

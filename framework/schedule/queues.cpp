@@ -147,9 +147,9 @@ class Run {
   const std::span<const Job> jobs_;
   const QueueSets& sets_;
   std::vector<State> states_;
-  std::vector<Queue> queues_;                     // those of the sets, then one for each job without a queue
+  std::vector<Queue> queues_;                     // queues of the sets, then one for each job without a queue
   std::vector<size_t> queue_of_;                  // by job
-  std::vector<std::vector<size_t>> collectives_;  // jobs
+  std::vector<std::vector<size_t>> collectives_;  // jobs of each collective
   std::vector<size_t> unmoved_;                   // by collective: jobs that have not done their work
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<size_t> moved_;    // jobs that have just done their work

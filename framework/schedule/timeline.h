@@ -1,5 +1,5 @@
-// Begin and end of a graph's tasks, predicted or measured. Predicted and measured timelines have one type, so that they
-// can be compared.
+// Start and end times of a graph's tasks, predicted or measured. Predicted and measured timelines have one type, so
+// that they can be compared.
 #pragma once
 
 #include <optional>

@@ -118,7 +118,7 @@ std::string speed_table(const Sweep& sweep) {
   return head(columns) + "<tbody>\n" + body + "</tbody>";
 }
 
-/// Returns a notice that says why runs are not finished; empty if all are.
+/// Returns a notice with the reasons why runs are not finished; empty if all runs are finished.
 std::string trouble_notice(const Sweep& sweep) {
   constexpr size_t most = 8;
   std::string lines;
@@ -130,7 +130,7 @@ std::string trouble_notice(const Sweep& sweep) {
   return lines.empty() ? "" : "<p class=\"notice\">" + lines + "</p>\n";
 }
 
-/// Returns explanations of what only some comparisons have: columns of classes, an MFU above 100%, an efficiency
+/// Returns notes that only some comparisons need: on columns of traffic classes, on an MFU above 100%, on an efficiency
 /// clearly above 100%.
 std::string notes(const Sweep& sweep) {
   std::string text;

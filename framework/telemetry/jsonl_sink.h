@@ -1,4 +1,4 @@
-// metrics.jsonl: the record of a run, from which the report and other programs are made.
+// metrics.jsonl: the record of a run, which the report and other programs read.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Metrics of a training run, and the interface of their listeners. The caller combines the values of all ranks: only
-// rank 0 feeds the sinks, and every value is for the whole job.
+// Metrics of a training run, and the interface of their listeners. The caller combines the values of all ranks. Only
+// rank 0 passes them to the sinks, and every value is for the whole job.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct StepMetrics {
   double tokens_per_second = 0;
   double model_flops_per_second = 0;  // all ranks; counts the model's products once, without recomputation
   double mfu = 0;                     // share of the peak known at the end of the step; read_metrics() corrects it
-  double peak_flops_per_second = 0;   // all ranks; the highest since this program start
+  double peak_flops_per_second = 0;   // all ranks; the highest since the start of this program
   std::map<std::string, int64_t> memory_peak_bytes;  // by allocation category, on the rank with the largest peak
   double aux_loss = 0;
   double z_loss = 0;
@@ -98,8 +98,8 @@ struct RunInfo {
   int ranks = 1;
 };
 
-/// Listens to one run: on_start(), then any number of on_step(), on_eval() and on_save() in order, then on_end().
-/// Throws base::Error if it fails.
+/// Listens to one run: on_start(), then any number of on_step(), on_eval() and on_save() in order, then on_end(). Its
+/// functions throw base::Error if they fail.
 class MetricsSink {
  public:
   virtual ~MetricsSink() = default;
@@ -125,7 +125,7 @@ class MetricsHub : public MetricsSink {
 };
 
 /// Makes a sink that survives failures of a log. After the run has started, a base::Error of `sink` (such as a full
-/// disk) causes a single call of `warn`, and training continues. Each record is still passed on, so the log continues
+/// disk) does not end training; the first such error calls `warn`. Each record is still passed on, so the log continues
 /// when there is room again. Errors of on_start() are not caught, because a run must fail before step 0 if its
 /// directory is not writable.
 std::unique_ptr<MetricsSink> tolerate_failures(std::unique_ptr<MetricsSink> sink,

@@ -1,7 +1,7 @@
 // metrics.jsonl: one JSON object per line. Each has a "kind" (step, evaluation, save) and a "time" (UTC). Lines of
 // older programs have no kind; they are distinguished by a key: only steps have a "loss", only evaluations an
-// "eval_loss", only saves "checkpoint_bytes". A loss without targets is null. JSON has no NaN or infinity: they are
-// written as the strings "NaN", "Infinity", "-Infinity", which Python's float() and JavaScript's Number() parse.
+// "eval_loss", only saves "checkpoint_bytes". A loss without targets is null. JSON lacks NaN and infinity. They are
+// written as the strings "NaN", "Infinity" and "-Infinity", which Python's float() and JavaScript's Number() parse.
 #pragma once
 
 #include <filesystem>

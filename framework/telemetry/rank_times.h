@@ -1,4 +1,4 @@
-// Time for which the ranks of a job worked in a step and waited for each other: a few numbers for any number of ranks.
+// Working and waiting times of a job's ranks in a step, as a few numbers for any number of ranks.
 #pragma once
 
 #include <span>

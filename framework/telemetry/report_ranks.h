@@ -9,7 +9,7 @@
 
 namespace hexad::telemetry {
 
-/// Returns a section with a table of the ranks whose own work was slowest; empty for a run of one rank. `parts` give
+/// Returns a section with a table of the ranks whose own work was slowest; empty for a run of one rank. `parts` gives
 /// the number of ranks of each step, because a rank takes part only in the steps of layouts that include it.
 std::string ranks_block(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts);
 

@@ -32,7 +32,8 @@ struct Sweep {
 /// of one recipe". If there is only one run, returns its name.
 std::string title_of(const Sweep& sweep);
 
-/// Returns model FLOP/s per rank, relative to the first run: 1 is equal speed. NaN if a run lacks the figures.
+/// Returns model FLOP/s per rank, relative to the first run: 1 is equal speed. NaN if either run has no such
+/// measurement.
 double efficiency(const Sweep& sweep, size_t run);
 
 /// Returns the classes of traffic of all runs, in the order in which reports show them.

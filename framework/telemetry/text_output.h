@@ -6,8 +6,8 @@
 
 namespace hexad::telemetry {
 
-/// Behaviour if the reader exists but does not read. Examples: a terminal stopped with Ctrl-S, a pager, a launcher that
-/// is ending the job and no longer forwards output.
+/// Behaviour if the reader of the output exists but does not read. Examples: a terminal stopped with Ctrl-S, a pager, a
+/// launcher that is ending the job and no longer forwards output.
 enum class Stuck : uint8_t {
   wait,  // waits without limit
   drop,  // drops output after a second or at a signal, so that a training run continues and handles the signal

@@ -10,8 +10,8 @@ namespace hexad::telemetry {
 /// Returns the classes in the order of all reports. Unknown classes come last.
 std::vector<std::string> in_traffic_order(const std::set<std::string>& classes);
 
-/// Returns an HTML list that gives each class its colour in the charts and says what it sends; empty for no class. The
-/// scripts of the pages use the same colours (trafficColour in charts.js).
+/// Returns an HTML list with each class, its colour in the charts and a description of its data; empty if there is no
+/// class. The scripts of the pages use the same colours (trafficColour in charts.js).
 std::string traffic_legend(const std::set<std::string>& classes);
 
 }  // namespace hexad::telemetry

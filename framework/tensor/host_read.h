@@ -25,7 +25,7 @@ class HostRead {
     arrived_.wait();
     return values_;
   }
-  /// Returns a single floating element.
+  /// Blocks like wait(), and returns the first element, of dtype f32 or f64.
   double scalar() const {
     return values_.dtype() == Dtype::f64 ? wait<double>()[0] : static_cast<double>(wait<float>()[0]);
   }
@@ -46,13 +46,13 @@ class HostRead {
 /// (DeviceContext::host_reads) if the memory is not the host's own.
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 
-/// Returns the tensor itself if it is in host memory, else a finished copy in ordinary memory on
-/// `tensor.device().host()`, for large tensors: page-locked memory is limited. The copy is a read that is counted under
-/// `name`. `upload_from` copies changed values back.
+/// Returns the tensor itself if it is in host memory, otherwise a finished copy on `tensor.device().host()`. The copy
+/// is in ordinary memory, because page-locked memory is too limited for large tensors. The read is counted under
+/// `name`. upload_from() copies changed values back.
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 /// Copies `host`, a result of copy_to_host(tensor), back to `tensor`.
 void upload_from(const Tensor& host, const Tensor& tensor);
-/// Returns the values of a host tensor on `device`: `host` itself if `device` is the host.
+/// Returns a copy of a host tensor on `device`, or `host` itself if `device` is the host.
 Tensor on_device(const Tensor& host, Device device, Category category);
 
 }  // namespace hexad::tensor

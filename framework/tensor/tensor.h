@@ -87,12 +87,12 @@ class Tensor {
   Dtype dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool contiguous() const;
-  /// True if no other tensor shares the storage, so that it may be overwritten in place, on a device by a stream that
-  /// has waited for the operations of other streams on it.
+  /// True if no other tensor shares the storage, so that it may be overwritten in place. On a device, the overwriting
+  /// stream must have waited for other streams' operations on the storage.
   bool sole_owner() const { return storage_.use_count() == 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
-  /// Returns rows [begin, end) of dimension `dim`. The result shares storage, so chunking is free.
+  /// Returns rows [begin, end) of dimension `dim`. The result shares storage; nothing is copied.
   Tensor slice(int dim, int64_t begin, int64_t end) const;
   /// Returns the same elements in another shape. Needs contiguous(). One size may be -1.
   Tensor reshape(Shape shape) const;
@@ -109,7 +109,7 @@ class Tensor {
       fail_invariant(cat("[tensor] the host touches memory of the device: ", shape_, " ", dtype_));
     return device_raw();
   }
-  /// Returns the address of the first element as a number, only to compare places.
+  /// Returns the address of the first element as a number, only for comparing addresses.
   std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(device_raw()); }
   /// Returns a view for the host. Checks dtype and rank.
   template <class T, int Rank>

@@ -12,8 +12,8 @@ using kernels::AttentionShape;
 using kernels::GeluKind;
 using kernels::RouterRule;
 
-/// Returns the mode in which a kernel that can add to `out` makes `out` include `so_far` (Backward::accumulate). Copies
-/// `so_far` to `out` first if `so_far` has other memory.
+/// Prepares `out` for a kernel that can add to it, so that the result includes `so_far` (Backward::accumulate). Returns
+/// the kernel's write mode. Copies `so_far` to `out` if they have different memory.
 Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far);
 
 // --- products (linear.cpp)
@@ -29,7 +29,7 @@ struct SumAndNorm {
   Value sum, normed;
 };
 /// Returns x + addend, rounded to its dtype, and the RMS norm of this sum, in one launch. x and addend have one shape
-/// and dtype. Backward, also one launch, gives both of them one gradient.
+/// and dtype. Backward is also one launch; x and addend get the same gradient.
 SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps);
 /// Returns the layer norm of x. `bias` may be null.
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);
@@ -63,16 +63,17 @@ Value reshape(Tape& tape, const Value& x, const Shape& shape);
 Value embedding(Tape& tape, Parameter& table, const Tensor& ids);
 
 struct CrossEntropyOptions {
-  /// Gradient of the loss that backward will get, known beforehand (1 / global count of valid tokens).
+  /// Gradient of the loss that backward will receive: 1 / global count of valid tokens. It must be known in the forward
+  /// pass.
   double gradient_scale = 1;
-  /// Number of rows of logits in memory: logits of a micro-batch are never kept whole. Default: the device's preferred
-  /// number.
+  /// Number of rows of logits in memory at a time. Logits of a micro-batch are never kept whole. Default: the device's
+  /// preferred number.
   std::optional<int64_t> chunk_rows{};
 };
 /// Returns the sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in acc. x[T, D], w[V, D], targets[T]
 /// i32; target -1 is ignored. The forward pass computes the head's product, the softmax and both gradients chunk by
 /// chunk (as in Liger Kernel, Hsu et al. 2024). Therefore the gradient must be known beforehand; backward throws if it
-/// gets another. `row_losses` (may be null) receives the losses [T].
+/// receives another gradient. `row_losses` (may be null) receives the losses [T].
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
@@ -88,16 +89,16 @@ struct RouterChoice {
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
 /// Returns the load-balancing loss (Shazeer 2017; Fedus 2021, eq. 4), the mean over scopes, [1] in acc. The loss of one
-/// scope is E sum_e f_e P_e. f_e is the given fraction of assignments (constant). P_e is the mean over valid tokens of
-/// the scores, normalised to sum to one per token. segment[T] (i32) assigns tokens to scopes. -1 excludes a token; an
-/// undefined `segment` assigns all tokens to scope 0. fractions[S, E] is in acc. `tokens_in_scope` [S] is needed if
-/// several ranks hold tokens of the same scopes: it counts the tokens of all ranks, and the sum of the ranks' results
-/// is the loss. If it is empty, the host reads `segment` and counts its tokens.
+/// scope is E sum_e f_e P_e. f_e is the fraction of assignments to expert e, a given constant. P_e is the mean over
+/// valid tokens of the scores, normalised to sum to one per token. segment[T] (i32) assigns tokens to scopes. -1
+/// excludes a token; an undefined `segment` assigns all tokens to scope 0. fractions[S, E] is in acc. `tokens_in_scope`
+/// [S] is needed if several ranks hold tokens of the same scopes: it counts the tokens of all ranks, and the sum of the
+/// ranks' results is the loss. If it is empty, the host reads `segment` and counts its tokens.
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope = {});
-/// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), [1] in acc. `segment` is as
-/// above. `valid_tokens` is the number of valid tokens of all ranks that share the mean (default: the number in
-/// `segment`).
+/// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), [1] in acc. `segment` assigns
+/// tokens as in load_balancing_loss(). `valid_tokens` is the number of valid tokens of all ranks that share the mean
+/// (default: the number in `segment`).
 Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens = {});
 
 }  // namespace hexad::autograd

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t alignment = 512;
 constexpr int64_t large = int64_t{1} << 20;  // minimum bytes of a block outside the segment of small blocks
-constexpr int64_t least_whole =
-    int64_t{4} << 20;  // minimum bytes of a whole block: the unused rest of its pages is then at most a third
+constexpr int64_t least_whole = int64_t{4}
+                                << 20;  // minimum bytes of a whole block: at most a third of its pages is then unused
 constexpr int64_t large_page =
     int64_t{8} << 20;  // bytes of a page of the large segments; smaller pages would need too many driver calls
 

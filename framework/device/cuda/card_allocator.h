@@ -9,9 +9,9 @@
 
 namespace hexad::device::cuda {
 
-/// Blocks at multiples of 512 bytes, like the driver's, in three segments: small blocks, long-lived blocks (parameters,
-/// gradients, optimizer state), and short-lived blocks. After Blocks::make_whole(), large parameters and gradients are
-/// whole blocks.
+/// Allocates blocks at multiples of 512 bytes, like the driver, in three segments: for small blocks, long-lived blocks
+/// (parameters, gradients, optimizer state), and short-lived blocks. After Blocks::make_whole(), each large parameter
+/// or gradient is a separate allocation of the driver (whole_blocks.h).
 class CardAllocator final : public Allocator {
  public:
   struct Options {

@@ -67,16 +67,15 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Allocator> make_offload_allocator() override {
     return std::make_shared<cuda::PinnedAllocator>(blocks_, pinned_);
   }
-  // Every lane is a separate queue for either value of the argument.
+  // Ignores the second argument: every lane is a separate queue.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<cuda::CudaStream>(card_, blocks_, priority_of(lane));
   }
 
   // A copy from or to ordinary host memory is complete when the call returns. For pageable memory CUDA waits until the
   // queue is empty. Copies of at most most_staged bytes from pageable memory therefore go through a staging buffer, so
-  // that the host runs ahead.
-  // The card reads memory from host_buffer() when the stream reaches the copy. Write to this memory again only after
-  // that, or release the buffer and take another.
+  // that the host runs ahead. The card reads memory from host_buffer() when the stream reaches the copy. Write to this
+  // memory again only after that copy, or release the buffer and take another.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     cuda::ensure_card(card_->ordinal());

@@ -25,8 +25,8 @@ class Card {
   int multiprocessors() const { return properties_.multiProcessorCount; }
   /// Number of multiprocessors that products leave to communication.
   int reserved() const { return reserved_; }
-  /// Sets reserved() to this number, rounded up to an even one: products take pairs. Throws Error(usage) unless at
-  /// least two multiprocessors are left to products.
+  /// Sets reserved() to `multiprocessors`, rounded up to an even number because products use pairs. Throws Error(usage)
+  /// unless at least two multiprocessors are left to products.
   void reserve(int multiprocessors);
 
   /// Returns the shared object of type T, which must be default-constructible.
@@ -54,8 +54,8 @@ class CudaStream final : public Stream {
   Event record_timed() override { return Event::at(queue_->record_timed()); }
   bool on_device() const override { return true; }
 
-  /// Returns the handle for launches. Make them after touch() of the memory that they read and write, and during the
-  /// lifetime of the handle.
+  /// Returns the handle for launches. Before a launch, call touch() for all memory that it reads or writes. Launch only
+  /// during the lifetime of the handle.
   Queue::Handle handle() const { return queue_->handle(); }
   /// Announces a launch in this stream that uses the block around `place`. Ignores null and memory outside all blocks.
   void touch(const void* place) { blocks_->touch(place, queue_); }

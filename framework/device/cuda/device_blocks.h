@@ -23,15 +23,15 @@ class Blocks {
   /// Adds a new block. Its memory may be used once the queues have passed `former`. `whole`: the block is one separate
   /// allocation of the card's memory (whole_blocks.h).
   void add(void* begin, int64_t bytes, Marks former, bool whole = false);
-  /// Removes a block. Returns the ends of its use by each queue, which is the current end of a queue for which
-  /// end_use() was not called; if no queue used it, the marks passed to add(). If the block had companions, the host
-  /// waits for these marks.
+  /// Removes a block. Returns a mark for each queue that used it: the end of the use, or the current end of the queue
+  /// if end_use() was not called. If no queue used the block, returns the marks passed to add(). If the block had
+  /// companions, the host waits for the returned marks.
   Marks remove(void* begin);
   /// Announces a launch in `queue` that uses the block around `place`. Does nothing if `place` is in no block.
   void touch(const void* place, const std::shared_ptr<Queue>& queue);
   /// Ends the use of the block around `place` by `queue` at the queue's current end, until the queue touches it again.
-  /// So the next user does not wait for later work of the queue, even if the block is freed after that. Does nothing if
-  /// `place` is in no block.
+  /// The next user of the memory then does not wait for later work of `queue`, even if the block is freed after that
+  /// work. Does nothing if `place` is in no block.
   void end_use(const void* place, const std::shared_ptr<Queue>& queue);
 
   /// Makes later large long-lived blocks whole, because a library registers them.

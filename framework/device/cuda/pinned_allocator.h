@@ -9,10 +9,10 @@
 
 namespace hexad::device::cuda {
 
-/// Keeps freed blocks and reuses them. Sizes are rounded up by at most an eighth, so that blocks of varying sizes
-/// (routed rows) soon find one that was freed. At the limit, free blocks are given back, or larger ones reused if the
-/// memory is kept. The memory is host memory, but copies of its contents may be in flight. Therefore only copies of the
-/// card access it.
+/// Keeps freed blocks and reuses them. Sizes are rounded up by at most an eighth, so that requests of varying sizes
+/// (routed rows) can reuse freed blocks. At the limit, frees cached blocks or, if memory must be kept
+/// (RawMemory::is_kept), reuses larger cached blocks. The memory is host memory, but copies of its contents may be in
+/// flight. Therefore only copies of the card access it.
 class PinnedAllocator final : public Allocator {
  public:
   PinnedAllocator(std::shared_ptr<Blocks> blocks, std::shared_ptr<PinnedMemory> memory)

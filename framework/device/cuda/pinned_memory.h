@@ -8,7 +8,7 @@
 
 namespace hexad::device::cuda {
 
-/// Page-locked memory of one rank, up to a limit, because other programs cannot use this memory. Thread-safe.
+/// Page-locked memory of one rank. It has a limit, because other programs cannot use this memory. Thread-safe.
 class PinnedMemory final : public RawMemory {
  public:
   /// `limit` in bytes; 0: none.

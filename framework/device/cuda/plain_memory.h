@@ -5,7 +5,7 @@
 
 namespace hexad::device::cuda {
 
-/// Memory for libraries that share it with other processes and cannot share mapped pages.
+/// Memory for libraries that share memory with other processes but cannot share mapped pages.
 class PlainMemory final : public RawMemory {
  public:
   explicit PlainMemory(int ordinal) : ordinal_(ordinal) {}

@@ -12,8 +12,8 @@
 namespace hexad::device::cuda {
 
 /// A CUDA stream that does not wait for the default stream, with the events recorded in it. Owned by shared_ptr:
-/// streams, allocators and marks hold it. Thread-safe: any thread may free memory, and so record a mark. A thread
-/// without a card gets the queue's.
+/// streams, allocators and marks hold it. Thread-safe: any thread may free memory, and so record a mark. A thread that
+/// has no current card gets the queue's card.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
   /// `priority` is CUDA's: lower numbers first. If the card lacks this priority, the nearest existing one is used.
@@ -23,8 +23,9 @@ class Queue : public std::enable_shared_from_this<Queue> {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  /// Permission to append launches, copies and collectives, for the lifetime of this object, which the queue outlives.
-  /// A mark that is recorded meanwhile is never reused as the end of the queue, because later launches may follow it.
+  /// Permission to append launches, copies and collectives during the lifetime of this object. The queue must outlive
+  /// it. A mark that is recorded meanwhile is never reused as the end of the queue, because later launches may follow
+  /// it.
   class Handle {
    public:
     explicit Handle(Queue& queue);
@@ -40,8 +41,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   };
   Handle handle() { return Handle(*this); }
   int ordinal() const { return ordinal_; }
-  /// Returns a mark at the current end of the queue. While no Handle exists and nothing is appended, it is the same
-  /// mark.
+  /// Returns a mark at the current end of the queue. Repeated calls return the same mark while no Handle exists and
+  /// nothing is appended.
   std::shared_ptr<const DeviceMark> record();
   /// Like record(), but the mark also records the time at which the queue passed it.
   std::shared_ptr<const DeviceMark> record_timed();

@@ -15,7 +15,7 @@ class RawMemory {
   /// Returns null if no memory is left.
   virtual std::byte* allocate(int64_t bytes) = 0;
   virtual void free(std::byte* block, int64_t bytes) noexcept = 0;
-  /// True if memory must not be freed before the end. Then a full pool reuses what it has, or fails.
+  /// True if memory must not be freed before the end of the context. A full pool then reuses its blocks, or fails.
   virtual bool is_kept() const { return false; }
   /// Texts for messages: "page-locked host memory", and "memory.pinned_bytes allows 1024 bytes, of which 512 are
   /// taken".

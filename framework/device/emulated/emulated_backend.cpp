@@ -1,4 +1,4 @@
-// A device without a card: CPU kernels on threads that behave like a card's queues.
+// The emulated device: CPU kernels on threads that behave like a card's queues.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -43,7 +43,7 @@ class EmulatedBackend final : public Backend {
     return std::make_shared<EmulatedAllocator>(heap_, options_.memory_limit);
   }
   std::shared_ptr<Allocator> make_offload_allocator() override { return std::make_shared<EmulatedAllocator>(heap_); }
-  // Every lane is a separate queue for either value of the second argument.
+  // Ignores the second argument: every lane is a separate queue.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }

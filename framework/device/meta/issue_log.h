@@ -25,7 +25,8 @@ struct ProductWork {
   base::Dtype dtype;  // dtype of the operands
   base::GemmPass pass;
   int64_t rows, inputs, outputs, groups = 1;
-  // Bytes of the result beyond elements of `dtype`, and bytes read if the product is added to the result.
+  // Bytes in addition to operands and result in `dtype`: for a wider result, and for reading a result to which the
+  // product is added.
   int64_t extra_bytes = 0;
 
   double flops() const {
@@ -46,8 +47,8 @@ struct MemoryWork {
   int64_t bytes;  // bytes read and written
 };
 
-/// Copy. device: inside the device's memory, or inside the host's where that is the device. to_host, from_host: between
-/// a device and its host. offload, restore: into offload memory, and back.
+/// Copy. device: within the memory of the device, which may be the host. to_host, from_host: between a device and its
+/// host. offload, restore: into offload memory, and back.
 struct CopyWork {
   enum class Kind : uint8_t { device, to_host, from_host, offload, restore };
   int64_t bytes;
@@ -128,7 +129,7 @@ class IssueLog {
   /// Returns a mark for which other lanes can wait: the end of operation `issue`. The log must outlive the mark.
   std::shared_ptr<const DeviceMark> mark(int32_t issue) { return std::make_shared<IssueMark>(*this, issue); }
 
-  /// Records nothing during its lifetime: for work that a real device would not do. `log` may be null.
+  /// Pauses the log during its lifetime, for work that a real device would not do. `log` may be null.
   class Pause {
    public:
     explicit Pause(IssueLog* log) : log_(log), before_(log && std::exchange(log->paused_, true)) {}

@@ -25,7 +25,7 @@ class MetaMemory {
 
   /// Returns the values of the `bytes` bytes at `address`; null unless all are known.
   std::byte* known(const void* address, int64_t bytes);
-  /// Like known(), but marks all bytes as known: the caller writes the bytes that were unknown.
+  /// Like known(), but marks all bytes as known. The caller must write the bytes that were unknown.
   std::byte* remember(const void* address, int64_t bytes);
   void forget(const void* address, int64_t bytes);
 

@@ -1,7 +1,7 @@
 // Attention of one sequence's queries to one key/value head, on one thread; compiled for each instruction set.
 //
 // Keys are taken in blocks of 256 counted from the sequence's start, queries (in backward) in blocks of 42. A query's
-// output and gradient depend only on the keys that it sees. All results are the same for both instruction sets.
+// output and gradient depend only on the keys that it sees. Both instruction sets give bitwise identical results.
 #pragma once
 
 #include <cstdint>

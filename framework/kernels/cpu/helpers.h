@@ -12,8 +12,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// A count that one thread raises and other threads take from. std::counting_semaphore is not used: before it sleeps,
-/// it yields the core to any other runnable thread for as long as that thread runs.
+/// A count that one thread increments and other threads decrement. std::counting_semaphore is not used: before it
+/// sleeps, it yields the core to any other runnable thread for as long as that thread runs.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, 0, 0); }
@@ -49,8 +49,8 @@ class Helpers {
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
 
-  /// Calls `work` for each piece. This thread takes the first piece and all pieces that no helper has begun by then, so
-  /// a helper without a core delays no other thread. Returns when all pieces have been computed.
+  /// Calls `work` for each piece. This thread takes the first piece, and then all pieces that no helper has begun, so a
+  /// helper without a core delays no other thread. Returns when all pieces have been computed.
   void run(const Work& work);
 
  private:

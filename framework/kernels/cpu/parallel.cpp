@@ -9,8 +9,8 @@ namespace hexad::kernels::cpu {
 
 namespace {
 
-// One, not the number of cores: a rank has several threads, including threads of lanes, and only one of them may use
-// the cores.
+// The default is one and not the number of cores: a rank has several threads, including threads of lanes, and only one
+// of them may use the cores.
 thread_local int threads_of_kernels = 1;
 
 // Makes loops inside a loop run on this thread only.

@@ -7,8 +7,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns a number of rows with logits of about 512 MiB in f32, because the head's weight gradient is rewritten once
-/// per chunk. Never below 4096 rows.
+/// Returns the number of rows per chunk: rows whose f32 logits take about 512 MiB, at least 4096. Chunks are large
+/// because each one rewrites the head's weight gradient.
 inline int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
   constexpr int64_t fewest = 4096, logits = 512 * 1024 * 1024 / 4;
   return std::max<int64_t>(1, std::min(rows, std::max(fewest, logits / std::max<int64_t>(1, vocabulary))));

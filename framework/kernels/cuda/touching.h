@@ -54,7 +54,8 @@ struct TouchingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// An entry that answers a question of the host about a kernel.
+/// Wraps an entry that answers a question of the host about a kernel. It launches nothing, so there is nothing to
+/// report.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct TouchingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (launches().*Family.*Entry)(args...); }

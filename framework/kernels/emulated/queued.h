@@ -55,7 +55,7 @@ template <auto Family, auto Entry, class F, class... Args>
 struct QueuedEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   static void launch(Stream& stream, Operand<Args>... operands) {
     Launch launch(stream);
-    // Braces, so that operands are held in their order.
+    // Braces make the calls of hold() run in the order of the operands.
     auto held = std::tuple{launch.hold(operands)...};
     launch.run([held = std::move(held)](Stream& here) {
       std::apply([&](const auto&... a) { (cpu_table.*Family.*Entry)(here, a...); }, held);
@@ -63,7 +63,7 @@ struct QueuedEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// An entry that answers a question of the host about a kernel.
+/// Wraps an entry that answers a question of the host about a kernel. It is called at once.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct QueuedEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }

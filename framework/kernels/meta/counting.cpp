@@ -26,7 +26,8 @@ void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass p
   log_issue<Family, Entry>(result, stream, work);
 }
 
-// Returns the number of rows. The host does not know a device's offsets, so all slots count, the upper bound.
+// Returns the number of rows. The host does not know a device's offsets, so the result is an upper bound that counts
+// all slots.
 int64_t rows_of(const GroupOffsets& offsets, const Tensor& x) {
   return offsets.host.empty() ? x.dim(0) : offsets.host.back() - offsets.host.front();
 }

@@ -103,13 +103,13 @@ struct NothingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
   }
 };
 
-/// An entry that answers a question of the host about a kernel, as on the CPU.
+/// Wraps an entry that answers a question of the host about a kernel.
 template <auto Family, auto Entry, class F, class Answer, class... Args>
 struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// Entry that computes nothing.
+/// Wraps an entry so that its kernel computes nothing.
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 

@@ -6,8 +6,8 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Prefetches the next block of b into the second-level cache, a few lines at every step: copying it from memory later
-/// would cost a tenth of the time of 256 rows. The matrix unit is fast enough to gain from prefetching a, too.
+/// Prefetches the next block of b into the second-level cache, a few lines at every step. Copying the block from memory
+/// later would take a tenth of the time of 256 rows. For the matrix unit, prefetching a pays as well.
 class Ahead {
  public:
   Ahead() = default;

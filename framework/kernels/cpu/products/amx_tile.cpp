@@ -20,9 +20,9 @@ void configure_tiles() {
   _tile_loadconfig(&config);
 }
 
-/// Runs eight instructions that do nothing. With a busy hyperthread on the same core, consecutive tile instructions run
-/// at two thirds of the speed that they have with other instructions in between. Without a busy hyperthread it makes no
-/// difference.
+/// Runs eight instructions that do nothing. If the core's other hyperthread is busy, tile instructions run at two
+/// thirds of their speed unless other instructions separate them. If the other hyperthread is idle, the gap has no
+/// effect.
 inline void gap() { asm volatile("nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop"); }
 
 struct MatrixUnit {

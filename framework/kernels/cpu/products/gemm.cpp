@@ -18,7 +18,7 @@ struct Loops {
   void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
   int64_t scratch;                // bytes
   int64_t row_step, column_step;  // cuts are multiples of these steps, which are multiples of register blocks
-  int64_t depth;                  // terms of a bf16 result that need no sums in scratch memory
+  int64_t depth;                  // maximum terms of a bf16 result without sums in scratch memory
 };
 
 Loops loops_of(Unit unit) {

@@ -12,8 +12,8 @@ namespace hexad::kernels::cpu {
 enum class Unit : uint8_t { vector, dot, matrix };
 
 /// Computes independent products. They are cut into tiles, which the threads take in turn. An element's bits do not
-/// depend on the cut (see gemm_tile.h). So they depend neither on the number of threads nor on the number of rows
-/// computed together. k may be zero: the sum is then zero. Each thread keeps the unit's scratch memory.
+/// depend on the cut (see gemm_tile.h). Therefore the bits depend neither on the number of threads nor on the number of
+/// rows computed together. k may be zero: the sum is then zero. Each thread keeps the unit's scratch memory.
 void gemm(std::span<const GemmTile> products, Unit unit = Unit::vector);
 
 }  // namespace hexad::kernels::cpu

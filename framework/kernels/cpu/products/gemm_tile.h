@@ -34,7 +34,8 @@ struct GemmTile {
   bool add;
 };
 
-/// Number of terms of a sum added in one chain: all up to gemm_depth, beyond that about gemm_chain.
+/// Number of terms of a sum added in one chain: all terms of a sum of up to gemm_depth, about gemm_chain for a longer
+/// sum.
 inline constexpr int64_t gemm_chain = 256, gemm_depth = 512;
 /// Number of rows of a and of columns of b that are packed at a time.
 inline constexpr int64_t gemm_rows = 84, gemm_columns = 512;

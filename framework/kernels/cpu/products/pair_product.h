@@ -59,8 +59,8 @@ struct Near {
   }
 };
 
-/// Work that is done while strips are multiplied, a little at every step of 32 terms. In one piece, this work would
-/// stall the multiplications.
+/// Work that is done while strips are multiplied, a little at every step of 32 terms. If it were done all at once, it
+/// would stall the multiplications.
 class Meanwhile {
  public:
   Rounding rounding;

@@ -1,5 +1,5 @@
-// Matrix products on the CPU. f32 and f64 use own loops for AVX2 and AVX-512. bf16 uses AMX or AMD's AVX-512 BF16 if
-// the processor has it, else it is widened to f32 while it is packed (docs/adr/0002). Shapes and errors are those of
+// Matrix products on the CPU. f32 and f64 use our own loops for AVX2 and AVX-512. bf16 uses AMX or AMD's AVX-512 BF16
+// if the processor has it, else it is widened to f32 while it is packed (docs/adr/0002). Shapes and errors are those of
 // MatmulKernels and GroupedMatmulKernels.
 #pragma once
 

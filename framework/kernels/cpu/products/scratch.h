@@ -5,9 +5,9 @@
 
 namespace hexad::kernels::cpu {
 
-/// Returns at least `bytes` bytes, aligned to 64, valid until this thread's next call. The contents are undefined. The
-/// operating system would provide blocks of this size page by page at every allocation, so a thread keeps its block and
-/// only grows it.
+/// Returns at least `bytes` bytes, aligned to 64, valid until this thread's next call. The contents are undefined. A
+/// thread keeps its block and only grows it, because the operating system would map a new block of this size page by
+/// page.
 void* scratch(int64_t bytes);
 
 }  // namespace hexad::kernels::cpu

@@ -20,8 +20,8 @@ Isa machine_isa();
 /// True if the machine has x86-64-v4 and the instruction that multiplies and adds pairs of bf16 (AVX-512 BF16), and
 /// HEXAD_MAX_ISA permits it.
 bool machine_has_dot();
-/// True if that instruction is faster than f32 multiply-adds, or HEXAD_MAX_ISA names it. AMD's instruction does twice
-/// the operations per cycle of f32 multiply-adds, Intel's the same number.
+/// True if that instruction is faster than f32 multiply-adds, or HEXAD_MAX_ISA names it. Per cycle, AMD's instruction
+/// does twice as many operations as f32 multiply-adds; Intel's does the same number.
 bool machine_prefers_dot();
 /// True if the machine has x86-64-v4 and the matrix unit for bf16 (AMX), HEXAD_MAX_ISA permits it, and the operating
 /// system lets this process use its registers. The first call requests that permission.

@@ -35,8 +35,8 @@ inline void store(double* p, int64_t i, double v) { p[i] = v; }
 inline void store(bf16* p, int64_t i, float v) { p[i].bits = bf16_bits(v); }
 inline void store(bf16* p, int64_t i, double v) { p[i].bits = bf16_bits(static_cast<float>(v)); }
 
-// Fused multiply-add. The compiler fuses no other operations (no contraction). So an element has the same bits in the
-// vector part of a loop, in its scalar rest, and on every instruction set.
+// Fused multiply-add. The compiler fuses no other operations (no contraction). Therefore an element has the same bits
+// in the vector part of a loop, in the loop's scalar rest, and on every instruction set.
 inline float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 // Factors of e^x = p * 2^n for |x| <= 104, by Cody-Waite reduction and the polynomial of Cephes' expf on [-ln 2 / 2, ln

@@ -1,4 +1,4 @@
-// Checks a call and chooses its implementation: cuDNN if its result is certainly equivalent and fast, else our own
+// Checks a call and chooses its implementation: cuDNN if it is known to be correct and fast for the call, else our own
 // kernels.
 #include <cstdint>
 

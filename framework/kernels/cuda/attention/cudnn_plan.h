@@ -69,10 +69,10 @@ struct DescribedCard {
 
 class CudnnPlan {
  public:
-  /// Maximum bytes of workspace of a plan. Only a deterministic backward needs more. Before 9.25, cuDNN then keeps all
-  /// B H S^2 gradients of scores in bf16, and is slower: 2.1 GB for 16 heads of 4 x 4096 tokens, also if these are four
-  /// documents. A backward that is not deterministic gives different results in each run; with it, forward and backward
-  /// take 2.06 ms, against 5.2 ms of PyTorch's deterministic flash attention.
+  /// Maximum bytes of workspace of a plan. Only a deterministic backward needs more. For it, cuDNN before 9.25 keeps
+  /// all B H S^2 gradients of scores in bf16 and is slower. That is 2.1 GB for 16 heads of 4 x 4096 tokens, also if
+  /// these are four documents. A backward that is not deterministic gives different results in each run. With it,
+  /// forward and backward take 2.06 ms; PyTorch's deterministic flash attention takes 5.2 ms.
   static constexpr int64_t most_workspace = int64_t{4} << 30;
 
   CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle);

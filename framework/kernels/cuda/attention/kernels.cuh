@@ -23,8 +23,8 @@ struct BackwardOperands {
 };
 
 /// One i32 per tile: not zero if the plain kernel must repeat the tile. Tensor cores multiply hidden rows by zero,
-/// which is NaN if the row has an infinity or a NaN. So tiles whose result has a NaN are repeated by a kernel that
-/// skips hidden rows.
+/// which gives NaN if the row has an infinity or a NaN. Therefore the plain kernel, which skips hidden rows, repeats
+/// every tile whose result has a NaN.
 using Suspects = const int*;
 
 /// Kernels for any type and head size. `only` selects tiles of 64 queries [B, H, tiles], or of keys [B, G, tiles];

@@ -77,7 +77,7 @@ Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, W
 }
 
 /// Returns the problem whose kernel this problem uses: with its number of rows rounded up, if that changes no stride.
-/// The choice must depend on nothing else: with another kernel, results may have other bits.
+/// The choice must depend on nothing else, because another kernel may give results with other bits.
 Problem chosen_for(Problem p) {
   if (!p.b_transposed) {
     p.n = rounded_rows(p.n);
@@ -168,7 +168,8 @@ class Library {
   PlanCache<Problem, Plan> plans_{most_plans};
 };
 
-// Takes the kernel of another number of rows if it suits: choosing takes the host 20 to 60 microseconds, checking few.
+// Reuses the kernel of another number of rows if it suits. Choosing a kernel takes the host 20 to 60 microseconds;
+// checking one takes only a few.
 Plan Library::make_plan(const Problem& p) {
   Plan plan{.problem = describe(p), .kernel = {}};
   const Problem similar = chosen_for(p);
@@ -180,7 +181,8 @@ Plan Library::make_plan(const Problem& p) {
   return plan;
 }
 
-// Returns the algorithm with the workspace that it needs for this problem; not possible if it does not suit.
+// Returns the algorithm with the workspace that it needs for this problem. If the algorithm does not suit, `possible`
+// is false.
 Choice Library::checked(Description& d, const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =

@@ -1,4 +1,4 @@
-// The order in which the groups of a grouped product are listed, and so dealt to the multiprocessors.
+// Order of the groups of a grouped product. The multiprocessors take their tiles in this order.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns the place of group e in the list of a pass. Tiles are dealt in the order of the list, in turn and without
-/// regard to their lengths.
+/// Returns the place of group e in the list of a pass. Tiles are assigned to multiprocessors in the order of the list,
+/// in turn and regardless of their lengths.
 ///   weight gradient           by falling rows; groups with equal rows keep their order. A tile's sum is as long as the
 ///                             group has rows. Long tiles that come last, or several to one multiprocessor, keep the
 ///                             others waiting.

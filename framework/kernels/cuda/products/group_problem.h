@@ -18,8 +18,8 @@ struct GroupProblem {
 ///   forward          y = x w^T     a: x     b: w^T   d: y
 ///   input gradient   dx = dy w     a: dy    b: w     d: dx
 ///   weight gradient  dw = dy^T x   a: dy^T  b: x     d: dw
-/// A sum of no terms has m = 0, because CUTLASS would store accumulators that nothing has set. The caller must zero its
-/// result.
+/// A sum without terms has m = 0, because CUTLASS would store uninitialised accumulators. The caller must zero the
+/// result of such a group.
 constexpr GroupProblem group_problem(GroupedPass pass, int64_t e, int64_t begin, int64_t end, int64_t features,
                                      int64_t width) {
   const auto rows = static_cast<int32_t>(end - begin), n = static_cast<int32_t>(features),

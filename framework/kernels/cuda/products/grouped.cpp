@@ -13,11 +13,11 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Minimum sizes for one product per group, if the kernel on tensor cores cannot take the operands. Above them, dense
-// products of f32 and f64 are faster than the simple kernel (not measured).
+// Minimum sizes for one product per group, if the kernel on tensor cores cannot take the operands. From these sizes on,
+// dense products of f32 and f64 are assumed to be faster than the simple kernel (not measured).
 constexpr int64_t large_weight = 4096 * 4096, many_rows = 1024;
-// If each group is a launch, products with fewer rows per group (on average) use the simple kernel, which is one launch
-// for all groups (not measured).
+// Minimum average rows per group for one launch per group. With fewer rows, the simple kernel computes all groups in
+// one launch (not measured).
 constexpr int64_t few_rows = 16;
 
 /// The operands of a pass as matrices: x[R, width], y[R, features], w[E, features, width].

@@ -7,8 +7,8 @@
 namespace hexad::kernels::cuda {
 
 /// Products on tensor cores: contiguous bf16, widths that are nonzero multiples of 8, addresses that are multiples of
-/// 16 bytes. If `write` replaces, the caller must have zeroed the weight gradients (f32 or bf16) of groups without
-/// rows.
+/// 16 bytes. If `write` replaces, the caller must zero the weight gradients (f32 or bf16) of groups without rows before
+/// the call.
 namespace tensor_cores {
 /// True if this generation of cards has one kernel for all groups (CUTLASS's, for Hopper). On other generations each
 /// group is a cuBLASLt product, whose rows the host must know. A host without these rows reads them from the device,

@@ -14,13 +14,14 @@ struct GroupedProduct {
   GroupedPass pass;
   int64_t features, width;
   std::span<const int64_t> offsets;
-  /// Bytes moved for each element of w or dw: 2 if w is read; for dw its size, twice if it is added to.
+  /// Bytes moved for each element of w or dw: 2 for w, which is read; for dw the size of an element, or twice that if
+  /// the result is added to dw.
   int64_t weight_bytes = 2;
 };
 
 /// Rates of an implementation: seconds = groups * start + operations / operations_per_second + bytes /
 /// bytes_per_second. They are fitted to the times of tools/bench/products_of_experts.cpp on an H100 80GB HBM3
-/// (docs/reports/gpu-h100.md): one rate alone is not a limit of the card.
+/// (docs/reports/gpu-h100.md): a single rate is not a limit of the card.
 struct GroupedRates {
   double start = 0;  // per group with rows
   double operations_per_second, bytes_per_second;

@@ -18,14 +18,14 @@ constexpr int64_t rounded_rows(int64_t rows) {
   return (rows + step - 1) / step * step;
 }
 
-/// Values by key, at most `most`. When it is full, the half that was not used for the longest time is forgotten.
+/// Values by key, at most `most`. A full cache removes the least recently used half of its values.
 template <class Key, class Value>
 class PlanCache {
  public:
   /// `most` is at least one.
   explicit PlanCache(size_t most) : most_(most) {}
 
-  /// Returns the value of `key`, which make() makes if it is not known. Valid until the next call.
+  /// Returns the value of `key`; calls make() for it if the cache has none. The reference is valid until the next call.
   template <class Make>
   Value& get(const Key& key, const Make& make) {
     auto known = entries_.find(key);

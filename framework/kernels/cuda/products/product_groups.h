@@ -11,8 +11,8 @@ namespace hexad::kernels::cuda {
 void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows);
 
 /// Returns the offsets, [groups + 1] i64, on `device`; copies them in the order of `stream` if only the host has them.
-/// Each call copies again, from pageable memory through the driver's staging buffer, which costs the host microseconds.
-/// Callers that use offsets more than once should provide them on the device, too.
+/// Each call copies again, from pageable memory through the driver's staging buffer, which takes the host some
+/// microseconds. Callers that use offsets more than once should also provide them on the device.
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device);
 
 /// Zeroes the slices of dw[E, ...] whose group has no rows. The device finds these groups; a host that knows that every
