@@ -74,15 +74,15 @@ Parameter::Spec checked(Parameter::Spec spec) {
   if (const Stack& s = spec.stack; !s.names.empty())
     require(0 <= s.dim && s.dim < spec.global_shape.rank() &&
                 spec.global_shape[s.dim] == static_cast<int64_t>(s.names.size()),
-            "[parameter] ", spec.name, " ", spec.global_shape, ": ", s.names.size(), " tensors stacked in dimension ",
-            s.dim);
+            "[parameter] ", spec.name, " ", spec.global_shape, ": ", s.names.size(),
+            " tensors are stacked in dimension ", s.dim);
   return spec;
 }
 
 }  // namespace
 
 Tensor HeldWeight::on(Stream& stream) const {
-  require(defined(), "[parameter] weights are read without being held");
+  require(defined(), "[parameter] weights are read before Parameter::hold()");
   stream.wait(gathered_.arrived);
   return weights_;
 }
@@ -92,7 +92,7 @@ Parameter::Parameter(Spec spec, Device device)
 
 const Tensor& Parameter::local() {
   require(weights_stay() || local_.defined(), "[parameter] ", name(),
-          ": its weights are in memory only while it is used");
+          ": its weights are in memory only while they are held; call hold()");
   if (!local_.defined()) local_ = Tensor::empty(shape_, dtype(), device_, Category::parameter);
   return local_;
 }
@@ -143,13 +143,14 @@ const Tensor& Parameter::gradient() {
 
 void Parameter::bind_weights(const Tensor& memory) {
   require(memory.shape() == shape_ && memory.dtype() == dtype(), "[parameter] ", name(), ": weight memory is ",
-          memory.shape(), " ", memory.dtype());
+          memory.shape(), " ", memory.dtype(), "; expected ", shape_, " ", dtype());
   local_ = memory;
 }
 
 void Parameter::bind_gradient(const Tensor& memory) {
   require(memory.shape() == shape_ && memory.dtype() == accumulator_dtype(dtype()), "[parameter] ", name(),
-          ": gradient memory is ", memory.shape(), " ", memory.dtype());
+          ": gradient memory is ", memory.shape(), " ", memory.dtype(), "; expected ", shape_, " ",
+          accumulator_dtype(dtype()));
   gradient_ = memory;
   written_ = false;
 }
@@ -157,7 +158,7 @@ void Parameter::bind_gradient(const Tensor& memory) {
 void Parameter::shard(const Sharding& sharding) {
   const FlatRange& share = sharding.share;
   require(0 <= share.begin && share.begin <= share.end && share.end <= shape_.numel(), "[parameter] ", name(), " ",
-          shape_, ": share [", share.begin, ", ", share.end, ")");
+          shape_, ": share [", share.begin, ", ", share.end, "); expected a range in [0, ", shape_.numel(), "]");
   sharding_ = sharding;
 }
 

@@ -81,7 +81,7 @@ void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
   check_not_replayed(index);
   Tensor& sum = replay_.sum_of(inputs_[index]);
   require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
-          sum.dtype(), " and ", shape, " ", dtype, " of one value");
+          sum.dtype(), " and ", shape, " ", dtype, " of one value; expected one shape and dtype");
   // A tensor with a second reader must not be changed: an op may pass dout on to two inputs.
   const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
   write(out, sum);
@@ -131,10 +131,10 @@ Replay::Replay(Tape& tape, std::span<const Root> roots, Weights weights, std::fu
   for (const auto& node : tape.nodes_)
     for (Parameter* p : node.weight_pullback.parameters) ++remaining_[p];
   for (const Root& root : roots) {
-    require(root.value.wants_gradient(), "[tape] backward from a value that depends on nothing trainable");
+    require(root.value.wants_gradient(), "[tape] the root of backward depends on nothing that needs a gradient");
     require(root.gradient.shape() == root.value.shape() && root.gradient.dtype() == root.value.data.dtype(),
             "[tape] the root is ", root.value.shape(), " ", root.value.data.dtype(), " but its gradient ",
-            root.gradient.shape(), " ", root.gradient.dtype());
+            root.gradient.shape(), " ", root.gradient.dtype(), "; expected the same shape and dtype");
     accumulate(root.value.id, root.gradient);
     log_ = &spans_of(root.gradient.device());
   }
@@ -154,7 +154,7 @@ void Replay::accumulate(int32_t id, Tensor gradient) {
     return;
   }
   require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] gradients ", sum.shape(), " ",
-          sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(), " of one value");
+          sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(), " of one value; expected one shape and dtype");
   // A tensor with a second reader must not be changed: an op may pass dout on to two inputs.
   const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
   kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);

@@ -62,7 +62,8 @@ class Backward {
   template <class T>
   T take_from_pullback() {
     T* value = std::any_cast<T>(&handed_);
-    require(value != nullptr, "[tape] a weight pullback takes a value that its pullback did not hand on");
+    require(value != nullptr,
+            "[tape] a weight pullback takes a value that its pullback did not pass to hand_to_weights()");
     T taken = std::move(*value);
     handed_.reset();
     return taken;
@@ -218,7 +219,7 @@ class Replay {
   /// Removes and returns the gradient of a leaf, so that the caller can be its only owner. Undefined if nothing
   /// depended on the leaf.
   Tensor take_gradient(const Value& leaf) {
-    require(leaf.wants_gradient(), "[tape] the gradient was requested of a value that needs no gradient");
+    require(leaf.wants_gradient(), "[tape] take_gradient() was called for a value that needs no gradient");
     return std::exchange(gradients_[leaf.id], {});
   }
 

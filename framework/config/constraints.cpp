@@ -129,7 +129,7 @@ std::string Constraint::nearest(long double value) const {
 }
 
 std::string nearest_multiples(int64_t value, int64_t of) {
-  base::require(of >= 1, "[nearest_multiples] multiples of ", of);
+  base::require(of >= 1, "[nearest_multiples] divisor is ", of, "; expected at least 1");
   if (value <= of) return std::to_string(of);
   const int64_t below = value / of * of;
   // The next multiple above may not fit into int64.

@@ -67,7 +67,9 @@ class Loader {
  private:
   /// Loads one file. `mentioned` begins error messages: it names the place that requests this file.
   Node load(const fs::path& path, const std::string& mentioned) {
-    if (budget_.files == 0) fail(ExitCode::usage, mentioned, ": too many included files");
+    if (budget_.files == 0)
+      fail(ExitCode::usage, mentioned, ": too many files; a recipe may have at most ", Budget{}.files,
+           ", with all that it includes");
     --budget_.files;
     const auto name = std::make_shared<const std::string>(path.string());
     Node own = parse_yaml(text_of(path, mentioned), name, SourceKind::file, budget_);

@@ -53,7 +53,8 @@ Node value_of(std::string_view text, const std::shared_ptr<const std::string>& s
   if (text.starts_with('[') || text.starts_with('{')) {
     Node value = parse_yaml(text, source, SourceKind::command_line, budget);
     if (text.substr(text.find_last_not_of(" \t\r\n")).front() != (text.front() == '[' ? ']' : '}'))
-      fail(ExitCode::usage, *source, ": must end with the bracket that closes its first one");
+      fail(ExitCode::usage, *source,
+           ": begins with a bracket but does not end with the closing one; close it, or quote the text");
     return value;
   }
   if (is_quoted(text)) return parse_yaml(text, source, SourceKind::command_line, budget);

@@ -148,7 +148,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void insert(Node node, const YAML::Mark& mark) {
-    if (budget_.nodes == 0) refuse(mark, "too many values for a recipe");
+    if (budget_.nodes == 0) refuse(mark, fmt::format("too many values; a recipe may have at most {}", Budget{}.nodes));
     --budget_.nodes;
     if (frames_.empty()) {
       root_ = std::move(node);

@@ -26,8 +26,9 @@ void mask_for_mlm(const Row& row, int64_t sequence, const MaskingOptions& option
 
 MaskedSource::MaskedSource(std::shared_ptr<const Source> text, MaskingOptions options)
     : text_(std::move(text)), options_(options) {
-  require(options_.probability > 0 && options_.probability <= 1, "[mlm] probability ", options_.probability);
-  require(options_.text_ids >= 1, "[mlm] no text ids");
+  require(options_.probability > 0 && options_.probability <= 1, "[mlm] probability is ", options_.probability,
+          "; expected above 0 and at most 1");
+  require(options_.text_ids >= 1, "[mlm] text_ids is ", options_.text_ids, "; expected at least 1");
 }
 
 void MaskedSource::fill(int64_t index, const Row& row) const {

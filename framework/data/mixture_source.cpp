@@ -32,11 +32,12 @@ std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total
 }  // namespace
 
 MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts)) {
-  require(!parts_.empty(), "[mixture] no parts");
+  require(!parts_.empty(), "[mixture] there are no parts; expected at least one");
   std::vector<double> weights;
   for (const Part& part : parts_) {
     require(part.source->size() == endless && part.source->context() == context(), "[mixture] part ", weights.size(),
-            " has ", part.source->size(), " sequences of ", part.source->context(), " tokens");
+            " has ", part.source->size(), " sequences of ", part.source->context(),
+            " tokens; expected endless sequences of ", context());
     if (!(part.weight > 0) || !std::isfinite(part.weight)) {
       fail(ExitCode::usage, "data.mixture: weight ", weights.size(), " is ", part.weight,
            ", expected a positive number");
@@ -78,9 +79,10 @@ void MixtureSource::fill(int64_t index, const Row& row) const {
 }
 
 ConcatenatedSource::ConcatenatedSource(std::vector<std::shared_ptr<const Source>> parts) : parts_(std::move(parts)) {
-  require(!parts_.empty(), "[data] nothing to concatenate");
+  require(!parts_.empty(), "[data] there are no sources to concatenate; expected at least one");
   for (const auto& part : parts_) {
-    require(part->size() != endless && part->context() == context(), "[data] concatenated sources must be finite");
+    require(part->size() != endless && part->context() == context(),
+            "[data] concatenated sources must be finite and have one context");
   }
 }
 

@@ -68,7 +68,7 @@ int64_t document_at(std::span<const int64_t> starts, int64_t token) {
 }
 
 void check_trainable(const TokenDataset& dataset, int64_t context) {
-  require(context >= 1, "[data] context of ", context);
+  require(context >= 1, "[data] context is ", context, "; expected at least 1");
   if (dataset.tokens() == 0) {
     fail(ExitCode::data, dataset.path(), ": has no token (", counted(dataset.documents(), "document"),
          "), expected at least 1");
@@ -167,7 +167,7 @@ void ShuffledDocuments::fill(int64_t index, const Row& row) const {
 
 SequentialSource::SequentialSource(std::shared_ptr<const TokenDataset> dataset, int64_t context, Packing packing)
     : dataset_(std::move(dataset)), context_(context), packing_(packing) {
-  require(context >= 1, "[data] context of ", context);
+  require(context >= 1, "[data] context is ", context, "; expected at least 1");
   if (dataset_->tokens() < 2) {
     fail(ExitCode::data, dataset_->path(), ": has ", counted(dataset_->tokens(), "token"),
          ", expected at least 2 to predict one");

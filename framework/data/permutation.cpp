@@ -21,7 +21,7 @@ uint64_t ceiling_of_root(uint64_t n) {
 
 Permutation::Permutation(int64_t count, base::Philox random)
     : count_(static_cast<uint64_t>(count)), left_(1), right_(1), random_(random) {
-  base::require(count >= 0, "[permutation] of ", count, " numbers");
+  base::require(count >= 0, "[permutation] count is ", count, "; expected at least 0");
   if (count == 0) return;
   left_ = ceiling_of_root(count_);
   right_ = (count_ + left_ - 1) / left_;
@@ -39,7 +39,8 @@ uint64_t Permutation::once(uint64_t index) const {
 
 int64_t Permutation::operator()(int64_t index) const {
   auto at = static_cast<uint64_t>(index);
-  base::require(index >= 0 && at < count_, "[permutation] ", index, " of ", count_, " numbers");
+  base::require(index >= 0 && at < count_, "[permutation] index is ", index, "; expected at least 0 and below ",
+                count_);
   do at = once(at);
   while (at >= count_);
   return static_cast<int64_t>(at);

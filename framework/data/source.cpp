@@ -48,8 +48,8 @@ int64_t Batch::target_bytes(std::span<const int32_t> bytes_per_id) const {
 }
 
 Batch Source::batch(int64_t begin, int64_t count) const {
-  require(begin >= 0 && count >= 0 && count <= size() - begin, "[data] sequences ", begin, " to ", begin + count,
-          " of ", size());
+  require(begin >= 0 && count >= 0 && count <= size() - begin, "[data] sequences [", begin, ", ", begin + count,
+          ") are requested; expected a range in [0, ", size(), "]");
   Batch batch(count, context());
   for (int64_t s = 0; s < count; ++s) {
     fill(begin + s, batch.row(s));

@@ -8,7 +8,8 @@ using namespace base;
 
 SyntheticSource::SyntheticSource(int64_t vocab_size, int64_t context, uint64_t seed)
     : vocab_size_(vocab_size), context_(context), seed_(seed) {
-  require(vocab_size >= 1 && context >= 1, "[synthetic] vocabulary of ", vocab_size, ", context of ", context);
+  require(vocab_size >= 1 && context >= 1, "[synthetic] vocab_size is ", vocab_size, ", context ", context,
+          "; expected at least 1");
 }
 
 void SyntheticSource::fill(int64_t index, const Row& row) const {

@@ -121,7 +121,8 @@ void TokenDataset::check_id(int32_t id, int64_t token) const {
 
 void TokenDataset::read_ids(int64_t first, std::span<int32_t> out) const {
   const auto count = static_cast<int64_t>(out.size());
-  require(first >= 0 && first + count <= tokens(), "[dataset] tokens ", first, " to ", first + count, " of ", tokens());
+  require(first >= 0 && first + count <= tokens(), "[dataset] tokens [", first, ", ", first + count,
+          ") are read; expected a range in [0, ", tokens(), "]");
   std::array<char, 8192> block;
   const int width = header_.bytes_per_id;
   const int64_t block_ids = static_cast<int64_t>(block.size()) / width;
@@ -139,7 +140,8 @@ void TokenDataset::read_ids(int64_t first, std::span<int32_t> out) const {
 
 void TokenDataset::read_loss_mask(int64_t first, std::span<uint8_t> out) const {
   const auto count = static_cast<int64_t>(out.size());
-  require(first >= 0 && first + count <= tokens(), "[dataset] tokens ", first, " to ", first + count, " of ", tokens());
+  require(first >= 0 && first + count <= tokens(), "[dataset] tokens [", first, ", ", first + count,
+          ") are read; expected a range in [0, ", tokens(), "]");
   if (!has_loss_mask()) {
     std::fill(out.begin(), out.end(), uint8_t{1});
     return;

@@ -10,7 +10,8 @@ using namespace base;
 
 TokenDatasetWriter::TokenDatasetWriter(std::string path, int64_t vocab_size, Digest tokenizer, bool has_loss_mask)
     : file_(std::move(path)) {
-  require(vocab_size >= 1 && vocab_size <= INT32_MAX, "[dataset] vocabulary of ", vocab_size);
+  require(vocab_size >= 1 && vocab_size <= INT32_MAX, "[dataset] vocab_size is ", vocab_size, "; expected 1 to ",
+          INT32_MAX);
   header_.bytes_per_id = vocab_size <= 65536 ? 2 : 4;
   header_.has_loss_mask = has_loss_mask ? 1 : 0;
   header_.vocab_size = vocab_size;
@@ -21,7 +22,7 @@ TokenDatasetWriter::TokenDatasetWriter(std::string path, int64_t vocab_size, Dig
 void TokenDatasetWriter::add_document(std::span<const int32_t> ids, int64_t text_bytes,
                                       std::span<const uint8_t> loss_mask) {
   for (int32_t id : ids) {
-    require(id >= 0 && id < header_.vocab_size, "[dataset] id ", id, " in a vocabulary of ", header_.vocab_size);
+    require(id >= 0 && id < header_.vocab_size, "[dataset] id is ", id, "; expected 0 to ", header_.vocab_size - 1);
   }
   require(loss_mask.size() == (header_.has_loss_mask ? ids.size() : 0), "[dataset] loss mask of ", loss_mask.size(),
           " for ", ids.size(), " ids");

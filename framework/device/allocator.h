@@ -31,7 +31,7 @@ class Allocator {
   /// limit applies to the sum of this memory and the allocator's own.
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
-  /// Returns the blocks in use that take the most memory, one line per size and category: " 12 x 1.50 MiB activation".
+  /// Returns the blocks in use that take the most memory, one line per size and category: "  12 x 1.50 MiB activation".
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Called once per step.
   void reset_peaks();

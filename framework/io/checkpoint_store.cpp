@@ -58,7 +58,7 @@ Resume Resume::parse(std::string_view text) {
 
 CheckpointStore::CheckpointStore(std::string folder, StoreOptions options)
     : folder_(std::move(folder)), options_(std::move(options)) {
-  require(options_.keep >= 0, "[checkpoint] keep is ", options_.keep);
+  require(options_.keep >= 0, "[checkpoint] keep is ", options_.keep, "; expected at least 0");
 }
 
 std::string CheckpointStore::path(int64_t step) const { return folder_ + "/" + folder_name(step); }

@@ -58,7 +58,7 @@ void CheckpointWriter::create() {
 }
 
 std::string CheckpointWriter::write_shard(int index, int count, std::span<const ShardItem> items) const {
-  require(0 <= index && index < count, "[checkpoint] shard ", index, " of ", count);
+  require(0 <= index && index < count, "[checkpoint] shard index is ", index, "; expected 0 to ", count - 1);
   std::vector<NamedTensor> tensors;
   for (const ShardItem& item : items) {
     require(inside(item.region, item.shape) && item.tensor.shape() == item.region.size, "[checkpoint] ",
@@ -81,7 +81,7 @@ std::string CheckpointWriter::write_shard(int index, int count, std::span<const 
 }
 
 void CheckpointWriter::commit(const RunState& state, std::span<const std::string> parts) const {
-  require(state.step == step_, "[checkpoint] state of step ", state.step, " in the checkpoint of step ", step_);
+  require(state.step == step_, "[checkpoint] the state is of step ", state.step, "; expected step ", step_);
   Manifest manifest = merge_parts(state, parts);
   manifest.sequence = store_.next_sequence();
   require_visible(manifest);

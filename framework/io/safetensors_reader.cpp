@@ -104,7 +104,7 @@ Tensor SafetensorsFile::read_region(std::string_view name, const Shape& begin, c
 
 void SafetensorsFile::read_into(const Tensor& out, std::string_view name, const Region& region) const {
   const TensorInfo& t = info(name);
-  require(inside(region, t.shape), "[safetensors] ", to_string(region), " of ", t.shape);
+  require(inside(region, t.shape), "[safetensors] region ", to_string(region), " is not inside ", t.shape);
   require(out.dtype() == t.dtype && out.shape() == region.size, "[safetensors] '", name, "' is ", t.dtype, " ",
           region.size, ", read into ", out.dtype(), " ", out.shape());
   require(out.device().on_host(), "[safetensors] '", name, "' can only be read into host memory");

@@ -26,7 +26,8 @@ void check_curve(const TimeCurve& curve, const std::string& name) {
       base::fail(base::ExitCode::usage, "rates: the sizes of ", name, " must be above 0 and ascend, but ", size,
                  " follows ", last);
     if (!(seconds >= 0) || !std::isfinite(seconds))
-      base::fail(base::ExitCode::usage, "rates: ", name, ": ", seconds, " s for size ", size);
+      base::fail(base::ExitCode::usage, "rates: ", name, ": ", seconds, " s for size ", size,
+                 "; expected a finite time of at least 0 s");
     last = size;
   }
 }

@@ -21,7 +21,7 @@ Spread spread_of(std::span<const RankTime> ranks, Value&& value) {
 }  // namespace
 
 double lower_median(std::vector<double> values) {
-  base::require(!values.empty(), "[rank times] the median of no values");
+  base::require(!values.empty(), "[rank times] there are no values; expected at least one");
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
@@ -46,7 +46,8 @@ SlowRanks::SlowRanks(std::vector<int> kind_of_rank)
     : kinds_(std::move(kind_of_rank)), own_(kinds_.size()), named_(kinds_.size()) {}
 
 std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
-  base::require(ranks.size() == own_.size(), "[slow ranks] times of ", ranks.size(), " ranks of ", own_.size());
+  base::require(ranks.size() == own_.size(), "[slow ranks] there are times of ", ranks.size(), " ranks; expected ",
+                own_.size());
   for (size_t r = 0; r < ranks.size(); ++r) own_[r].push_back(ranks[r].own_seconds());
   if (own_.empty() || own_.front().size() < window) return {};
   std::vector<Slow> slow = look();

@@ -20,7 +20,7 @@ inline void* device_raw(const Tensor& t) { return DeviceAccess::raw(t); }
 /// Returns the first element's address. Checks the dtype.
 template <class T>
 T* device_data(const Tensor& t) {
-  require(dtype_of<T> == t.dtype(), "[tensor] data of ", t.dtype(), " read as ", dtype_of<T>);
+  require(dtype_of<T> == t.dtype(), "[tensor] elements are ", t.dtype(), ", but are read as ", dtype_of<T>);
   return static_cast<T*>(device_raw(t));
 }
 

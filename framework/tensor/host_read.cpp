@@ -10,7 +10,8 @@ void HostRead::Arrival::wait() const {
 }
 
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream) {
-  require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape());
+  require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape(),
+          "; expected a contiguous tensor");
   device::DeviceContext& context = tensor.device().context();
   HostRead read;
   read.values_ = Tensor::pinned(tensor.shape(), tensor.dtype(), tensor.device());
@@ -25,7 +26,8 @@ Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream)
   if (tensor.device().on_host()) return tensor;
   device::DeviceContext& context = tensor.device().context();
   const Tensor copy = Tensor::empty(tensor.shape(), tensor.dtype(), tensor.device().host());
-  require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape());
+  require(tensor.contiguous(), "[host read] ", name, " is a strided ", tensor.shape(),
+          "; expected a contiguous tensor");
   context.count_host_read(name);
   const device::HostWait named{std::string(name)};
   copy.copy_from(tensor, stream);

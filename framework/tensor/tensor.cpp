@@ -92,7 +92,7 @@ Tensor Tensor::borrowed_at(std::byte* storage_begin, Device device) const {
 }
 
 void Tensor::upload(const void* from) const {
-  require(contiguous(), "[tensor] upload to a strided ", shape_);
+  require(contiguous(), "[tensor] upload to a strided ", shape_, "; expected a contiguous tensor");
   if (bytes() == 0) return;
   if (storage_->on_host()) return void(std::memcpy(raw(), from, bytes()));
   device::DeviceContext& context = device_.context();
@@ -100,7 +100,7 @@ void Tensor::upload(const void* from) const {
 }
 
 void Tensor::download(void* to) const {
-  require(contiguous(), "[tensor] download of a strided ", shape_);
+  require(contiguous(), "[tensor] download of a strided ", shape_, "; expected a contiguous tensor");
   if (bytes() == 0) return;
   if (storage_->on_host()) return void(std::memcpy(to, raw(), bytes()));
   device::DeviceContext& context = device_.context();
@@ -110,14 +110,14 @@ void Tensor::download(void* to) const {
 
 void Tensor::copy_from(const Tensor& other, Stream& stream) const {
   require(contiguous() && other.contiguous() && bytes() == other.bytes(), "[tensor] copy of ", other.shape(), " ",
-          other.dtype(), " to ", shape_, " ", dtype_);
+          other.dtype(), " to ", shape_, " ", dtype_, "; expected contiguous tensors of equal bytes");
   if (bytes() == 0) return;
   const Tensor& on_device = storage_->on_host() ? other : *this;
   on_device.device_.context().copy(stream, device_raw(), other.device_raw(), bytes());
 }
 
 void Tensor::fill_bytes(uint8_t byte, Stream& stream) const {
-  require(contiguous(), "[tensor] fill of a strided ", shape_);
+  require(contiguous(), "[tensor] fill of a strided ", shape_, "; expected a contiguous tensor");
   if (bytes() > 0) device_.context().fill(stream, device_raw(), byte, bytes());
 }
 
@@ -133,7 +133,7 @@ bool Tensor::contiguous() const {
 
 Tensor Tensor::slice(int dim, int64_t begin, int64_t end) const {
   require(0 <= begin && begin <= end && end <= shape_[dim], "[tensor] slice [", begin, ", ", end, ") of dimension ",
-          dim, " of ", shape_);
+          dim, " of ", shape_, "; expected a range of its indices");
   Tensor t = *this;
   t.shape_[dim] = end - begin;
   if (t.numel() > 0) t.offset_ += begin * strides_[dim];  // an empty tensor may have no block to point to
@@ -155,7 +155,7 @@ Tensor Tensor::reshape(Shape shape) const {
     shape[unknown] = numel() / known;
   }
   require(shape.numel() == numel(), "[tensor] ", shape_, " cannot become ", shape);
-  require(contiguous(), "[tensor] reshape of a strided ", shape_);
+  require(contiguous(), "[tensor] reshape of a strided ", shape_, "; expected a contiguous tensor");
   Tensor t = *this;
   t.shape_ = shape;
   t.strides_ = shape.row_major_strides();

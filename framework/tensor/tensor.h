@@ -101,7 +101,7 @@ class Tensor {
   /// Checks the dtype.
   template <class T>
   T* data() const {
-    require(dtype_of<T> == dtype_, "[tensor] data of ", dtype_, " read as ", dtype_of<T>);
+    require(dtype_of<T> == dtype_, "[tensor] elements are ", dtype_, ", but are read as ", dtype_of<T>);
     return reinterpret_cast<T*>(raw());
   }
   void* raw() const {
@@ -142,7 +142,7 @@ class Tensor {
 
 template <class T, int Rank>
 View<T, Rank> Tensor::view() const {
-  require(rank() == Rank, "[tensor] ", shape_, " viewed with rank ", Rank);
+  require(rank() == Rank, "[tensor] ", shape_, " has rank ", rank(), ", but is viewed with rank ", Rank);
   View<T, Rank> v{data<T>(), {}, {}};
   for (int d = 0; d < Rank; ++d) {
     v.size[d] = shape_[d];
@@ -153,7 +153,8 @@ View<T, Rank> Tensor::view() const {
 
 template <class T>
 Tensor Tensor::from(std::span<const T> values, Shape shape, Device device, Category category) {
-  require(static_cast<int64_t>(values.size()) == shape.numel(), "[tensor] ", values.size(), " values for ", shape);
+  require(static_cast<int64_t>(values.size()) == shape.numel(), "[tensor] ", values.size(), " values for ", shape,
+          "; expected ", shape.numel());
   Tensor t = empty(shape, dtype_of<T>, device, category);
   t.upload(values.data());
   return t;
@@ -161,8 +162,8 @@ Tensor Tensor::from(std::span<const T> values, Shape shape, Device device, Categ
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
-  require(dtype_of<T> == dtype_, "[tensor] data of ", dtype_, " read as ", dtype_of<T>);
-  require(contiguous(), "[tensor] to_vector of a strided ", shape_);
+  require(dtype_of<T> == dtype_, "[tensor] elements are ", dtype_, ", but are read as ", dtype_of<T>);
+  require(contiguous(), "[tensor] to_vector of a strided ", shape_, "; expected a contiguous tensor");
   std::vector<T> values(numel());
   download(values.data());
   return values;

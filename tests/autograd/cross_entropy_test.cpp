@@ -270,8 +270,10 @@ TEST(CrossEntropyLoss, ErrorsNameShapesAndOptions) {
     }
     return "no error";
   };
-  EXPECT_EQ(message({2, 4}, {1, 2}, 8), "[cross_entropy] x is [2, 4], p0 [6, 3], targets [2]");
-  EXPECT_EQ(message({2, 3}, {1}, 8), "[cross_entropy] x is [2, 3], p0 [6, 3], targets [1]");
+  EXPECT_EQ(message({2, 4}, {1, 2}, 8),
+            "[cross_entropy] x is [2, 4], p0 [6, 3], targets [2]; expected [T, D], [V, D] and [T]");
+  EXPECT_EQ(message({2, 3}, {1}, 8),
+            "[cross_entropy] x is [2, 3], p0 [6, 3], targets [1]; expected [T, D], [V, D] and [T]");
   EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[cross_entropy] chunk_rows is 0, expected at least 1");
 }
 

@@ -72,7 +72,7 @@ TEST(Linear, ErrorNamesTheParameterAndBothShapes) {
     linear(tape, tape.leaf(lab.randn({4, 2})), w);
     FAIL() << "no error";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[linear] x is [4, 2] but p0 is [5, 3]");
+    EXPECT_STREQ(e.what(), "[linear] x is [4, 2] but p0 is [5, 3]; expected [T, D] and [N, D]");
   }
 }
 

@@ -147,13 +147,16 @@ TEST(Norms, ErrorsNameTheParameterAndBothShapes) {
     }
     return "no error";
   };
-  EXPECT_EQ(message([&] { rms_norm(tape, x, gain, eps); }), "[rms_norm] x is [3, 7] but p0 is [5]");
-  EXPECT_EQ(message([&] { layer_norm(tape, x, gain, nullptr, eps); }), "[layer_norm] x is [3, 7] but p0 is [5]");
-  EXPECT_EQ(message([&] { add_rms_norm(tape, x, x, gain, eps); }), "[add_rms_norm] x is [3, 7] but p0 is [5]");
+  EXPECT_EQ(message([&] { rms_norm(tape, x, gain, eps); }),
+            "[rms_norm] x is [3, 7] but p0 is [5]; expected [..., D] and [D]");
+  EXPECT_EQ(message([&] { layer_norm(tape, x, gain, nullptr, eps); }),
+            "[layer_norm] x is [3, 7] but p0 is [5]; expected [..., D] and [D]");
+  EXPECT_EQ(message([&] { add_rms_norm(tape, x, x, gain, eps); }),
+            "[add_rms_norm] x is [3, 7] but p0 is [5]; expected [..., D] and [D]");
   EXPECT_EQ(message([&] {
               add_rms_norm(tape, x, tape.leaf(lab.randn({3, 5})), gain, eps);
             }),
-            "[add_rms_norm] x is [3, 7] f64 but addend is [3, 5] f64");
+            "[add_rms_norm] x is [3, 7] f64 but addend is [3, 5] f64; expected the same shape and dtype");
 }
 
 }  // namespace

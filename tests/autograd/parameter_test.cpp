@@ -229,11 +229,11 @@ TEST(Parameter, ErrorsNameTheParameter) {
   EXPECT_EQ(message_of([&] {
               p->bind_gradient(Tensor::zeros({4, 6}, Dtype::f32, lab.context));
             }),
-            "[parameter] w: gradient memory is [4, 6] f32");
+            "[parameter] w: gradient memory is [4, 6] f32; expected [4, 6, 8] f32");
   EXPECT_EQ(message_of([&] {
               p->bind_gradient(Tensor::zeros({4, 6, 8}, Dtype::bf16, lab.context));
             }),
-            "[parameter] w: gradient memory is [4, 6, 8] bf16");
+            "[parameter] w: gradient memory is [4, 6, 8] bf16; expected [4, 6, 8] f32");
   EXPECT_EQ(message_of([&] {
               made(lab, "w", Dtype::f32, {{Axis::tp, 3, 4, 0}});
             }),
@@ -258,7 +258,10 @@ TEST(Parameter, OwnsAllOfItsWeightsUntilSharesAreAssigned) {
   EXPECT_EQ(p->owned(), (FlatRange{100, 120}));
   EXPECT_EQ(p->owned_weights().address(), p->local().address() + 100 * sizeof(float));
   EXPECT_EQ(p->owned_gradient(lab.stream()).address(), p->gradient().address() + 100 * sizeof(float));
-  EXPECT_EQ(message_of([&] { p->shard({.share = {100, 193}}); }), "[parameter] w [4, 6, 8]: share [100, 193)");
+  EXPECT_EQ(message_of([&] {
+              p->shard({.share = {100, 193}});
+            }),
+            "[parameter] w [4, 6, 8]: share [100, 193); expected a range in [0, 192]");
 }
 
 // Binds weights to `memory` and counts their holders.
@@ -286,11 +289,12 @@ TEST(Parameter, GatheredWeightsAreReadableOnlyWhileInUse) {
   p->gather_weights_by(gatherer);
   EXPECT_FALSE(p->weights_stay());
   p->release_weights();
-  EXPECT_EQ(message_of([&] { p->local(); }), "[parameter] w: its weights are in memory only while it is used");
+  EXPECT_EQ(message_of([&] { p->local(); }),
+            "[parameter] w: its weights are in memory only while they are held; call hold()");
   EXPECT_EQ(p->use(lab.stream()).address(), memory.address());
   EXPECT_EQ(p->local().address(), memory.address());
   EXPECT_EQ(message_of([&] { p->bind_weights(memory.slice(0, 0, 1)); }),
-            "[parameter] w: weight memory is [1, 6, 8] f32");
+            "[parameter] w: weight memory is [1, 6, 8] f32; expected [4, 6, 8] f32");
 }
 
 TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
@@ -306,7 +310,8 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   held.reset();
   EXPECT_FALSE(gatherer.holders.expired());
   EXPECT_EQ(again.on(lab.stream()).address(), memory.address());
-  EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }), "[parameter] weights are read without being held");
+  EXPECT_EQ(message_of([&] { HeldWeight().on(lab.stream()); }),
+            "[parameter] weights are read before Parameter::hold()");
 }
 
 // Held weights may still be in flight, so only the stream that reads them waits.

@@ -79,7 +79,7 @@ TEST_F(TapeTest, BackwardThrowsWhenTheRootHasNoTrainableInput) {
   const Value y = scale(tape, constant, 2);
   EXPECT_EQ(tape.size(), 0u);
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] backward from a value that depends on nothing trainable");
+            "[tape] the root of backward depends on nothing that needs a gradient");
 }
 
 TEST_F(TapeTest, BackwardThrowsWhenTheRootGradientHasAnotherShapeOrDtype) {
@@ -87,9 +87,9 @@ TEST_F(TapeTest, BackwardThrowsWhenTheRootGradientHasAnotherShapeOrDtype) {
   EXPECT_EQ(message_of([&] {
               backward(tape, y, lab.randn({2, 2}));
             }),
-            "[tape] the root is [4] f64 but its gradient [2, 2] f64");
+            "[tape] the root is [4] f64 but its gradient [2, 2] f64; expected the same shape and dtype");
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4}, Dtype::f32)); }),
-            "[tape] the root is [4] f64 but its gradient [4] f32");
+            "[tape] the root is [4] f64 but its gradient [4] f32; expected the same shape and dtype");
 }
 
 TEST_F(TapeTest, ContributionsOfDifferentShapesThrow) {
@@ -99,7 +99,7 @@ TEST_F(TapeTest, ContributionsOfDifferentShapesThrow) {
     b.accumulate(0, dout.reshape({2, 2}));
   });
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] gradients [4] f64 and [2, 2] f64 of one value");
+            "[tape] gradients [4] f64 and [2, 2] f64 of one value; expected one shape and dtype");
 }
 
 TEST_F(TapeTest, BackwardThrowsOnAGradientForAMissingInput) {
@@ -123,7 +123,7 @@ TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
   EXPECT_EQ(message_of([&] {
               replay.take_gradient({lab.randn({4}), -1});
             }),
-            "[tape] the gradient was requested of a value that needs no gradient");
+            "[tape] take_gradient() was called for a value that needs no gradient");
 }
 
 TEST_F(TapeTest, AConstantInputGetsNoGradient) {
@@ -383,7 +383,7 @@ TEST_F(TapeTest, TakingAValueThatThePullbackDidNotHandOnThrows) {
     EXPECT_EQ(message_of([&] {
                 backward(t, y, lab.randn({3, 4}));
               }),
-              "[tape] a weight pullback takes a value that its pullback did not hand on");
+              "[tape] a weight pullback takes a value that its pullback did not pass to hand_to_weights()");
   }
 }
 

@@ -136,7 +136,10 @@ TEST(RatesCheck, RefusesImpossibleMeasurements) {
               with_compute({{0, 1}}).check();
             }),
             "rates: the sizes of forward products must be above 0 and ascend, but 0 follows 0");
-  EXPECT_EQ(error_of([&] { with_compute({{2, -1}}).check(); }), "rates: forward products: -1 s for size 2");
+  EXPECT_EQ(error_of([&] {
+              with_compute({{2, -1}}).check();
+            }),
+            "rates: forward products: -1 s for size 2; expected a finite time of at least 0 s");
   EXPECT_EQ(error_of([&] {
               Rates{.slowdowns = {{Lane::copy, {Lane::inter, Lane::compute}, 0}}}.check();
             }),

@@ -51,7 +51,7 @@ TEST(HostRead, NamesTheDtypesThatDoNotFit) {
     read.wait<float>();
     FAIL();
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[tensor] data of i64 read as f32");
+    EXPECT_STREQ(e.what(), "[tensor] elements are i64, but are read as f32");
   }
 }
 

@@ -124,24 +124,32 @@ TEST_F(TensorTest, ReshapeErrorsNameBothShapes) {
   EXPECT_EQ(message_of([&] { t.reshape({-1, 0}); }), "[tensor] [3, 4] cannot become [-1, 0]");
   EXPECT_EQ(message_of([&] { t.reshape({-1, -1}); }), "[tensor] reshape with two unknown sizes: [-1, -1]");
   EXPECT_EQ(message_of([&] { t.reshape({-12}); }), "[shape] negative size in [-12]");
-  EXPECT_EQ(message_of([&] { t.slice(1, 0, 2).reshape({6}); }), "[tensor] reshape of a strided [3, 2]");
+  EXPECT_EQ(message_of([&] { t.slice(1, 0, 2).reshape({6}); }),
+            "[tensor] reshape of a strided [3, 2]; expected a contiguous tensor");
 }
 
 TEST_F(TensorTest, SliceErrorsNameTheRangeAndTheShape) {
   const Tensor t = counting({3, 4});
-  EXPECT_EQ(message_of([&] { t.slice(0, 2, 4); }), "[tensor] slice [2, 4) of dimension 0 of [3, 4]");
-  EXPECT_EQ(message_of([&] { t.slice(1, 3, 2); }), "[tensor] slice [3, 2) of dimension 1 of [3, 4]");
-  EXPECT_EQ(message_of([&] { t.slice(0, -1, 2); }), "[tensor] slice [-1, 2) of dimension 0 of [3, 4]");
+  EXPECT_EQ(message_of([&] { t.slice(0, 2, 4); }),
+            "[tensor] slice [2, 4) of dimension 0 of [3, 4]; expected a range of its indices");
+  EXPECT_EQ(message_of([&] { t.slice(1, 3, 2); }),
+            "[tensor] slice [3, 2) of dimension 1 of [3, 4]; expected a range of its indices");
+  EXPECT_EQ(message_of([&] { t.slice(0, -1, 2); }),
+            "[tensor] slice [-1, 2) of dimension 0 of [3, 4]; expected a range of its indices");
   EXPECT_EQ(message_of([&] { t.slice(2, 0, 0); }), "[shape] dimension 2 of [3, 4] does not exist");
 }
 
 TEST_F(TensorTest, AccessErrorsNameDtypesAndRanks) {
   const Tensor t = counting({3, 4});
-  EXPECT_EQ(message_of([&] { t.data<float>(); }), "[tensor] data of i32 read as f32");
-  EXPECT_EQ(message_of([&] { t.view<int32_t, 3>(); }), "[tensor] [3, 4] viewed with rank 3");
-  EXPECT_EQ(message_of([&] { t.slice(1, 0, 2).to_vector<int32_t>(); }), "[tensor] to_vector of a strided [3, 2]");
+  EXPECT_EQ(message_of([&] { t.data<float>(); }), "[tensor] elements are i32, but are read as f32");
+  EXPECT_EQ(message_of([&] { t.view<int32_t, 3>(); }), "[tensor] [3, 4] has rank 2, but is viewed with rank 3");
+  EXPECT_EQ(message_of([&] { t.slice(1, 0, 2).to_vector<int32_t>(); }),
+            "[tensor] to_vector of a strided [3, 2]; expected a contiguous tensor");
   const std::vector<float> five(5);
-  EXPECT_EQ(message_of([&] { Tensor::from<float>(five, {2, 3}, context); }), "[tensor] 5 values for [2, 3]");
+  EXPECT_EQ(message_of([&] {
+              Tensor::from<float>(five, {2, 3}, context);
+            }),
+            "[tensor] 5 values for [2, 3]; expected 6");
 }
 
 TEST_F(TensorTest, SizesThatOverflowAreRefusedBeforeAllocation) {

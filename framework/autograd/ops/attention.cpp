@@ -7,7 +7,8 @@ using namespace base;
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
                 const AttentionShape& shape) {
   require(q.data.rank() == 3 && k.data.rank() == 3 && k.shape() == v.shape() && q.data.dim(2) == k.data.dim(2),
-          "[attention] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape());
+          "[attention] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape(),
+          "; expected one head size, and k and v of one shape");
   require(q.data.dim(0) == shape.sequences * shape.queries && k.data.dim(0) == shape.sequences * shape.keys &&
               q.data.dim(1) % k.data.dim(1) == 0,
           "[attention] ", shape.sequences, " sequences of ", shape.queries, " queries and ", shape.keys,

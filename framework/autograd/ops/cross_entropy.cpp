@@ -11,7 +11,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
                            const CrossEntropyOptions& options, Tensor* row_losses) {
   const int64_t rows = x.data.dim(0), vocab = w.shape()[0];
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == rows, "[cross_entropy] x is ", x.shape(), ", ", w.name(),
-          " ", w.shape(), ", targets ", targets.shape());
+          " ", w.shape(), ", targets ", targets.shape(), "; expected [T, D], [V, D] and [T]");
   const KernelTable& k = kernels::kernels(x.device());
   const Dtype acc = accumulator_dtype(x.data.dtype());
   const bool train = tape.recording();

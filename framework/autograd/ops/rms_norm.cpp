@@ -51,7 +51,8 @@ struct RmsNorm {
 }  // namespace
 
 Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
-  require(x.data.dim(-1) == gain.shape()[0], "[rms_norm] x is ", x.shape(), " but ", gain.name(), " is ", gain.shape());
+  require(x.data.dim(-1) == gain.shape()[0], "[rms_norm] x is ", x.shape(), " but ", gain.name(), " is ", gain.shape(),
+          "; expected [..., D] and [D]");
   const RmsNorm norm{kernels::kernels(x.device()), gain, eps};
   const auto [out, inverse_rms] = norm.forward(tape.stream, {}, x.data, {});
   const Value y = tape.record(
@@ -68,9 +69,10 @@ Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
 
 SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps) {
   require(x.shape() == addend.shape() && x.data.dtype() == addend.data.dtype(), "[add_rms_norm] x is ", x.shape(), " ",
-          x.data.dtype(), " but addend is ", addend.shape(), " ", addend.data.dtype());
+          x.data.dtype(), " but addend is ", addend.shape(), " ", addend.data.dtype(),
+          "; expected the same shape and dtype");
   require(x.data.dim(-1) == gain.shape()[0], "[add_rms_norm] x is ", x.shape(), " but ", gain.name(), " is ",
-          gain.shape());
+          gain.shape(), "; expected [..., D] and [D]");
   const RmsNorm norm{kernels::kernels(x.device()), gain, eps};
   const Tensor sum = Tensor::like(x.data);
   const auto [out, inverse_rms] = norm.forward(tape.stream, sum, x.data, addend.data);

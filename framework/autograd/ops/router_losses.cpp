@@ -34,7 +34,7 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
   const int64_t tokens = scores.data.dim(0), experts = scores.data.dim(1), scopes = fractions.dim(0);
   require((!segment.defined() || segment.dim(0) == tokens) && fractions.dim(1) == experts,
           "[load_balancing_loss] scores ", scores.shape(), ", segment ", segment.shape(), ", fractions ",
-          fractions.shape());
+          fractions.shape(), "; expected [T, E], [T] and [S, E]");
   const std::vector<int64_t> counts = tokens_in_scope.empty() ? count_tokens(segment, tokens, scopes) : tokens_in_scope;
   require(static_cast<int64_t>(counts.size()) == scopes, "[load_balancing_loss] there are counts of ", counts.size(),
           " scopes; expected ", scopes);

@@ -35,7 +35,7 @@ class MetaBackend final : public Backend {
   std::shared_ptr<Allocator> make_allocator() override { return std::make_shared<MetaAllocator>(run_->memory()); }
   std::shared_ptr<Allocator> make_offload_allocator() override { return make_allocator(); }
   std::unique_ptr<Stream> make_lane(Lane lane, bool by_itself) override {
-    base::require(!by_itself, "[meta device] lanes run inline");
+    base::require(!by_itself, "[meta device] a lane with a thread was requested; expected lanes that run inline");
     return std::make_unique<MetaStream>(lane, run_->issues());
   }
 
@@ -85,7 +85,7 @@ class MetaBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options) {
-  base::require(options.meta != nullptr, "[meta device] BackendOptions::meta is null, expected the device to imitate");
+  base::require(options.meta != nullptr, "[meta device] ContextOptions::meta is null, expected the device to imitate");
   return std::make_unique<MetaBackend>(options.meta);
 }
 

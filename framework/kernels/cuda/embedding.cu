@@ -78,7 +78,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& table, const Tenso
     using D = device_t<T>;
     const Rows<D> rows = matrix_of<T>("embedding", table), target = matrix_of<T>("embedding", out);
     require(target.count == ids.numel() && target.width == rows.width, "[embedding] out has shape ", out.shape(),
-            " for ", ids.numel(), " ids of a table ", table.shape());
+            " for ", ids.numel(), " ids of a table ", table.shape(),
+            "; expected a row of the table's width for each id");
     require_flat("embedding", "ids", ids, ids.numel());
     const auto start = [&]<int N>(std::integral_constant<int, N>) {
       launch("embedding", forward_kernel<D, N>, blocks_of(target.count, warps), threads, stream, target, rows,
@@ -98,7 +99,8 @@ void backward(Stream& stream, const Tensor& dtable, const Tensor& dout, const Te
     const Rows<D> rows = matrix_of<T>("embedding", dout);
     const Rows<A> target = matrix_of<A>("embedding", dtable);
     require(rows.count == ids.numel() && rows.width == target.width, "[embedding] dout has shape ", dout.shape(),
-            " for ", ids.numel(), " ids of a table ", dtable.shape());
+            " for ", ids.numel(), " ids of a table ", dtable.shape(),
+            "; expected a row of the table's width for each id");
     require_flat("embedding", "ids", ids, ids.numel());
     require(rows.count < (1 << 30), "[embedding] ", rows.count, " tokens; expected fewer than 2^30");
     if (rows.count == 0 || rows.width == 0) return;

@@ -321,7 +321,7 @@ __global__ void __launch_bounds__(item_threads)
 void clip(Stream& stream, const Tensor& factor, const Tensor& sums, double limit) {
   require_flat("clip", "factor", factor, 1);
   require_flat("clip", "sums", sums, sums.numel());
-  require(sums.numel() > 0, "[clip] there are no sums");
+  require(sums.numel() > 0, "[clip] there are no sums; expected at least one");
   launch("clip", clip_factor, 1, item_threads, stream, pointer<double>(factor), pointer<double>(sums), sums.numel(),
          limit);
 }

@@ -23,7 +23,8 @@ __global__ void zero_kernel(uint4* out, const int64_t* offsets, int64_t wides_pe
 
 void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows) {
   const auto& host = offsets.host;
-  require(offsets.groups == groups, "[", op, "] offsets of ", offsets.groups, " groups for ", groups, " experts");
+  require(offsets.groups == groups, "[", op, "] offsets of ", offsets.groups, " groups for ", groups,
+          " experts; expected equal numbers");
   require(offsets.device.defined() || !host.empty(), "[", op, "] neither host nor device has the offsets");
   if (offsets.device.defined()) require_flat(op, "offsets", offsets.device, groups + 1);
   require(host.empty() || (static_cast<int64_t>(host.size()) == groups + 1 &&
