@@ -9,7 +9,7 @@
 
 namespace hexad::autograd {
 
-/// A pure function of its inputs and of parameters. It records on the tape passed to it.
+/// A pure function of its inputs and of parameters. The function records its ops on the tape that it receives.
 using Segment = std::function<std::vector<Value>(Tape&, std::span<const Value>)>;
 
 /// Runs `segment` as one op called `name`, which keeps only `inputs`. Its backward runs the segment again

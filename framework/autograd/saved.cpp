@@ -72,7 +72,7 @@ class OffloadPolicy final : public SavePolicy {
 
  private:
   struct Known {
-    std::weak_ptr<Storage> storage;  // the address may be reused after the tensor is gone
+    std::weak_ptr<Storage> storage;  // the address may be reused after the tensor is destroyed
     std::weak_ptr<SavedTensor> saved;
     Shape shape;
   };

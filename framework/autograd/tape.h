@@ -159,7 +159,7 @@ class Tape {
     std::shared_ptr<RecomputedTensor> recomputed;  // recomputed output of this node
   };
   struct Recomputable {
-    std::weak_ptr<Storage> storage;          // the address may be reused after the tensor is gone
+    std::weak_ptr<Storage> storage;          // the address may be reused after the tensor is destroyed
     std::weak_ptr<RecomputedTensor> tensor;  // lives while an op saves it: replay frees tensors gradually
     Shape shape;                             // a reshaped view of the same storage is another tensor
   };

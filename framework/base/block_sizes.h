@@ -22,8 +22,9 @@ struct BlockSizes {
   int64_t whole_bytes = 8192, message_bytes = 16384;
   // framework/kernels/cpu, total_elements: elements that one thread sums for the total of a tensor, such as a norm.
   // cached_elements: elements of a sum of several tensors that stay in the first-level cache; at most
-  // `most_cached_elements`. logit_rows: rows whose logits are in memory at a time. rounded_elements: elements of an f32
-  // product that are buffered before they are added to a bf16 tensor.
+  // `most_cached_elements`.
+  // logit_rows: rows whose logits are in memory at a time.
+  // rounded_elements: elements of an f32 product that are buffered before they are added to a bf16 tensor.
   int64_t total_elements = 65536, cached_elements = most_cached_elements, logit_rows = 256,
           rounded_elements = int64_t{1} << 20;
   // framework/autograd: number of initial values that are drawn at a time; at most `most_drawn_elements`.

@@ -25,7 +25,7 @@ std::string nearest_first(std::string_view word, std::vector<std::string> words)
 /// text is cut after 60 bytes.
 std::string shown(std::string_view text);
 
-/// True if `path` equals `above` or is below it. The empty path has nothing below it.
+/// True if `path` equals `above` or is below it. No path is below the empty path.
 bool covers(std::string_view above, std::string_view path);
 
 /// Joins two keys: "model" and "hidden" give "model.hidden". An empty parent is the root.

@@ -1,4 +1,4 @@
-// Detection of binary files by their first bytes, whatever their names.
+// Detection of binary files by their first bytes, regardless of their names.
 #pragma once
 
 #include <cstddef>

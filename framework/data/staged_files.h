@@ -23,9 +23,9 @@ class StagedFiles {
   std::string path(std::string_view name) const;
 
   /// Replaces the files `names`: removes the old files in this order, then moves the new files into place in the
-  /// opposite order. A name without a new file is gone afterwards. All old files are removed before the first new file
-  /// appears. A reader that opens the first name before the others therefore finds all old files, all new files, or
-  /// none. Throws Error(resource) after moving the old files back.
+  /// opposite order. If a name has no new file, its old file is only removed. All old files are removed before the
+  /// first new file appears. A reader that opens the first name before the others therefore finds all old files, all
+  /// new files, or none. Throws Error(resource) after moving the old files back.
   void commit(std::span<const std::string_view> names);
 
  private:

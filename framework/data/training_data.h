@@ -32,9 +32,9 @@ struct TrainingDataOptions {
 
 /// Opens the data of `config`. `sources` holds the sources that data.source may name; their errors are passed on.
 /// Throws Error(data), naming the file, in these cases: a file is missing or damaged; a dataset was made with another
-/// tokenizer than that of its folder or mixture, or has more ids; a file changed since the checkpoint. Throws
-/// Error(usage) if the model's vocabulary is smaller than the tokenizer's. Throws it also if the masked-LM objective is
-/// used with a dataset that has a loss mask.
+/// tokenizer than that of its folder or mixture, or has more ids; a file changed since the checkpoint.
+/// Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's. Throws it also if the masked-LM
+/// objective is used with a dataset that has a loss mask.
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options,
                                 const Sources& sources = {});
 

@@ -56,7 +56,7 @@ class DeviceContext {
   /// need not. Created at first use.
   Stream& host_stream();
   /// Lifetime guard for callbacks that may outlive this context. during() runs `use` and keeps the context alive
-  /// meanwhile. It returns false, without running `use`, if the context is gone.
+  /// meanwhile. It returns false, without running `use`, if the context has been destroyed.
   class Life {
    public:
     bool during(const std::function<void()>& use);
@@ -101,7 +101,7 @@ class DeviceContext {
 };
 
 /// Location of a tensor: a handle to the rank's context. The context must outlive every tensor made through it. The
-/// memory of tensors has shared ownership and may be freed after the context is gone.
+/// memory of tensors has shared ownership and may be freed after the context is destroyed.
 class Device {
  public:
   Device() = default;

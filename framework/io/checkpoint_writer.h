@@ -35,11 +35,12 @@ class CheckpointWriter {
   /// for example if the disk is full.
   std::string write_shard(int index, int count, std::span<const ShardItem> items) const;
   /// Completes the checkpoint: writes the manifest, renames the folder, writes `latest` and applies retention.
-  /// `state.step` must be the writer's step. The parts may be in any order. Throws Error(resource) if the files cannot
-  /// be written, and std::logic_error if the parts are not a complete checkpoint (see merge_parts()); then call
-  /// discard(). Once the folder has its name, the checkpoint exists and nothing throws. Three failures cause only
-  /// warnings: a rename that is not confirmed on disk, a `latest` that cannot be written, a folder that cannot be
-  /// deleted. After an unconfirmed rename, nothing older is deleted.
+  /// `state.step` must be the writer's step. The parts may be in any order.
+  /// Throws Error(resource) if the files cannot be written, and std::logic_error if the parts are not a complete
+  /// checkpoint (see merge_parts()); then call discard().
+  /// Once the folder has its name, the checkpoint exists and nothing throws. Three failures cause only warnings: a
+  /// rename that is not confirmed on disk, a `latest` that cannot be written, a folder that cannot be deleted. After an
+  /// unconfirmed rename, nothing older is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
   /// Removes the files written so far. Never throws; warns about a folder that cannot be removed.
   void discard() const noexcept;

@@ -210,7 +210,7 @@ struct AttentionKernels {
   /// Merges attention to a block of further keys into sum[T, H, C] and sum_log_sum_exp[T, H] (both acc), the results
   /// for the keys so far. block[T, H, C] and block_log_sum_exp[T, H] (acc) are the block's results. Both results are
   /// merged by log-sum-exps (Liu et al. 2023, section 3). A row that saw no key of the block (-inf) does not change,
-  /// whatever values the block has there.
+  /// regardless of the block's values in this row.
   Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
               const Tensor& block_log_sum_exp)>
       merge;
@@ -405,8 +405,8 @@ struct IndexKernels {
   /// Computes out[i] = x[i] + parts[1, p] with parts [2, P]. p is the first part that ends after x[i]: x[i] < parts[0,
   /// p]. All i64. A negative x[i] does not change; all other x[i] are below the last part's end.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& parts)> shift_parts;
-  /// Computes out[i] = i + parts[1, p], i.e. shift_parts of 0, 1, ..., with parts as there. The last part ends at the
-  /// number of elements of out, which may be zero.
+  /// Computes out[i] = i + parts[1, p], i.e. shift_parts of 0, 1, ..., with `parts` as in shift_parts. The last part
+  /// ends at the number of elements of out, which may be zero.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& parts)> iota_parts;
   /// Computes out[i] = x[index[i]], all i64. out may be index.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> take;

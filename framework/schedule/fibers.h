@@ -6,8 +6,8 @@
 namespace hexad::schedule {
 
 /// Interleaves two micro-batches of a rank: one computes while data for the other is in flight. Only the program
-/// decides which piece continues, never the arrival of data. So ranks whose pieces yield at the same places issue their
-/// collectives in the same order. Everything stays on the calling thread.
+/// decides which piece continues, never the arrival of data. Therefore ranks whose pieces yield at the same places
+/// issue their collectives in the same order. Everything stays on the calling thread.
 class Fibers {
  public:
   using Work = std::function<void()>;

@@ -59,8 +59,8 @@ struct Rates {
   };
   std::vector<Link> links{};
 
-  /// Curves for all links that are not listed, whatever their kind, group and size. Code that sets these curves must
-  /// tell the user.
+  /// Curves for all links that are not listed, of any kind, group and size. Code that sets these curves must tell the
+  /// user.
   struct OtherLinks {
     TimeCurve within_node, between_nodes;
   };

@@ -1,4 +1,4 @@
-// Output to standard output or error, which may be a terminal, or a pipe whose reader is gone.
+// Output to standard output or error, which may be a terminal, or a pipe whose reader has ended.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ enum class Stuck : uint8_t {
   drop,  // drops output after a second or at a signal, so that a training run continues and handles the signal
 };
 
-/// Writes text to a file descriptor that it does not own. If the reader is gone or the device is full, drops output
+/// Writes text to a file descriptor that it does not own. If the reader has ended or the device is full, drops output
 /// silently: `| head` must not end a run.
 class TextOutput {
  public:

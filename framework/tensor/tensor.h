@@ -38,7 +38,7 @@ class Storage {
   Storage& operator=(const Storage&) = delete;
 
   int64_t bytes() const { return bytes_; }
-  /// True if the host may read and write the memory. Valid even after the context is gone.
+  /// True if the host may read and write the memory. Valid even after the context is destroyed.
   bool on_host() const { return on_host_; }
   Category category() const { return category_; }
   void set_category(Category category);

@@ -74,8 +74,9 @@ class CudaBackend final : public Backend {
 
   // A copy from or to ordinary host memory is complete when the call returns. For pageable memory CUDA waits until the
   // queue is empty. Copies of at most most_staged bytes from pageable memory therefore go through a staging buffer, so
-  // that the host runs ahead. The card reads memory from host_buffer() when the stream reaches the copy. Write to this
-  // memory again only after that copy, or release the buffer and take another.
+  // that the host runs ahead.
+  // The card reads memory from host_buffer() when the stream reaches the copy. Write to this memory again only after
+  // that copy, or release the buffer and take another.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     cuda::ensure_card(card_->ordinal());

@@ -20,7 +20,7 @@ class MetaMemory {
   void* reserve(int64_t bytes, Place place = Place::device);
   void release(void* block);
   bool contains(const void* address) const;
-  /// True if the block around `address` stands for offload memory.
+  /// True if the block around `address` represents offload memory.
   bool is_offloaded(const void* address) { return around(address, 0)->second.place == Place::offloaded; }
 
   /// Returns the values of the `bytes` bytes at `address`; null unless all are known.

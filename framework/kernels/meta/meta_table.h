@@ -1,4 +1,4 @@
-// Kernels of the meta device: they compute nothing, but count.
+// Kernels of the meta device. They count operations and bytes, and compute nothing.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"

@@ -76,7 +76,7 @@ inline float exp_of(float x) {
 }
 
 /// Returns 1 / d within 2 ulp for 1 <= d < 2^126: a guess from the number's bits and three Newton steps. A vector
-/// division would occupy its unit twice as long as all of this.
+/// division would occupy its unit twice as long as these steps.
 inline float reciprocal_of(float d) {
   float r = __builtin_bit_cast(float, 0x7ef311c7u - __builtin_bit_cast(uint32_t, d));
   r = fma_of(r, fma_of(-d, r, 1.0f), r);

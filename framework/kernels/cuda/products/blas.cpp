@@ -38,8 +38,8 @@ uint32_t alignment_of(const void* p) {
 }
 
 /// A product in the terms of cuBLASLt, which uses column-major matrices. A row-major matrix [r, c] with rows `stride`
-/// apart is a column-major matrix c x r with leading dimension `stride`, the transpose. So our out = left right is
-/// out^T = right^T left^T there:
+/// apart is a column-major matrix c x r with leading dimension `stride`, the transpose. Therefore our out = left right
+/// is out^T = right^T left^T there:
 ///
 ///   our product                             | m, n, k     | A                     | B
 ///   out[m, n] = left[m, k] right[k, n]      | n, m, k     | right, n x k: as is   | left, k x m: as is
@@ -87,7 +87,7 @@ Problem chosen_for(Problem p) {
   return p;
 }
 
-/// A problem as cuBLASLt knows it.
+/// A problem in the descriptors of cuBLASLt.
 struct Description {
   cublasLtMatmulDescOpaque_t product{};
   cublasLtMatrixLayoutOpaque_t a{}, b{}, out{};
