@@ -172,7 +172,7 @@ std::string differences_block(const Sweep& sweep) {
   }
   if (rows.empty()) return "";
   return fmt::format(
-      "<section class=\"card wide\"><h2>What differs from {}</h2>\n<table class=\"facts\"><tbody>\n{}</tbody></table>"
+      "<section class=\"card wide\"><h2>Differences from {}</h2>\n<table class=\"facts\"><tbody>\n{}</tbody></table>"
       "</section>\n",
       escaped(sweep.runs.front().name), rows);
 }

@@ -138,7 +138,7 @@ test_several_runs_are_laid_over_each_other() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=fast optim.lr=0.03
   expect 0 "$HEXAD" report slow fast
   expect_equal "$(cat out)" comparison.html
-  expect_text comparison.html "<h1>optim.lr: 0.01, 0.03</h1>" "slow, fast" "What differs from slow" "optim.lr: 0.01 -&gt; 0.03" '"name":"fast"'
+  expect_text comparison.html "<h1>optim.lr: 0.01, 0.03</h1>" "slow, fast" "Differences from slow" "optim.lr: 0.01 -&gt; 0.03" '"name":"fast"'
   expect 0 "$HEXAD" report slow fast  # what it wrote it may write again
   expect_no_text comparison.html "run.dir:"
   expect 2 "$HEXAD" report slow fast --out tiny.yaml
@@ -225,7 +225,7 @@ test_recipes_of_older_programs_are_compared_under_their_new_names() {
   expect_no_text comparison.html "What differs"
   sed -i 's/^  steps: 6/  steps: six/' after/recipe*.yaml
   expect 0 "$HEXAD" report before after
-  expect_text comparison.html "What differs from before" "not compared: after/recipe-00000000.yaml:" "train.steps"
+  expect_text comparison.html "Differences from before" "not compared: after/recipe-00000000.yaml:" "train.steps"
   expect_no_text comparison.html "train.steps: 6 -&gt;"
 }
 
