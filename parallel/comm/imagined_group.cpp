@@ -51,8 +51,8 @@ void forget(const Tensor& out, Stream& stream) {
 }
 
 // Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds
-// its tensors for the longest possible time. Not used for messages to one rank. They leave immediately, because no
-// thread waits for such a message before all such messages have left. `mark` (may be null) is the operation in the log.
+// its tensors for the longest possible time. Not used for messages between two ranks, which leave immediately: a thread
+// waits for such messages only after all of them have left. `mark` (may be null) is the operation in the log.
 Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);
@@ -158,7 +158,8 @@ void ImaginedGroup::connect_routes(std::span<const Route> routes, Device device)
                                         device::Category::connection);
 }
 
-// Connects the ranks for an operation if that has not been done. Messages on routes that were not named are errors.
+// Connects the ranks for an operation, unless they are connected. Throws if connect_routes() did not name a message's
+// route.
 void ImaginedGroup::connect_for(const Operation& op, Device device) const {
   if (!op.is_point_to_point() || routes_.empty()) connect(use_of(op), device);
   if (!op.is_point_to_point() || routes_.empty()) return;

@@ -53,10 +53,10 @@ class ImaginedGroup final : public ProcessGroup {
   const int rank_;
   const std::vector<int> ranks_;  // numbers in the world
   device::IssueLog* const log_;
-  const int logged_as_;  // group of the log
+  const int logged_as_;  // number of this group in the log
   const std::shared_ptr<const ImaginedCards> cards_;
-  std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // of the communicator, which twins share
-  mutable std::set<Route> routes_;                              // of messages
+  std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // uses of the communicator; twins share it
+  mutable std::set<Route> routes_;                              // routes connected for messages
 };
 
 }  // namespace hexad::comm

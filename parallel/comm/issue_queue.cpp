@@ -116,9 +116,9 @@ Volume IssueQueue::excess(const Candidate& c) const {
   Volume volume = r.plan.rounds[c.start.round].volume();
   for (const auto& [channel, queue] : queues_) {
     const Request& first = *queue.requests.front();
-    // Two kinds of rounds in flight take no room from a round that gives way: first rounds that no rank has answered
-    // yet, and rounds of lower priority. The latter may wait for rounds that their peers hold back until the higher
-    // priority ends.
+    // Rounds of two kinds do not count against the window of a round that gives way: first rounds that no rank has
+    // answered yet, and rounds of lower priority. Rounds of lower priority may have to wait until the higher priority
+    // ends, because their peers hold them back.
     const bool moves = answered(queue) || queue.rounds_in_flight > 1;
     const bool takes_room =
         first.link == r.link && low(queue) == c.low && (!c.low || (moves && priority_of(first) <= priority_of(r)));

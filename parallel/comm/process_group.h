@@ -84,9 +84,9 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
-  /// Makes a second group of the same ranks and class. On devices the two may share connections: their operations there
-  /// then keep the order of the calls over both groups, which ranks must call in one order. Collective and blocking.
-  /// This group outlives the new one.
+  /// Makes a second group of the same ranks and class. On devices the two groups may share connections. Their
+  /// operations then run in the order of the calls to both groups, and all ranks must make these calls in the same
+  /// order. Collective and blocking. This group outlives the new one.
   virtual std::unique_ptr<ProcessGroup> twin(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }

@@ -136,7 +136,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   } else {
     const Tensor sum = s.first ? s.piece : Tensor::like(s.piece, Category::communication);
     s.reductions.push_back({bucket.group->reduce_scatter(sum, s.memory, stream), s.first ? Tensor{} : sum});
-    s.memory = {};  // valid until it has been sent (ProcessGroup)
+    s.memory = {};  // the group keeps the memory until it has been sent
     for (const auto& e : bucket.entries) e.parameter->release_gradient();
     for (Given& g : s.given) g.written = false;
     s.first = false;

@@ -72,7 +72,7 @@ class WeightBuckets final : public autograd::ParameterStorage {
     const comm::ProcessGroup* of;
     std::unique_ptr<comm::ProcessGroup> group;
   };
-  // In the order in which they were made, which is the order of all ranks: ranks also end a communicator together.
+  // In the order of creation, which is the same on all ranks, because ranks also end a communicator together.
   std::vector<Gatherer> gatherers_;
   std::vector<State> states_;                             // by bucket
   size_t before_ = none, current_ = none;                 // the last two units used

@@ -40,7 +40,7 @@ void require_positive(const char* name, int value, int least) {
   if (value < least) refuse(name, value, "must be at least ", std::max(least, 1));
 }
 
-// Returns the axis that stands at the place of `axis` in a view; none if the view lacks it.
+// Returns the axis at the place of `axis` in a view; none if the view lacks it.
 std::optional<Axis> axis_in(MeshView view, Axis axis) {
   const bool dense = view == MeshView::dense;
   switch (axis) {

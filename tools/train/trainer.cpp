@@ -114,7 +114,7 @@ ExitCode Trainer::train() {
   return preempted ? end_preempted() : end_done();
 }
 
-// Runs only now: if a start fails during loading, or has no step to train, all files must stay unchanged.
+// Called as late as possible: if a start fails during loading, or has no step to train, all files must stay unchanged.
 void Trainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();

@@ -1,5 +1,5 @@
-// Subject of verify: a recipe and its kinds of subject_kind.h, with data, and the results that one rank computes from
-// it in f64.
+// Subject of verify: a recipe, its kinds of subject (subject_kind.h) and its data. Also the results that one rank
+// computes from the subject in f64.
 #pragma once
 
 #include <map>
@@ -84,7 +84,7 @@ struct Oracle {
   std::string start{};   // checkpoint with the initial weights
   std::string ruined{};  // name of the tensor whose gradient is not finite in the first step
 };
-/// yes: the oracle writes a checkpoint. Only one of several processes that compute the same oracle writes it.
+/// Permission for compute_oracle() to write a checkpoint. Only one of several processes with the same oracle has it.
 enum class Saves : uint8_t { no, yes };
 /// Computes the oracle. `start` is a checkpoint for an eventful kind. Throws Error(numeric), naming a tensor, if the
 /// oracle itself is not finite. Otherwise throws Error or the exceptions of training, with a message that the oracle

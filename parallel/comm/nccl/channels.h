@@ -48,9 +48,9 @@ class Channels {
   CardRank& card_;
   const Communicator& group_;
   const ProcessGroup& its_;
-  std::set<Route> routes_;  // of all ranks
+  std::set<Route> routes_;  // routes of all ranks
   std::vector<std::unique_ptr<Channel>>
-      all_;  // this rank's, in the order in which ranks make and destroy them together
+      all_;  // channels of this rank, in the order in which ranks make and destroy them together
   ByPeer to_, from_;
 };
 

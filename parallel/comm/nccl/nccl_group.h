@@ -23,7 +23,7 @@ using base::Dtype;
 /// that is changed in place must be changed by a stream that has waited for the event.
 ///
 /// connect() and connect_routes() take the card's memory that NCCL needs. The first operation of a kind for which the
-/// ranks are not connected is collective, because it does so; the first message makes the channels of all pairs. Twins
+/// ranks are not connected connects them, so it is collective. The first message makes the channels of all pairs. Twins
 /// share a communicator, because they also share a stream, but not the channels of messages.
 ///
 /// NCCL guarantees less than ProcessGroup promises. The order of a sum is NCCL's own: results are bitwise identical on

@@ -165,10 +165,9 @@ void add_simulate(const Program& program) {
       .legal(whole_number(0, 1 << 24))
       .needs(cluster);
   command
-      .add_option(
-          "--routing", &options->routing,
-          "load of the experts: even; p99: one rank gets what it exceeds in one of a hundred routers; worst: all "
-          "tokens visit one rank")
+      .add_option("--routing", &options->routing,
+                  "load of the experts: even; p99: one rank has a load that only 1% of routers exceed; worst: all "
+                  "tokens visit one rank")
       .legal(one_of({"even", "p99", "worst"}))
       .needs(cluster);
   command.add_option("--trace", &options->trace, "file for the simulated timeline, such as step.json.gz")

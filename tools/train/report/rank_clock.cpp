@@ -51,7 +51,7 @@ telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, d
 
 RankClock::RankClock(const comm::World& world, const mesh::Mesh& mesh)
     : world_(world), slow_ranks_(kinds_of(mesh)), totals_(world.size()) {
-  static_cast<void>(take());  // what making the groups sent belongs to no step
+  static_cast<void>(take());  // discards the traffic of making the groups
 }
 
 RankClock::TrafficByClass RankClock::take() const {

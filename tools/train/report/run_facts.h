@@ -38,7 +38,7 @@ struct RunFacts {
   std::vector<std::string> problems;  // files of the directory that cannot be read
 };
 
-/// Collects the facts. Files that are missing or damaged leave their facts out.
+/// Collects the facts. Omits the facts of files that are missing or damaged.
 RunFacts facts_of_run(const std::filesystem::path& dir);
 
 /// Returns readable text, a line for each kind of fact.
