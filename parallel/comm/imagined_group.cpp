@@ -30,7 +30,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Copies this rank's own message to itself to the place of every other rank's message.
+// Copies the message that this rank sends to itself into the places of all received messages.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;
@@ -39,7 +39,7 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   int64_t begin = 0;
   for (const int64_t rows : receive) {
     require(rows == send[me], "[imagined group] a rank would send ", rows, " rows; expected ", send[me],
-            ", the number of this rank");
+            ", as many as this rank sends to itself");
     op.out.slice(0, begin, begin + rows).copy_from(own, stream);
     begin += rows;
   }
@@ -92,7 +92,8 @@ ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vec
       log_(log),
       logged_as_(add_to(log, name(), traffic(), ranks_, rank)),
       cards_(std::move(cards)) {
-  require(0 <= rank && rank < size, "[imagined group] rank ", rank, " of ", size);
+  require(0 <= rank && rank < size, "[imagined group] the rank is ", rank, ", expected at least 0 and less than ",
+          size);
 }
 
 ImaginedGroup::ImaginedGroup(int rank, std::vector<int> ranks, TrafficClass traffic, std::string name,

@@ -102,7 +102,7 @@ const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& so
                            (wanted.received > 0 && (receives_wait || over.received > 0));
         if (!waits) return &c;
         // Later candidates must wait. Otherwise smaller rounds of a lower class would keep the window full forever.
-        // They need not wait for an operation that no rank has answered.
+        // Later candidates need not wait for an operation that no rank has answered.
         if (!answered(*c.queue)) continue;
         sends_wait |= wanted.sent > 0;
         receives_wait |= wanted.received > 0;
@@ -134,7 +134,7 @@ IssueQueue::Start IssueQueue::next() {
   std::vector<Candidate> candidates;
   for (auto& [channel, queue] : queues_) {
     const bool gives_way = low(queue);
-    // One round shows if the peers answer. More rounds would only take room that a higher class needs.
+    // One round shows whether the peers answer. More rounds would only take room that a higher class needs.
     if (withheld(queue) || (gives_way && queue.rounds_in_flight > 0 && !answered(queue))) continue;
     Start start = startable(queue);
     if (!start.request) continue;

@@ -85,8 +85,8 @@ using RequestPtr = std::shared_ptr<Request>;
 /// Queues of requests by channel. The priority decides which operation gets the windows. A channel waits while a
 /// channel of higher priority moves on the same link.
 ///
-/// Why this cannot deadlock: operations of a channel start in order. The first unfinished round of every channel may
-/// start, with one exception: an operation of higher priority is in flight, and all its ranks have called it. Such an
+/// This cannot deadlock. Operations of a channel start in order. The first unfinished round of every channel may start,
+/// with one exception: an operation of higher priority is in flight, and all its ranks have called it. Such an
 /// operation needs only links to end, not the work of any program. Priorities are the same on all ranks, so nothing
 /// delays the operation of highest priority. After it ends, the same holds for the next one.
 class IssueQueue {

@@ -32,7 +32,7 @@ class Uses {
   }
   constexpr bool has(Use use) const { return (bits_ >> base::ordinal(use) & 1u) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
-  /// Union.
+  /// Returns the union.
   friend constexpr Uses operator|(Uses a, Uses b) { return Uses(a.bits_ | b.bits_); }
   /// Returns the kinds of `a` that are not in `b`.
   friend constexpr Uses operator-(Uses a, Uses b) { return Uses(a.bits_ & ~b.bits_); }

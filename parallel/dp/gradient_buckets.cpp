@@ -76,7 +76,7 @@ void GradientBuckets::allocate(State& s) {
     s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
 }
 
-// Adds the contributions since the last call to the bucket, and rounds.
+// Adds to the bucket the contributions made since the last call, and rounds.
 void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
   const Bucket::Entry& e = s.bucket->entries[entry];
   if (!e.parameter->has_gradient()) return;

@@ -178,7 +178,8 @@ void Layout::place_by_order(const AxisOrder& order) {
 }
 
 Layout::Position Layout::position(int rank) const {
-  base::require(0 <= rank && rank < world_, "[mesh] rank ", rank, " of ", world_);
+  base::require(0 <= rank && rank < world_, "[mesh] the rank is ", rank, ", expected at least 0 and less than ",
+                world_);
   const int block = stride(Axis::pp), stages = size(Axis::pp);
   return {rank / block % stages, rank % block + block * (rank / block / stages)};
 }

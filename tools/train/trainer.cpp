@@ -86,7 +86,7 @@ ExitCode Trainer::run() {
 
 ExitCode Trainer::train() {
   sinks_.on_start(start_.run);
-  bool preempted = any_rank_asked_to_stop();  // a signal came while the run was loading
+  bool preempted = any_rank_asked_to_stop();  // true if a signal came during loading
   if (progress().step < recipe_.train.steps && !preempted) begin_steps();
   while (progress().step < recipe_.train.steps && !preempted) {
     const int64_t step = progress().step + 1;

@@ -75,7 +75,7 @@ class Cover {
         states_(features_.count() * features_.count(), State::none),
         together_(states_.size(), Together::unknown) {}
 
-  /// Examines the meshes. Tests on the first mesh that allows two values whether they exclude each other.
+  /// Examines the meshes. For any two values, tests on the first mesh that allows both whether they exclude each other.
   void survey(const std::vector<MeshSizes>& meshes) {
     for (const MeshSizes& m : meshes) {
       const std::string reason = illegal_(Variant(m));

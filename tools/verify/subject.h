@@ -1,5 +1,5 @@
-// Subject of verify: a recipe, its kinds of subject (subject_kind.h) and its data. Also the results that one rank
-// computes from the subject in f64.
+// Subject of verify: a recipe with its data, and its variations (subject_kind.h). Also the results that one rank
+// computes from a subject in f64.
 #pragma once
 
 #include <map>
@@ -54,7 +54,7 @@ class Subject {
   std::vector<int32_t> bytes_per_id() const;
   int64_t heldout_sequences() const { return 4 * recipe_.batch.micro + 1; }
   const std::string& folder() const { return folder_; }
-  /// Returns the trace file of the subject that has one. compute_oracle() writes it.
+  /// Returns the path of the routing trace that compute_oracle() writes for the subject idle_ranks.
   std::string trace_file() const { return folder_ + "/routing-trace.txt"; }
 
  private:

@@ -301,7 +301,7 @@ std::span<const Option> options() {
 const std::string& Variant::operator[](std::string_view option) const {
   for (size_t i = 0; i < choice.size(); ++i)
     if (options()[i].name == option) return options()[i].values[choice[i]];
-  base::fail_invariant(cat("[verify] no option ", option));
+  base::fail_invariant(cat("[verify] there is no option ", option));
 }
 
 void Variant::choose(std::string_view option, std::string_view value) {
@@ -311,7 +311,7 @@ void Variant::choose(std::string_view option, std::string_view value) {
     const auto found = std::find(values.begin(), values.end(), value);
     if (found != values.end()) return void(choice[i] = static_cast<int>(found - values.begin()));
   }
-  base::fail_invariant(cat("[verify] no option ", option, "=", value));
+  base::fail_invariant(cat("[verify] there is no option ", option, "=", value));
 }
 
 bool Variant::has_memory_limit() const { return (*this)["memory_reuse"].ends_with(limited); }

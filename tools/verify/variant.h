@@ -48,7 +48,7 @@ struct Option {
 /// - overlap: overlap of two micro-batches.
 /// - The choices of schedule.moe that its list marks as varied (layers/moe/schedule/moe_schedule.h).
 /// - moe: division, overlap and order of the MoE layer's work, as in the recipe or otherwise.
-/// - memory_reuse: without a memory limit, and s1 and s4 also with one.
+/// - memory_reuse: all values without a memory limit, s1 and s4 also with a limit.
 /// - offload: offload of optimizer states.
 /// - activations: kept for backward, or offloaded until then.
 /// - transport: ranks that are threads meet in memory, or exchange messages like processes.

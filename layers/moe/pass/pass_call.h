@@ -1,4 +1,4 @@
-// One call of the op moe_pass, and the two passes that serve it.
+// One call of the op moe_pass, and the two passes that implement it.
 #pragma once
 
 #include <memory>

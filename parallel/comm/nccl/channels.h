@@ -33,7 +33,7 @@ class Channels {
 
   /// True if add() has added all of the routes.
   bool has(std::span<const Route> routes) const;
-  /// Makes the channels of routes that have none. `routes` are those of all ranks, and the same on all ranks.
+  /// Makes the channels of routes that have none. `routes` has the routes of all ranks and is the same on all ranks.
   /// Collective over the group, in which nothing is in flight.
   void add(std::span<const Route> routes);
   /// Returns the channel to or from a rank. Throws std::logic_error if its route was not added.

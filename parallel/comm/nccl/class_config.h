@@ -22,7 +22,7 @@ struct CommunicatorConfig {
 struct StreamKind {
   TrafficClass traffic;
   Urgency urgency = Urgency::ordinary;
-  bool across_nodes = false;  // uses other links than inside a node
+  bool across_nodes = false;  // true: uses links between nodes
   auto operator<=>(const StreamKind&) const = default;
 };
 

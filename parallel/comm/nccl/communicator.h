@@ -44,7 +44,7 @@ class Communicator {
   const Name name_;
   const int exceptions_;  // number of exceptions in flight when this object was made
   ncclComm_t handle_ = nullptr;
-  int64_t bytes_ = 0;  // of the card's memory
+  int64_t bytes_ = 0;  // bytes of the card's memory that this communicator takes
   Uses connected_;
   std::shared_ptr<Registered> registered_;
 };

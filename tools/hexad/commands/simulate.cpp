@@ -160,7 +160,7 @@ void add_simulate(const Program& program) {
   command.add_option("input", &options->input, "YAML recipe, or with --paper the paper's symbols as keys").required();
   command.add_option("overrides", &options->overrides,
                      "key.path=value, applied to the input; cluster.key.path=value, applied to the cluster");
-  add_include_root(command, options->include_root);  // of the recipe, or of the symbols' file
+  add_include_root(command, options->include_root);  // for the recipe, or for the file of symbols
   command.add_option("--world", &options->world, "number of ranks; 0: the smallest number that the layout needs")
       .legal(whole_number(0, 1 << 24))
       .needs(cluster);

@@ -35,8 +35,9 @@ void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 /// longer. `stuck_files@rank,N`: the N-th move never ends.
 void inject_file_fault(int rank, const base::FileWork& work);
 
-/// Throws Error(usage) if HEXAD_FAULT is set and would have no effect: its kind is not `gradient`, or its name, rank or
-/// step is not among `tensors`, `ranks` ranks and `steps` steps. For commands that plant only gradient faults.
+/// Throws Error(usage) if HEXAD_FAULT is set and would have no effect: its kind is not `gradient`, or no name in
+/// `tensors`, none of the `ranks` ranks or none of the `steps` steps matches it. For commands that plant only gradient
+/// faults.
 void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps);
 
 /// Returns the hook that plants faults in saves. `kill`, `abort`, `segv` and `hang@rank,step,POINT` act at the file

@@ -13,7 +13,7 @@ namespace hexad::train {
 
 struct RunFacts {
   std::string folder;
-  std::string recipe;  // path of its recipe; empty if the directory has none
+  std::string recipe;  // path of the run's recipe; empty if the directory has none
   RunEnding ending;
   int64_t ranks = 0;   // ranks of the newest start that trained a step; if no start did, of the newest one; 0: unknown
   std::string layout;  // layout of the same start
