@@ -37,8 +37,8 @@ class Block {
  private:
   Output run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const;
 
-  // Names in traces. The part of attention includes both norms and the sum before the second, that of the mlp the sum
-  // after it.
+  // Names in traces. The span of attention includes both norms and the sum before the second norm. The span of the mlp
+  // includes the sum after it.
   const std::string name_, attention_name_, mlp_name_;
   Norm attention_norm_, mlp_norm_;
   Attention attention_;

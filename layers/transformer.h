@@ -38,7 +38,7 @@ class Transformer {
     Value value;                    // activations [rows, D]; from the last part the loss, [1] acc
     std::vector<Value> aux_losses;  // [1] each: one for every MoE layer with auxiliary losses
   };
-  /// Runs forward of a micro-batch through parts()[part]. `input` is the output of the part before; the first part
+  /// Runs forward of a micro-batch through parts()[part]. `input` is the output of the previous part; the first part
   /// ignores it. The loss is the sum of cross-entropy over this rank's targets, equal on all tp ranks. `row_losses`
   /// (may be null) receives the losses [rows].
   PartOutput forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input, const TrainOptions& options,

@@ -48,7 +48,7 @@ struct ParallelOptions {
   bool deterministic = false;  // true: kernels with a choice must give bitwise identical results in every run
 };
 
-/// Position in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.down.weight". A copy holds pointers,
+/// Position in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.gate.weight". A copy holds pointers,
 /// ParallelOptions and the prefix of the names.
 class Builder {
  public:

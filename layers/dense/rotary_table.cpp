@@ -26,7 +26,7 @@ double frequency(int64_t i, int64_t head_size, double theta, const YarnConfig& y
 
 RotaryTable::RotaryTable(int64_t positions, int64_t head_size, double theta, const YarnConfig& yarn, base::Dtype dtype,
                          device::Device device) {
-  base::require(head_size % 2 == 0, "[rotary] head size ", head_size, " is odd");
+  base::require(head_size % 2 == 0, "[rotary] head size ", head_size, " is odd, expected an even size");
   const int64_t half = head_size / 2;
   cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
   sine = tensor::Tensor::like(cosine, device::Category::parameter);

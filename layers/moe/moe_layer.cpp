@@ -91,7 +91,7 @@ void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) 
   const int32_t* ids = choice.ids.data<int32_t>();
   for (int64_t i = 0; i < choice.ids.numel(); ++i)
     require(ids[i] >= 0 && ids[i] < c.experts, "[router ", c.router, "] row ", i / c.top_k, " names expert ", ids[i],
-            " of ", c.experts);
+            ", expected at least 0 and less than ", c.experts);
 }
 
 // Returns this rank's addend of a loss [1] that `ranks` ranks compute identically: its value divided by `ranks`, with

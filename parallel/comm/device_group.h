@@ -57,16 +57,16 @@ struct DeviceGroupOptions {
   /// Called once, on rank 0, with the path chosen and the reason.
   std::function<void(const std::string&)> say{};
   /// Ends the job if NCCL fails or hangs. Called on a separate thread. If empty, the message is printed and
-  /// ProcessGroup::abort_job() called.
+  /// ProcessGroup::abort_job() is called.
   std::function<void(const Error&)> on_failure{};
 };
 
 /// Makes a group of all ranks of `world` for tensors of `context`'s device. The groups split from it also accept these
 /// tensors. The group uses NCCL. If ranks share a card or NCCL is missing, the group uses the transport of `world`,
 /// provided that it accepts card memory. Returns null on all ranks if tensors pass through host memory, because the
-/// options say so or neither path accepts card memory. Also returns null if there is only one rank or the device is no
-/// card. Collective. `world` and `context` outlive the groups. All tensors are on the card of `context`. Throws if the
-/// options require NCCL and it is not available.
+/// options say so or neither path accepts card memory. Also returns null if there is only one rank or the device is not
+/// a card. Collective. `world` and `context` outlive the groups. All tensors are on the card of `context`. Throws if
+/// the options require NCCL and it is not available.
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext& context,
                                                 const DeviceGroupOptions& options);
 

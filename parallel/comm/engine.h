@@ -21,7 +21,7 @@ namespace hexad::comm {
 
 using device::Stream;
 
-/// Checks that the engine makes for faults.
+/// Settings of the engine's checks for hangs and for mismatched calls.
 struct Guards {
   /// Seconds without progress after which an operation counts as hung; 0: never. The same on all ranks. The watchdog
   /// checks operations that this rank is ready for or waits for. It exempts operations that wait for a rank whose file
@@ -153,7 +153,7 @@ class CommEngine {
   int urgent_ = 0;   // requests that the rank's thread waits for
   int awaited_ = 0;  // requests that any thread waits for
   bool ending_ = false;
-  bool wakes_ = false;  // the transport reports when polling it makes sense
+  bool wakes_ = false;  // true if the transport reports when to poll it
   int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;

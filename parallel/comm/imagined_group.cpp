@@ -30,7 +30,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Copies this rank's own message to itself to the place of every other rank's message.
+// Copies the message that this rank sends to itself into the places of all received messages.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;
@@ -39,7 +39,7 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   int64_t begin = 0;
   for (const int64_t rows : receive) {
     require(rows == send[me], "[imagined group] a rank would send ", rows, " rows; expected ", send[me],
-            ", the number of this rank");
+            ", as many as this rank sends to itself");
     op.out.slice(0, begin, begin + rows).copy_from(own, stream);
     begin += rows;
   }
@@ -51,8 +51,8 @@ void forget(const Tensor& out, Stream& stream) {
 }
 
 // Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds
-// its tensors for the longest possible time. Not used for messages to one rank. They leave immediately, because no
-// thread waits for such a message before all such messages have left. `mark` (may be null) is the operation in the log.
+// its tensors for the longest possible time. Not used for messages between two ranks, which leave immediately: a thread
+// waits for such messages only after all of them have left. `mark` (may be null) is the operation in the log.
 Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);
@@ -92,7 +92,8 @@ ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vec
       log_(log),
       logged_as_(add_to(log, name(), traffic(), ranks_, rank)),
       cards_(std::move(cards)) {
-  require(0 <= rank && rank < size, "[imagined group] rank ", rank, " of ", size);
+  require(0 <= rank && rank < size, "[imagined group] the rank is ", rank, ", expected at least 0 and less than ",
+          size);
 }
 
 ImaginedGroup::ImaginedGroup(int rank, std::vector<int> ranks, TrafficClass traffic, std::string name,
@@ -158,7 +159,8 @@ void ImaginedGroup::connect_routes(std::span<const Route> routes, Device device)
                                         device::Category::connection);
 }
 
-// Connects the ranks for an operation if that has not been done. Messages on routes that were not named are errors.
+// Connects the ranks for an operation, unless they are connected. Throws if connect_routes() did not name a message's
+// route.
 void ImaginedGroup::connect_for(const Operation& op, Device device) const {
   if (!op.is_point_to_point() || routes_.empty()) connect(use_of(op), device);
   if (!op.is_point_to_point() || routes_.empty()) return;

@@ -102,7 +102,7 @@ const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& so
                            (wanted.received > 0 && (receives_wait || over.received > 0));
         if (!waits) return &c;
         // Later candidates must wait. Otherwise smaller rounds of a lower class would keep the window full forever.
-        // They need not wait for an operation that no rank has answered.
+        // Later candidates need not wait for an operation that no rank has answered.
         if (!answered(*c.queue)) continue;
         sends_wait |= wanted.sent > 0;
         receives_wait |= wanted.received > 0;
@@ -116,9 +116,9 @@ Volume IssueQueue::excess(const Candidate& c) const {
   Volume volume = r.plan.rounds[c.start.round].volume();
   for (const auto& [channel, queue] : queues_) {
     const Request& first = *queue.requests.front();
-    // Two kinds of rounds in flight take no room from a round that gives way: first rounds that no rank has answered
-    // yet, and rounds of lower priority. The latter may wait for rounds that their peers hold back until the higher
-    // priority ends.
+    // Rounds of two kinds do not count against the window of a round that gives way: first rounds that no rank has
+    // answered yet, and rounds of lower priority. Rounds of lower priority may have to wait until the higher priority
+    // ends, because their peers hold them back.
     const bool moves = answered(queue) || queue.rounds_in_flight > 1;
     const bool takes_room =
         first.link == r.link && low(queue) == c.low && (!c.low || (moves && priority_of(first) <= priority_of(r)));
@@ -134,7 +134,7 @@ IssueQueue::Start IssueQueue::next() {
   std::vector<Candidate> candidates;
   for (auto& [channel, queue] : queues_) {
     const bool gives_way = low(queue);
-    // One round shows if the peers answer. More rounds would only take room that a higher class needs.
+    // One round shows whether the peers answer. More rounds would only take room that a higher class needs.
     if (withheld(queue) || (gives_way && queue.rounds_in_flight > 0 && !answered(queue))) continue;
     Start start = startable(queue);
     if (!start.request) continue;

@@ -22,11 +22,13 @@ struct Limits {
   /// Bytes that a rank sends in one round of an operation, to all peers together: the granularity of priorities. The
   /// same on all ranks.
   int64_t round_bytes = 128 << 10;
-  /// Bytes in flight on a link, in each direction, of classes that give way to no other class in use on that link. The
-  /// first round of each communicator may exceed it. Large enough to keep the link busy until the engine's next poll.
+  /// Maximum number of bytes in flight, per link and direction, of the classes with the highest priority in use on that
+  /// link. The first round of each communicator may exceed it. Large enough to keep the link busy until the engine's
+  /// next poll.
   int64_t window_bytes = 2 << 20;
-  /// Bytes in flight, in each direction, of each class that gives way to another class of this rank on the link. A
-  /// higher class has to wait for these bytes, because they are already in the buffers of sockets and switches.
+  /// Maximum number of bytes in flight, per direction, of each class that gives way to another class of this rank on
+  /// the link. A higher class has to wait for these bytes, because they are already in the buffers of sockets and
+  /// switches.
   int64_t low_window_bytes = 256 << 10;
 };
 
@@ -83,8 +85,8 @@ using RequestPtr = std::shared_ptr<Request>;
 /// Queues of requests by channel. The priority decides which operation gets the windows. A channel waits while a
 /// channel of higher priority moves on the same link.
 ///
-/// Why this cannot deadlock: operations of a channel start in order. The first unfinished round of every channel may
-/// start, with one exception: an operation of higher priority is in flight, and all its ranks have called it. Such an
+/// This cannot deadlock. Operations of a channel start in order. The first unfinished round of every channel may start,
+/// with one exception: an operation of higher priority is in flight, and all its ranks have called it. Such an
 /// operation needs only links to end, not the work of any program. Priorities are the same on all ranks, so nothing
 /// delays the operation of highest priority. After it ends, the same holds for the next one.
 class IssueQueue {
@@ -154,8 +156,8 @@ class IssueQueue {
   // Returns the next round of a queue if the order of its operations allows it to start.
   Start startable(Queue& queue) const;
   const Candidate* choose(const std::vector<Candidate>& sorted) const;
-  // Returns the excess over the window of the candidate's priority on its link, if the candidate starts. At most 0 if
-  // there is room.
+  // Returns the bytes by which the candidate, if started, would exceed the window of its priority on its link. At most
+  // 0 if there is room.
   Volume excess(const Candidate& c) const;
 
   Limits limits_;

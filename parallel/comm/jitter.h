@@ -15,7 +15,7 @@
 
 namespace hexad::comm {
 
-/// Delays of operations or messages. The seed decides each delay, up to `max_delay`; 0: no delays.
+/// Delays of operations or messages. The seed decides each delay, up to `max_delay`. A `max_delay` of 0 delays nothing.
 struct Jitter {
   uint64_t seed = 0;
   std::chrono::microseconds max_delay{0};

@@ -249,8 +249,8 @@ class Planner {
     }
   }
 
-  // Reduces in segments of one piece per rank: scatters the sums of segment s and meanwhile gathers those of segment s
-  // - 1.
+  // Reduces in segments of one piece per rank. While the sums of segment s are scattered, those of segment s-1 are
+  // gathered.
   void all_reduce() {
     const Tensor& x = op_.out;
     const int64_t element = size_of(x.dtype()), segment = piece_ / element * size_;

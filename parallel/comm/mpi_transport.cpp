@@ -33,7 +33,7 @@ void check(int code, const char* call) {
 // Node of a rank, which all ranks gather. Its size is fixed, so that it can be gathered as bytes.
 struct Location {
   std::array<char, 256> node{};  // HEXAD_NODE, or the host's name
-  int leader = -1;               // lowest rank that shares memory: tells apart hosts of one name; -1 with HEXAD_NODE
+  int leader = -1;               // lowest rank with shared memory, to distinguish hosts of one name; -1 with HEXAD_NODE
   bool operator==(const Location&) const = default;
   void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
 };

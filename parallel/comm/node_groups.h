@@ -17,7 +17,7 @@ class NodeGrid {
   explicit NodeGrid(std::span<const int> node_of_rank);
 
   int nodes() const { return static_cast<int>(ranks_.size()); }
-  /// Returns the number of ranks on each node; 0 if the nodes have different numbers.
+  /// Returns the number of ranks on each node; 0 if the nodes have different numbers of ranks.
   int places() const { return places_; }
   /// True if there are several nodes and several places. An exchange can then be split into one inside nodes and one
   /// between them.

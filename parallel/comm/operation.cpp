@@ -32,7 +32,7 @@ void check_many(const std::string& where, const char* big_name, const Tensor& bi
 void check_rows(const std::string& where, const char* name, const Tensor& t, const std::vector<int64_t>& rows,
                 int size) {
   require(static_cast<int>(rows.size()) == size, where, "splits name ", rows.size(), " ranks in a group of ", size);
-  for (int64_t r : rows) require(r >= 0, where, "a split of ", r, " rows");
+  for (int64_t r : rows) require(r >= 0, where, "a split has ", r, " rows, expected at least 0");
   require(t.rank() >= 1 && t.dim(0) == sum(rows), where, name, " ", t.shape(), " but its splits sum to ", sum(rows),
           " rows");
 }
@@ -84,8 +84,8 @@ void Operation::check(const std::string& group, int rank, int size) const {
     case Kind::send:
     case Kind::receive:
       check_tensor(label, "x", kind == Kind::send ? in : out);
-      require(0 <= peer && peer < size && peer != rank, label, "rank ", rank, " names rank ", peer, " in a group of ",
-              size);
+      require(0 <= peer && peer < size && peer != rank, label, "rank ", rank, " cannot exchange messages with rank ",
+              peer, " in a group of ", size);
       break;
     case Kind::barrier:
       break;

@@ -24,10 +24,10 @@ using device::Stream;
 /// `stream` itself does not wait: call stream.wait(event) before using a result. The caller may free its tensors at
 /// once, but nothing may overwrite them until the event is complete. Host threads own the tensors that they read or
 /// write (Event::keep). A device's operation owns none: the next user of freed memory waits in its stream until the
-/// operation is done, and so for the other ranks. All ranks of a group issue the same operations in the same order.
-/// Sends and receives are ordered only against those of the same pair and direction. Each rank checks its own sizes. A
-/// mismatch between ranks is an error of the caller. Groups of threads always detect it, groups of processes only with
-/// Guards::check_collectives.
+/// operation is done, and thereby waits for the other ranks. All ranks of a group issue the same operations in the same
+/// order. Sends and receives are ordered only against those of the same pair and direction. Each rank checks its own
+/// sizes. A mismatch between ranks is an error of the caller. Groups of threads always detect it, groups of processes
+/// only with Guards::check_collectives.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -84,9 +84,9 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
-  /// Makes a second group of the same ranks and class. On devices the two may share connections: their operations there
-  /// then keep the order of the calls over both groups, which ranks must call in one order. Collective and blocking.
-  /// This group outlives the new one.
+  /// Makes a second group of the same ranks and class. On devices the two groups may share connections. Their
+  /// operations then run in the order of the calls to both groups, and all ranks must make these calls in the same
+  /// order. Collective and blocking. This group outlives the new one.
   virtual std::unique_ptr<ProcessGroup> twin(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
@@ -95,9 +95,9 @@ class ProcessGroup {
   /// the device has too little memory. Does nothing in groups whose device tensors need no connections.
   /// Use::messages stands for the routes between all pairs of ranks, which take much memory in a large group.
   virtual void connect(Uses, Device) const {}
-  /// Like connect(Use::messages, device), but connects ranks on these routes only. `routes` are those of all ranks, and
-  /// the same on all ranks. Later calls add routes. Collective if a route is new. Afterwards a message on another route
-  /// throws std::logic_error in groups whose device tensors need connections.
+  /// Like connect(Use::messages, device), but connects ranks on these routes only. `routes` has the routes of all ranks
+  /// and is the same on all ranks. Later calls add routes. Collective if a route is new. Afterwards a message on
+  /// another route throws std::logic_error in groups whose device tensors need connections.
   virtual void connect_routes(std::span<const Route>, Device) const {}
 
   /// Ends this process and the whole job. Callable from any thread. Print the reason before the call.

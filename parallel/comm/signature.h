@@ -6,7 +6,7 @@
 
 namespace hexad::comm {
 
-/// An operation in the form that rank `peer` must see too. Plain data, because it is sent as bytes.
+/// Properties of an operation that a rank compares with those of its peer. Plain data, because it is sent as bytes.
 struct Signature {
   int64_t number = 0;  // number of the operation on its channel
   int64_t elements = 0;

@@ -68,7 +68,7 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
 
 void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const ThreadOptions& options) {
   require(options.node_of_rank.empty() || options.node_of_rank.size() == static_cast<size_t>(n), "[with_ranks] ", n,
-          " ranks on ", options.node_of_rank.size(), " nodes");
+          " ranks, but node_of_rank has ", options.node_of_rank.size(), " entries");
   std::vector<int> everybody(n);
   std::iota(everybody.begin(), everybody.end(), 0);
   const auto rendezvous = std::make_shared<Rendezvous>("world", everybody);

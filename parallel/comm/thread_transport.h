@@ -33,7 +33,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
  public:
   struct Options {
     std::vector<int> node_of_rank;           // one entry per rank
-    std::optional<uint64_t> adversary = {};  // seed
+    std::optional<uint64_t> adversary = {};  // seed; none: no adversary
     bool takes_cards = false;                // value of Topology::takes_cards
   };
   explicit ThreadNetwork(Options options);

@@ -26,8 +26,9 @@ using Stage = std::function<Staged(const Operation& op)>;
 Staged in_pinned_memory(const Operation& op);
 
 /// Executes `op` of rank `rank` on tensors of the device of `stream`. `stream` copies the tensors to send to the memory
-/// from `stage`. The copy lane copies received tensors back. The returned event is the host's. If tensors arrive, it is
-/// afterwards a mark of the copy lane. The caller waits only in a barrier, which has no tensors: it waits for `stream`.
+/// from `stage`. The copy lane copies received tensors back. The host completes the returned event. If tensors arrive,
+/// the completed event is a mark of the copy lane. Only a barrier blocks the caller: it has no tensors and waits for
+/// `stream`.
 Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream,
                    const Stage& stage = in_pinned_memory);
 

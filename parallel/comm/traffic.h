@@ -22,9 +22,10 @@ enum class Urgency : uint8_t { urgent, ordinary };
 /// Order of the operations that may start. Lower classes give way while higher classes move. All ranks must have the
 /// same priorities, because they must agree on the classes that give way.
 struct Priorities {
-  /// Priority of each class: the smallest value goes first, equal ones in the order of arrival.
+  /// Priority of each class: the smallest value goes first. Classes of equal value keep the order of arrival.
   std::array<int, traffic_class_count> of_class{0, 1, 2, 3, 4, 5};
-  /// True if operations that a thread waits for precede all classes, and urgent operations the rest of their class.
+  /// True if operations that a thread waits for precede all classes, and urgent operations precede the rest of their
+  /// class.
   bool by_need = true;
 
   /// Returns equal priorities, so that operations start in the order of arrival, for comparison with MoNTA's order.
@@ -41,7 +42,7 @@ struct TrafficStats {
 /// Counts the traffic of one rank; its groups share it. Thread-safe.
 class TrafficMeter {
  public:
-  /// Returns the traffic since the last call. Operations still in flight count up to now.
+  /// Returns the traffic since the last call. Operations in flight count up to this call.
   TrafficStats take(TrafficClass traffic);
 
   void flight_begins(TrafficClass traffic) { count(traffic, &Account::flying, +1, 0); }
@@ -82,7 +83,7 @@ class Flight {
   Event event() const { return Event(state_); }
   /// Makes the meter's log record this operation. The creator of the flight calls it before it shares the flight.
   void describe(std::string what, bool crosses_nodes);
-  /// Starts the time in flight. The time before, since the request, does not count.
+  /// Starts the time in flight. The time between the request and this call does not count.
   void begin();
   /// Completes the operation. `bytes` were sent to other ranks. `error` (may be null) is rethrown to waiting threads.
   /// Later calls change nothing.

@@ -18,7 +18,7 @@ struct TrafficRecord {
   std::string what = {};       // "all_reduce of f32 [128]"
   bool crosses_nodes = false;  // between ranks of several nodes
   int64_t bytes = 0;           // sent by this rank to other ranks
-  double begin = 0, end = 0;   // in flight
+  double begin = 0, end = 0;   // begin and end of the time in flight
   double waited_from = 0;      // time from which the rank's thread was blocked; 0: never
 };
 

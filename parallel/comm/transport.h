@@ -42,8 +42,8 @@ class Transport {
     std::string error{};                                  // empty: the message has arrived
     base::ExitCode code = base::ExitCode::communication;  // exit code of the error
   };
-  /// Tells the transport if the program of this rank is blocked until a message arrives. Called before every poll(),
-  /// for networks that deliver at the worst moment (ThreadNetwork).
+  /// Tells the transport whether the program of this rank is blocked until a message arrives. Called before every
+  /// poll(), for networks that deliver at the worst moment (ThreadNetwork).
   virtual void program_waits(bool) {}
   /// Registers `wake`, to be called from any thread whenever poll() has new work or completions. Returns false if this
   /// transport cannot tell, and must be polled.

@@ -19,7 +19,7 @@ enum class Use : uint8_t {
   messages,    // send, receive
 };
 
-/// Bytes from which a sum is large: libraries take other ways, with other connections, for large sums.
+/// Size in bytes from which a sum is large. Libraries use other algorithms, with other connections, for large sums.
 inline constexpr int64_t least_large_sum = 1 << 20;
 
 /// Set of kinds.
@@ -32,7 +32,7 @@ class Uses {
   }
   constexpr bool has(Use use) const { return (bits_ >> base::ordinal(use) & 1u) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
-  /// Union.
+  /// Returns the union.
   friend constexpr Uses operator|(Uses a, Uses b) { return Uses(a.bits_ | b.bits_); }
   /// Returns the kinds of `a` that are not in `b`.
   friend constexpr Uses operator-(Uses a, Uses b) { return Uses(a.bits_ & ~b.bits_); }
@@ -43,10 +43,10 @@ class Uses {
   uint32_t bits_ = 0;
 };
 
-/// Returns the kind of an operation, which is not a barrier.
+/// Returns the kind of an operation, which must not be a barrier.
 Use use_of(const Operation& op);
-/// Returns the kinds of operations on which these kinds are built if ranks exchange the addends of a sum and add them
-/// in rank order.
+/// Returns the kinds of operations that implement these kinds if ranks exchange the addends of a sum and add them in
+/// rank order.
 Uses with_sums_in_order(Uses uses);
 
 }  // namespace hexad::comm

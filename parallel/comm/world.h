@@ -18,8 +18,9 @@ class World {
   /// Makes a world of ranks that are threads of this process, each on its own main thread. `ranks` outlives the world.
   /// Collective.
   explicit World(const ProcessGroup& ranks);
-  /// Waits for the other ranks to reach their ends, too. If an exception propagates, ends the job instead, because the
-  /// other ranks may be waiting for this rank. The exception's message is then lost: catch it first (with_world does).
+  /// Waits until the other ranks also destroy their worlds. If an exception propagates, ends the job instead, because
+  /// the other ranks may be waiting for this rank. The exception's message is then lost: catch it first (with_world
+  /// does).
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -36,7 +37,8 @@ class World {
   /// Returns the object that announces this rank's file work. Ranks that wait for this work then do not report a hang.
   const base::FileWork& file_work() const { return file_work_; }
 
-  /// Sets guards or limits from now on. All ranks call it with the same values at the same place in their programs.
+  /// Sets the guards, or the limits, of later operations. All ranks call it with the same values at the same place in
+  /// their programs.
   void set_guards(const Guards& guards);
   void set_limits(const Limits& limits);
   /// Sets the priorities. All ranks call it with the same values, while only control traffic is in flight.

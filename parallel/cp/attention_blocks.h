@@ -39,8 +39,9 @@ struct QueryGradient {
   Tensor dq;  // acc; the gradient is added to it
   Tensor dout, out, log_sum_exp, q;
 };
-/// Adds the contribution of rank `owner`'s keys and values to dq, and their own gradients to dk, dv (acc). The
-/// log-sum-exp over all keys gives a block the probabilities of the whole (Dao et al. 2022), so the blocks add up.
+/// Adds the contribution of rank `owner`'s keys and values to dq, and their own gradients to dk, dv (acc). Every block
+/// uses the log-sum-exp over all keys, so its probabilities are those of the whole (Dao et al. 2022) and contributions
+/// add up.
 void add_gradients(const QueryGradient& g, const Tensor& dk, const Tensor& dv, const Tensor& k, const Tensor& v,
                    int owner, const ContextAttention& c, Stream& stream);
 

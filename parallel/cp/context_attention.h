@@ -40,8 +40,8 @@ struct ContextAttention {
 ///   tensors. The heads must fit: see ulysses_fits.
 Value context_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c);
 
-/// Connects every rank of `group` to the next one for ContextKind::ring on tensors of `device`. Otherwise its first
-/// call does so. Collective. Throws Error(resource) like ProcessGroup::connect().
+/// Connects every rank of `group` to the next one for ContextKind::ring on tensors of `device`. Otherwise the first
+/// context_attention() does so. Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect_ring(const comm::ProcessGroup& group, device::Device device);
 
 /// True if every rank can get the same number of query heads with the key heads that they read: whole key heads (G a
@@ -52,7 +52,7 @@ bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);
 struct ContextTraffic {
   int64_t forward, backward;
 };
-/// Returns the traffic for heads of `size` elements of `dtype`. `documents`: first and last are given.
+/// Returns the traffic for heads of `size` elements of `dtype`. `documents`: true if `first` and `last` are given.
 ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int64_t heads, int64_t key_heads,
                                int64_t size, Dtype dtype, bool documents);
 

@@ -7,7 +7,8 @@ namespace hexad::cp {
 using base::require;
 
 int64_t ContextSplit::chunk_length() const {
-  require(ranks >= 1 && 0 <= rank && rank < ranks, "[cp] rank ", rank, " of ", ranks);
+  require(ranks >= 1 && 0 <= rank && rank < ranks, "[cp] the rank is ", rank, ", expected at least 0 and less than ",
+          ranks);
   const int64_t chunks = ranks == 1 ? 1 : 2 * ranks;
   require(length % chunks == 0, "[cp] sequences of ", length, " tokens do not cut into 2 x ", ranks,
           " equal chunks; expected a multiple of ", chunks);
@@ -15,7 +16,8 @@ int64_t ContextSplit::chunk_length() const {
 }
 
 int ContextSplit::chunk(int of, int half) const {
-  require(0 <= of && of < ranks && 0 <= half && half < halves(), "[cp] half ", half, " of rank ", of, " of ", ranks);
+  require(0 <= of && of < ranks && 0 <= half && half < halves(), "[cp] there is no half ", half, " of rank ", of,
+          " if ranks is ", ranks);
   return half == 0 ? of : 2 * ranks - 1 - of;
 }
 

@@ -7,10 +7,10 @@
 
 namespace hexad::cp {
 
-/// Split of sequences over ranks. Every sequence is cut into 2 `ranks` equal chunks. Rank c holds chunks c and 2 ranks
-/// - 1 - c (zigzag), so that causal attention costs every rank the same. Local rows are ordered (half, sequence,
-/// position in the chunk). Half 0 is chunk c, half 1 is the second chunk; one half is contiguous [sequences,
-/// chunk_length]. A single rank has one half, in plain order.
+/// Split of sequences over ranks. Every sequence is cut into 2 `ranks` equal chunks. Rank c holds chunk c and, counted
+/// from the end, chunk c (zigzag: 2 ranks - 1 - c), so that causal attention costs every rank the same. Local rows are
+/// ordered (half, sequence, position in the chunk). Half 0 is chunk c, half 1 is the second chunk; one half is
+/// contiguous [sequences, chunk_length]. A single rank has one half, in plain order.
 ///
 /// A token is its index in the whole micro-batch, sequence * length + position. Every method but halves() throws
 /// std::logic_error if the chunks would not be equal, or if a rank or half does not exist.

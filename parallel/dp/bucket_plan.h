@@ -34,7 +34,7 @@ struct Bucket {
                     // work
   size_t unit;
   std::vector<Entry> entries;
-  int64_t elements = 0;  // with gaps between parameters and at the end
+  int64_t elements = 0;  // including gaps between parameters and at the end
 
   int64_t piece_size() const { return elements / group->size(); }
   /// Returns the piece of this rank.

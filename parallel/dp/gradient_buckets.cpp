@@ -76,7 +76,7 @@ void GradientBuckets::allocate(State& s) {
     s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
 }
 
-// Adds the contributions since the last call to the bucket, and rounds.
+// Adds to the bucket the contributions made since the last call, and rounds.
 void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
   const Bucket::Entry& e = s.bucket->entries[entry];
   if (!e.parameter->has_gradient()) return;
@@ -136,7 +136,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   } else {
     const Tensor sum = s.first ? s.piece : Tensor::like(s.piece, Category::communication);
     s.reductions.push_back({bucket.group->reduce_scatter(sum, s.memory, stream), s.first ? Tensor{} : sum});
-    s.memory = {};  // valid until it has been sent (ProcessGroup)
+    s.memory = {};  // the group keeps the memory until it has been sent
     for (const auto& e : bucket.entries) e.parameter->release_gradient();
     for (Given& g : s.given) g.written = false;
     s.first = false;

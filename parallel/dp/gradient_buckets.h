@@ -64,7 +64,7 @@ class GradientBuckets final : public autograd::ParameterStorage {
     const Bucket* bucket;
     Dtype dtype;
     Tensor memory;  // memory of the whole bucket
-    Tensor piece;   // memory of this rank's piece, if the rest of the bucket does not stay
+    Tensor piece;   // memory of this rank's piece, if the rest of the bucket does not stay in memory
     std::vector<Given> given;
     bool first = true;  // true in the first of the step's rounds
     std::deque<Reduction> reductions;

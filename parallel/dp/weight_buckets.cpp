@@ -69,7 +69,7 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
 
 void WeightBuckets::release(State& s, Stream& stream) {
   if (!s.memory.defined()) return;
-  stream.wait(s.gathered);  // no user may have waited for it, but the next update writes the piece
+  stream.wait(s.gathered);  // perhaps no user has waited for it, but the next update writes the piece
   s.gathered = {};
   s.memory = {};
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();

@@ -34,13 +34,14 @@ class WeightBuckets final : public autograd::ParameterStorage {
   WeightBuckets(const WeightBuckets&) = delete;
   WeightBuckets& operator=(const WeightBuckets&) = delete;
 
-  /// Draws the initial values of all parameters of the plan. Buckets that do not stay are drawn one at a time.
+  /// Draws the initial values of all parameters of the plan. Buckets that do not stay in memory are drawn one at a
+  /// time.
   void initialize(uint64_t seed);
   /// Calls `change`, which may write owned weights, then updates all other copies. Collective. No weights may be held
   /// during the call.
   void update(Stream& stream, const std::function<void()>& change);
 
-  /// Gathers the unit of `p`, as above, for parameters that do not stay.
+  /// Gathers the unit of `p`, as above, for parameters that do not stay in memory.
   GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
 
  private:
@@ -48,7 +49,7 @@ class WeightBuckets final : public autograd::ParameterStorage {
     const Bucket* bucket;
     const comm::ProcessGroup* group;  // group that gathers
     Tensor memory;                    // memory of the whole bucket
-    Tensor piece;                     // memory of this rank's piece, if the rest does not stay
+    Tensor piece;                     // memory of this rank's piece, if the rest does not stay in memory
     device::Event gathered;
     std::weak_ptr<const void> holders{};  // shared by the holders of the parameters of the bucket
   };
@@ -72,7 +73,7 @@ class WeightBuckets final : public autograd::ParameterStorage {
     const comm::ProcessGroup* of;
     std::unique_ptr<comm::ProcessGroup> group;
   };
-  // In the order in which they were made, which is the order of all ranks: ranks also end a communicator together.
+  // In the order of creation, which is the same on all ranks, because ranks also end a communicator together.
   std::vector<Gatherer> gatherers_;
   std::vector<State> states_;                             // by bucket
   size_t before_ = none, current_ = none;                 // the last two units used

@@ -20,8 +20,8 @@ struct ExpertGroups {
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
 };
 
-/// Counts of one chunk, whose rows are sent and computed together. R rows are on this rank after they have arrived and
-/// were gathered. C rows are computed, one for each slot.
+/// Counts of one chunk, whose rows are sent and computed together. R rows are on this rank after arrival and gathering.
+/// C rows are computed, one for each slot.
 struct ChunkCounts {
   int64_t slots_begin = 0, slots_end = 0;  // range of its slot rows
   int64_t wire_begin = 0, wire_end = 0;    // range of its rows to send

@@ -30,7 +30,8 @@ void check_ids(const Tensor& known, const Ordering& o) {
   if (o.senders) return check_gathered_ids(known, o.experts, *o.senders);
   const int32_t* id = known.data<int32_t>();
   for (int64_t i = 0; i < known.numel(); ++i)
-    require(id[i] >= -1 && id[i] < o.experts, "[ep] slot ", i, " names expert ", id[i], " of ", o.experts);
+    require(id[i] >= -1 && id[i] < o.experts, "[ep] slot ", i, " names expert ", id[i],
+            ", expected at least -1 and less than ", o.experts);
 }
 
 // Sorted slots of several ranks, on the device of their ids.

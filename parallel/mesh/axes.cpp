@@ -44,7 +44,7 @@ std::string shown(std::string_view word) {
   return plain ? cat("'", word, "'") : word.empty() ? "without a name" : "of another name";
 }
 
-// Reads the words of an order, and collects what is wrong with them.
+// Reads the words of an order, and collects their mistakes.
 class OrderReader {
  public:
   explicit OrderReader(std::string_view text) {

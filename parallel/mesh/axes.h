@@ -45,7 +45,7 @@ class AxisOrder {
   explicit AxisOrder(std::string_view text);
 
   const Axes& axes() const { return axes_; }
-  /// Returns the place of `axis`, which is one of the five.
+  /// Returns the place of `axis`, which must be tp, cp, ep, dp or pp.
   size_t place_of(Axis axis) const;
   /// Returns this order with `axis` moved to `place`.
   AxisOrder with(Axis axis, size_t place) const;

@@ -40,7 +40,7 @@ void require_positive(const char* name, int value, int least) {
   if (value < least) refuse(name, value, "must be at least ", std::max(least, 1));
 }
 
-// Returns the axis that stands at the place of `axis` in a view; none if the view lacks it.
+// Returns the axis at the place of `axis` in a view; none if the view lacks it.
 std::optional<Axis> axis_in(MeshView view, Axis axis) {
   const bool dense = view == MeshView::dense;
   switch (axis) {
@@ -178,7 +178,8 @@ void Layout::place_by_order(const AxisOrder& order) {
 }
 
 Layout::Position Layout::position(int rank) const {
-  base::require(0 <= rank && rank < world_, "[mesh] rank ", rank, " of ", world_);
+  base::require(0 <= rank && rank < world_, "[mesh] the rank is ", rank, ", expected at least 0 and less than ",
+                world_);
   const int block = stride(Axis::pp), stages = size(Axis::pp);
   return {rank / block % stages, rank % block + block * (rank / block / stages)};
 }

@@ -55,7 +55,7 @@ struct ExpertPlace {
 /// varies fastest, then ep, then edp.
 ///
 /// With an order, as in Megatron-Core: the rank is the mixed-radix number over the axes of a view in that order. Dense
-/// layers have no ep. Experts have no cp, and etp and edp at the places of tp and dp. Both views must give a rank the
+/// layers have no ep. Experts have no cp, and etp and edp take the places of tp and dp. Both views must give a rank the
 /// same stage.
 ///
 /// Every function takes time linear in the number of ranks that it returns.

@@ -33,8 +33,8 @@ class Mesh {
   /// Returns the ep x etp ranks that hold the experts of a layer, ranked etp p + j.
   const ProcessGroup& experts() const { return *experts_; }
   /// Return the two levels of the ep group, and of experts(). Null if the group is on one node, if its nodes have one
-  /// rank each, or if its nodes have different numbers of ranks. One and the same if the two groups have the same
-  /// ranks.
+  /// rank each, or if its nodes have different numbers of ranks. Both functions return the same object if the two
+  /// groups have the same ranks.
   const comm::NodeGroups* ep_nodes() const { return ep_nodes_.get(); }
   const comm::NodeGroups* experts_nodes() const {
     return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();

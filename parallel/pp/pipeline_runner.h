@@ -15,8 +15,8 @@ using tensor::Tensor;
 
 /// Computation of a rank's chunks. All tensors between virtual stages are contiguous and have the shape and dtype of
 /// boundary(micro). They may be in flight to another rank when a call returns, so nothing may overwrite them. The
-/// stages may drop them: run() frees a result that it sends, when its action ends or once the peer has posted the
-/// receive (transfers.h), and an input when its action ends.
+/// stages may drop them. run() frees an input when its action ends. It frees a result that it sends when its action
+/// ends, or once the peer has posted the receive (transfers.h).
 class StageWork {
  public:
   struct Boundary {

@@ -35,8 +35,8 @@ class Jobs {
  public:
   Jobs(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options)
       : schedule_(schedule), times_(times), options_(options), queues_(schedule.stages.ranks) {
-    require(static_cast<int>(times.size()) == schedule.stages.stages(), "[pp] times of ", times.size(), " of ",
-            schedule.stages.stages(), " virtual stages");
+    require(static_cast<int>(times.size()) == schedule.stages.stages(), "[pp] times of ", times.size(),
+            " virtual stages are given for ", schedule.stages.stages(), " virtual stages");
     for (int rank = 0; rank < schedule.stages.ranks; ++rank) add_rank(rank);
     for (const Piece& piece : pieces_)
       for (const Action& action : piece.actions) connect(piece, action);
@@ -118,7 +118,7 @@ class Jobs {
   int queues_;
   std::vector<Job> jobs_;
   std::vector<Piece> pieces_;
-  std::map<Message, int> arrivals_;              // jobs
+  std::map<Message, int> arrivals_;              // jobs that deliver messages
   std::map<std::pair<int, int>, int> forwards_;  // jobs, by virtual stage and micro-batch
   std::map<std::pair<int, int>, int> links_;     // queues, by sender and receiver
 };

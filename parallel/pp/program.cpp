@@ -19,7 +19,8 @@ void Program::weights(int chunk) {
 }
 
 std::vector<Action> Program::without_micro_batches_from(int micro_batches) const {
-  base::require(left_.empty(), "[pp] a schedule forgets the weight gradients of ", left_.size(), " actions");
+  base::require(left_.empty(), "[pp] a schedule never computes the delayed weight gradients of ", left_.size(),
+                " actions");
   std::vector<Action> kept;
   // The backward of a merged pair belongs to an earlier micro-batch than its forward, so it exists if the forward does.
   std::copy_if(actions_.begin(), actions_.end(), std::back_inserter(kept),

@@ -53,8 +53,8 @@ void check_list(const Schedule& schedule, int rank) {
 }  // namespace
 
 void check(const Schedule& schedule) {
-  require(static_cast<int>(schedule.ranks.size()) == schedule.stages.ranks, "[pp] lists of ", schedule.ranks.size(),
-          " of ", schedule.stages.ranks, " ranks");
+  require(static_cast<int>(schedule.ranks.size()) == schedule.stages.ranks, "[pp] the schedule has lists for ",
+          schedule.ranks.size(), " of ", schedule.stages.ranks, " ranks");
   for (int rank = 0; rank < schedule.stages.ranks; ++rank) check_list(schedule, rank);
   // Sends do not block and arrive in order, so it is enough that every list can run to its end.
   for (const bool merge : {false, true}) {

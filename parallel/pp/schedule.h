@@ -46,10 +46,10 @@ struct Schedule {
 /// twice the ranks, zb_v: one less than that) or a multiple of the ranks (interleaved). For other numbers, the paper's
 /// schedule is made without the micro-batches that do not exist; the rest keeps its order, with more idle time.
 /// Overlap::micro_batches: makes a list whose merged pairs should run as one. Throws Error(usage) for sizes below one,
-/// and for pairs of a kind that has none.
+/// and for Overlap::micro_batches with a kind that has no pairs.
 Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches);
 
-/// Returns an evaluation's part of a schedule: its forwards, none of them merged.
+/// Returns the schedule of an evaluation: the forwards of `schedule`, none of them merged.
 Schedule forwards_of(Schedule schedule);
 
 /// Returns "F0.3": kind, chunk, micro-batch. '+' joins a merged forward and its backward.

@@ -49,7 +49,7 @@ struct Sent {
   int posted = -1;  // piece before which the receive is posted
 };
 
-// Pieces and messages of all ranks, and for what each waits on devices. Those of a rank are neighbours, in order.
+// Pieces and messages of all ranks, and their dependencies on devices. Each rank's entries are adjacent and in order.
 class Devices {
  public:
   Devices(const Schedule& schedule, bool merge) : schedule_(schedule) {
@@ -73,7 +73,7 @@ class Devices {
     return transfers;
   }
 
-  // Returns the first action that waits forever of each rank that has one; empty if there is none.
+  // Returns, for each rank that waits forever, its first action that does so; empty if there is none.
   std::string waiting(const Transfers& transfers) const {
     std::vector<bool> ends(pieces_.size() + sent_.size());
     for (const int node : graph(transfers).order()) ends[node] = true;
@@ -155,7 +155,7 @@ class Devices {
     return ended;
   }
 
-  // Pieces are nodes, then messages. A message ends when it has been received.
+  // Returns a graph whose nodes are the pieces, followed by the messages. A message ends when it has been received.
   Graph graph(const Transfers& transfers) const {
     Graph graph(pieces_.size() + sent_.size());
     for (int p = 0; p < node_of(0); ++p) {
@@ -181,7 +181,7 @@ class Devices {
 
   const Schedule& schedule_;
   std::vector<Piece> pieces_;
-  std::vector<int> first_piece_ = {0};  // by rank, and the number of pieces
+  std::vector<int> first_piece_ = {0};  // by rank; the last entry is the number of pieces
   std::vector<Sent> sent_;
   std::map<Message, int> number_;
   std::vector<std::vector<Transfers::Before>> posted_;

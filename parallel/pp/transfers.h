@@ -10,9 +10,9 @@ namespace hexad::pp {
 /// Points at which the ranks post receives and free the tensors that they send.
 ///
 /// A device sends later than the host calls, and only once the peer has posted the receive. Memory that is freed before
-/// can be reused at once, but its next use waits in its stream until the tensor has left (Blocks). So a rank that frees
-/// too early may wait for itself: its next tensor waits for the peer to post a receive, and the peer first waits for
-/// that next tensor.
+/// that can be reused at once, but its next use waits in its stream until the tensor has left (Blocks). So a rank that
+/// frees too early may wait for itself: its next tensor waits for the peer to post a receive, and the peer first waits
+/// for that next tensor.
 struct Transfers {
   /// Steps of a rank before it computes an action, in this order. The actions of a merged pair are one action, the
   /// forward.

@@ -95,7 +95,7 @@ void RowGather::for_each_part(Stream& stream,
 
 const Tensor& RowGather::all(Stream& stream) const {
   for (const Event& event : arrived_) stream.wait(event);
-  // The caller may be the last owner of its rows, and overwrite them. On the host, the sends own them, too.
+  // The caller may be the last owner of its rows, and overwrite them. On the host, the sends are owners, too.
   if (stream.on_device())
     for (const Event& event : left_) stream.wait(event);
   return rows_;

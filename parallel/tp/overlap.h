@@ -18,8 +18,8 @@ using tensor::Tensor;
 class RowGather {
  public:
   RowGather() = default;
-  /// Starts to exchange `mine` [n, D], which must not change until all parts have arrived on all ranks. Work of a
-  /// stream that was given to all() is late enough.
+  /// Starts to exchange `mine` [n, D], which must not change until all parts have arrived on all ranks. Later work of a
+  /// stream that was passed to all() may change it.
   RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream);
 
   /// Calls visit(rows, begin, end) for the rows [begin, end) of each rank as they arrive. This rank's rows, which are

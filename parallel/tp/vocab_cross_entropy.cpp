@@ -46,7 +46,7 @@ class SplitLoss {
   }
 
   const Tensor& losses() const { return losses_; }
-  /// Returns the gradient of x; undefined if the tape forgets.
+  /// Returns the gradient of x; undefined if the tape does not record.
   const Tensor& dx() const { return dx_; }
 
  private:

@@ -57,7 +57,7 @@ TEST(ProcessGroup, NamesGroupOperationAndSizesThatDoNotFit) {
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.broadcast(zeros({4}, d), 1, s); }),
             "[ep] broadcast: root 1 in a group of 1");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.send(zeros({4}, d), 0, s); }),
-            "[ep] send: rank 0 names rank 0 in a group of 1");
+            "[ep] send: rank 0 cannot exchange messages with rank 0 in a group of 1");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {
               g.all_reduce(zeros({4, 4}, d).slice(1, 0, 2), Reduce::sum, s);
             }),

@@ -63,8 +63,10 @@ TEST(ContextSplit, RefusesSequencesThatDoNotCutEvenly) {
   EXPECT_EQ(message([] { return ContextSplit{.length = 10, .ranks = 2}.tokens(); }),
             "[cp] sequences of 10 tokens do not cut into 2 x 2 equal chunks; expected a multiple of 4");
   EXPECT_EQ(message([] { return ContextSplit{.length = 7}.rows(); }), "no error") << "one rank cuts nothing";
-  EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2, .rank = 2}.rows(); }), "[cp] rank 2 of 2");
-  EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2}.tokens(2); }), "[cp] half 0 of rank 2 of 2");
+  EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2, .rank = 2}.rows(); }),
+            "[cp] the rank is 2, expected at least 0 and less than 2");
+  EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2}.tokens(2); }),
+            "[cp] there is no half 0 of rank 2 if ranks is 2");
   EXPECT_EQ(message([] { return ContextSplit{.length = 8, .ranks = 2}.cut(std::vector<int32_t>(7)); }),
             "[cp] 7 entries for 1 sequences of 8 tokens");
 }

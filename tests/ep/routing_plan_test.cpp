@@ -88,8 +88,8 @@ TEST(RoutingPlan, R8_RefusesExpertsOutOfRange) {
     }
     return "nothing";
   };
-  EXPECT_EQ(refused({0, 3}), "[ep] slot 1 names expert 3 of 3");
-  EXPECT_EQ(refused({0, -2}), "[ep] slot 1 names expert -2 of 3");
+  EXPECT_EQ(refused({0, 3}), "[ep] slot 1 names expert 3, expected at least -1 and less than 3");
+  EXPECT_EQ(refused({0, -2}), "[ep] slot 1 names expert -2, expected at least -1 and less than 3");
 }
 
 TEST(RoutingPlan, RefusesExpertsThatRanksCannotDivide) {

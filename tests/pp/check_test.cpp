@@ -67,7 +67,7 @@ TEST(Check, FindsActionsThatAreTooEarly) {
 TEST(Check, FindsChunksAndMicroBatchesThatDoNotExist) {
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].chunk = 1; }), "[pp] rank 0 action 0 F1.0: no such chunk");
   EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].micro = 2; }), "[pp] rank 0 action 0 F0.2: no such micro-batch");
-  EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }), "[pp] lists of 1 of 2 ranks");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }), "[pp] the schedule has lists for 1 of 2 ranks");
 }
 
 TEST(Check, FindsAWrongMerger) {

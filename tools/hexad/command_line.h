@@ -68,7 +68,7 @@ class Command {
   void run(std::function<base::ExitCode()> body) const;
 
   std::string name() const;
-  /// Returns "hexad bench gemm".
+  /// Returns the name with those of its parents: "hexad bench gemm".
   std::string full_name() const;
   /// Returns the text that --help prints.
   std::string help() const;

@@ -11,7 +11,8 @@ namespace hexad::app {
 /// the kernels computes some of the rows.
 void eigen_product(const tensor::Tensor& out, const tensor::Tensor& x, const tensor::Tensor& w);
 
-/// Returns "Eigen 3.4.0 with AVX SSE...": the instructions for which it was compiled. This processor's may differ.
+/// Returns "Eigen 3.4.0 with AVX SSE...": the instructions for which Eigen was compiled. This processor may have
+/// others.
 std::string eigen_description();
 
 }  // namespace hexad::app

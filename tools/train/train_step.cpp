@@ -110,7 +110,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   device::SpanLog& spans = instance_.context.spans();
   auto span = std::make_optional<device::Span>(spans, "number of targets");
   double valid = 0;
-  // The peers of these ranks have the same targets.
+  // Counts each target once, because the other ranks of its pp and tp groups have the same targets.
   if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)
     for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
   valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);

@@ -86,7 +86,7 @@ ExitCode Trainer::run() {
 
 ExitCode Trainer::train() {
   sinks_.on_start(start_.run);
-  bool preempted = any_rank_asked_to_stop();  // a signal came while the run was loading
+  bool preempted = any_rank_asked_to_stop();  // true if a signal came during loading
   if (progress().step < recipe_.train.steps && !preempted) begin_steps();
   while (progress().step < recipe_.train.steps && !preempted) {
     const int64_t step = progress().step + 1;
@@ -114,7 +114,7 @@ ExitCode Trainer::train() {
   return preempted ? end_preempted() : end_done();
 }
 
-// Runs only now: if a start fails during loading, or has no step to train, all files must stay unchanged.
+// Called as late as possible: if a start fails during loading, or has no step to train, all files must stay unchanged.
 void Trainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();

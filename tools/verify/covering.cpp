@@ -75,7 +75,7 @@ class Cover {
         states_(features_.count() * features_.count(), State::none),
         together_(states_.size(), Together::unknown) {}
 
-  /// Examines the meshes. Whether two values exclude each other is tested on the first mesh that allows both of them.
+  /// Examines the meshes. For any two values, tests on the first mesh that allows both whether they exclude each other.
   void survey(const std::vector<MeshSizes>& meshes) {
     for (const MeshSizes& m : meshes) {
       const std::string reason = illegal_(Variant(m));
@@ -166,7 +166,7 @@ class Cover {
 
   uint32_t draw() { return random_.bits(drawn_++); }
 
-  // Drafts a variant. Sets the options in a random order, each to the legal value that shows most pairs with the
+  // Drafts a variant. Sets the options in a random order, each to the legal value that shows the most pairs with the
   // features already chosen (AETG; Cohen et al. 1997).
   Variant draft(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     Variant v(mesh.mesh);
@@ -216,7 +216,7 @@ class Cover {
     result_.runs.push_back(v);
   }
 
-  // Adds a run for a pair, on the mesh where the run also shows most other pairs.
+  // Adds a run for a pair, on the mesh where the run also shows the most other pairs.
   void show(int a, int b) {
     std::vector<Features::Choice> fixed;
     for (int f : {a, b})

@@ -24,8 +24,9 @@ struct Covering {
 };
 
 /// Chooses runs. A pair is two values of two options, or a value of an option and an axis longer than one, on a mesh
-/// where the options matter. The choice is greedy: each mesh gets the options that show most new pairs, and additional
-/// runs cover the pairs still missing. A pure function of its arguments; `seed` decides between equally good choices.
+/// where the options matter. The choice is greedy: each mesh gets the options that show the most new pairs, and
+/// additional runs cover the pairs still missing. A pure function of its arguments; `seed` decides between equally good
+/// choices.
 Covering cover(const std::vector<MeshSizes>& meshes, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

@@ -10,7 +10,7 @@ namespace hexad::verify {
 
 struct Isolated {
   std::string text;     // result of the work
-  std::string failure;  // message of its exception, the signal that ended it, or a timeout
+  std::string failure;  // exception, signal or timeout that ended the work; empty: none
 };
 
 /// A child process that answers any number of requests. The first request makes the child, as a copy of this process at

@@ -7,7 +7,7 @@
 
 namespace hexad::verify {
 
-/// fixed: the number of ranks is that of the existing processes. may_leave: moves may remove ranks.
+/// Ranks of smaller layouts. fixed: as many as there are processes. may_leave: moves may remove ranks.
 enum class Ranks : uint8_t { fixed, may_leave };
 
 /// Reduces axes to one, factor by factor, and options to their plain values, as long as `fails` returns true. Calls

@@ -17,7 +17,7 @@ std::string text_of(const Outcome& outcome);
 /// Reads an outcome. Throws std::exception for any other text.
 Outcome outcome_from_json(const std::string& text, const Variant& variant);
 
-/// Returns the table's head: "mesh   options   worst   where   step".
+/// Returns the table's head: "mesh   options   steps tensors elements   worst   where".
 std::string table_head();
 /// Returns one line with the largest difference of a run that agrees, or the first mismatch of a run that does not.
 std::string table_row(const Outcome& outcome);

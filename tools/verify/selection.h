@@ -13,7 +13,7 @@ struct Selection {
   std::string text;  // description of the choice with counts, a few lines
 };
 
-/// Selects layouts. `layouts` is "all" (every legal mesh, options pairwise), a number (a sample of that many of these,
+/// Selects layouts. `layouts` is "all" (every legal mesh, options pairwise), a number (the size of a sample of these,
 /// drawn by `seed`) or a list for parse_layouts(). Throws Error(usage) if a listed layout is illegal, with the reason,
 /// or if no layout is legal.
 Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed);

@@ -1,5 +1,5 @@
-// Subject of verify: a recipe and its kinds of subject_kind.h, with data, and the results that one rank computes from
-// it in f64.
+// Subject of verify: a recipe with its data, and its variations (subject_kind.h). Also the results that one rank
+// computes from a subject in f64.
 #pragma once
 
 #include <map>
@@ -54,7 +54,7 @@ class Subject {
   std::vector<int32_t> bytes_per_id() const;
   int64_t heldout_sequences() const { return 4 * recipe_.batch.micro + 1; }
   const std::string& folder() const { return folder_; }
-  /// Returns the trace file of the subject that has one. compute_oracle() writes it.
+  /// Returns the path of the routing trace that compute_oracle() writes for the subject idle_ranks.
   std::string trace_file() const { return folder_ + "/routing-trace.txt"; }
 
  private:
@@ -84,7 +84,7 @@ struct Oracle {
   std::string start{};   // checkpoint with the initial weights
   std::string ruined{};  // name of the tensor whose gradient is not finite in the first step
 };
-/// yes: the oracle writes a checkpoint. Only one of several processes that compute the same oracle writes it.
+/// Permission for compute_oracle() to write a checkpoint. Only one of several processes with the same oracle has it.
 enum class Saves : uint8_t { no, yes };
 /// Computes the oracle. `start` is a checkpoint for an eventful kind. Throws Error(numeric), naming a tensor, if the
 /// oracle itself is not finite. Otherwise throws Error or the exceptions of training, with a message that the oracle

@@ -20,7 +20,7 @@ using Overrides = std::vector<std::string>;
 
 bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 
-// Returns overrides that prevent rounding from deciding anything.
+// Returns overrides with which rounding cannot flip a decision, such as a dropped slot or the sign of an update.
 Overrides for_rounding(const OwnSubject& own) {
   // If eps is small relative to the gradient, Adam's update is the gradient's sign, and rounding would decide it for
   // elements near zero.
@@ -100,7 +100,7 @@ std::span<const SubjectKind> subject_kinds() {
 const SubjectKind& subject_kind(std::string_view name) {
   const auto all = subject_kinds();
   const auto found = std::find_if(all.begin(), all.end(), [&](const SubjectKind& k) { return k.name == name; });
-  base::require(found != all.end(), "[verify] no subject ", name);
+  base::require(found != all.end(), "[verify] there is no subject ", name);
   return *found;
 }
 

@@ -53,7 +53,7 @@ std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.
 const SubjectKind& subject_kind(std::string_view name);
 /// Returns the changes of `kind` to its runs and its oracle. If the recipe has rows in fp8, they include the changes
-/// that prevent rounding from deciding anything.
+/// with which rounding cannot flip a decision.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
 /// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts, and

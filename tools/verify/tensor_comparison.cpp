@@ -52,8 +52,8 @@ std::string text_of(const std::vector<T>& values) {
   return text;
 }
 
-// Returns the rank of a finding within its step. The tensor or layer that explains the other findings comes first. The
-// loss comes last, because it shows only that something is wrong.
+// Returns the position of a finding within its step. The tensor or layer that explains the other findings comes first.
+// The loss comes last, because it shows only that something is wrong.
 int order_of(const Finding& f) {
   constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm", "learning",
                                         "weight",  "state",  "saved",  "generated", "loss"};

@@ -69,7 +69,7 @@ class Observer final : public ScheduleAdviser {
   ModelInstance& instance_;
   const std::string& ruined_;
   std::vector<telemetry::StepMetrics>& seen_;
-  Tensor sound_;  // value of the ruined weight before
+  Tensor sound_;  // value of the weight before it was ruined
 };
 
 // Returns the recipe for the loop: verify's data, and only the requested steps, with a checkpoint at their end.

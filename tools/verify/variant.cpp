@@ -44,7 +44,7 @@ Option pipeline_option() {
   return pipeline;
 }
 
-// Returns the ways to cut, overlap and order an MoE layer's work: that of the recipe, and all other ones.
+// Returns the option of cutting, overlapping and ordering an MoE layer's work: the recipe's way, and all other ways.
 Option moe_option() {
   Option moe{"moe", "", {std::string(own)}, [](const MeshSizes&) { return true; }, {}};
   moe.sets.emplace_back();
@@ -65,7 +65,7 @@ Option moe_option() {
   return moe;
 }
 
-// Returns the ways to restore experts' inputs and activations for backward, then two of them with a memory limit.
+// Returns the option of restoring experts' inputs and activations for backward: all ways, then two with a memory limit.
 Option memory_reuse_option() {
   Option reuse{"memory_reuse", "", {}, [](const MeshSizes&) { return true; }, {}};
   const auto add = [&](std::string_view name, std::string_view ending) {
@@ -109,8 +109,9 @@ Option schedule_option(const moe::VariedChoice& choice) {
   return option;
 }
 
-// Returns the option of the order of axes. Legal on every mesh: pp is first or last. Each of the other axes is once the
-// fastest of a stage, so that tp ranks are neighbours or not, and etp groups lie inside tp groups or not.
+// Returns the option of the order of axes. All orders are legal on every mesh, because pp is first or last. Each other
+// axis is the fastest of a stage in some order. So tp ranks are neighbours, and etp groups lie inside tp groups, in
+// some orders only.
 Option order_option() {
   Option order{"order", "parallel.order", {}, {}, {}};
   for (const char* value :
@@ -300,7 +301,7 @@ std::span<const Option> options() {
 const std::string& Variant::operator[](std::string_view option) const {
   for (size_t i = 0; i < choice.size(); ++i)
     if (options()[i].name == option) return options()[i].values[choice[i]];
-  base::fail_invariant(cat("[verify] no option ", option));
+  base::fail_invariant(cat("[verify] there is no option ", option));
 }
 
 void Variant::choose(std::string_view option, std::string_view value) {
@@ -310,7 +311,7 @@ void Variant::choose(std::string_view option, std::string_view value) {
     const auto found = std::find(values.begin(), values.end(), value);
     if (found != values.end()) return void(choice[i] = static_cast<int>(found - values.begin()));
   }
-  base::fail_invariant(cat("[verify] no option ", option, "=", value));
+  base::fail_invariant(cat("[verify] there is no option ", option, "=", value));
 }
 
 bool Variant::has_memory_limit() const { return (*this)["memory_reuse"].ends_with(limited); }

@@ -45,11 +45,11 @@ struct Option {
 
 /// Returns all options. If an option is one key of the recipe, its values are those of the key.
 /// - sp, zero, pipeline, cp_kind, expansion, order, recompute, bucket_bytes and worker_lanes.
-/// - overlap: of two micro-batches.
+/// - overlap: overlap of two micro-batches.
 /// - The choices of schedule.moe that its list marks as varied (layers/moe/schedule/moe_schedule.h).
-/// - moe: how the MoE layer's work is cut, overlapped and ordered, in the recipe's way or another one.
-/// - memory_reuse: without a memory limit, and s1 and s4 also with one.
-/// - offload: of optimizer states.
+/// - moe: division, overlap and order of the MoE layer's work, as in the recipe or otherwise.
+/// - memory_reuse: all values without a memory limit, s1 and s4 also with a limit.
+/// - offload: offload of optimizer states.
 /// - activations: kept for backward, or offloaded until then.
 /// - transport: ranks that are threads meet in memory, or exchange messages like processes.
 /// - start: fresh, resumed from the checkpoint that one rank saved after the first step, or trained, which is resumed

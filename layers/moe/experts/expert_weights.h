@@ -16,7 +16,7 @@ using tensor::Tensor;
 struct RowGroups {
   kernels::GroupOffsets rows{};  // by local expert
   bool dense = false;        // true: one call per expert that has rows (the host must know `rows`); false: one for all
-  int64_t computations = 1;  // number per pass (Routes::computations): the contributions to each weight gradient
+  int64_t computations = 1;  // computations per pass (Routes::computations): contributions to each weight gradient
 
   /// Calls f(expert, begin, end) for each expert that has rows.
   template <class F>

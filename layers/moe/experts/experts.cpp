@@ -85,7 +85,7 @@ ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
 
 void Experts::Projection::weight_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x,
                                                        const RowGroups& groups) const {
-  // One contribution of `computations`: the first to a cleared gradient replaces it, later ones add.
+  // Writes one of `computations` contributions. The first one replaces a cleared gradient; later ones are added to it.
   const auto [memory, write] = weight->next_gradient_target(groups.computations);
   const Tensor dw = joined(memory, 3);
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
@@ -168,8 +168,8 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
 }
 
 int64_t ExpertShape::backward_bytes(int64_t rows, Dtype dtype) const {
-  // Rows, the gradients of rows and results, the activations before and after the activation function, and a block of
-  // the gradient of `activated`.
+  // Counts rows, the gradients of rows and results, the activations before and after the activation function, and a
+  // block of the gradient of `activated`.
   const int64_t elements = rows * (3 * hidden + (gated ? 3 : 2) * width);
   constexpr int64_t of_a_row = 3 * 8;  // number, weight and weight gradient of a row
   return (elements + std::min(rows, base::block_sizes().expert_rows) * width) * size_of(dtype) + rows * of_a_row;

@@ -51,9 +51,9 @@ class Experts {
     Tensor rows;     // gradient of the rows, [R, D]
     Tensor weights;  // gradient of the weights, [R]; an addend if etp ranks share the width
   };
-  /// Computes these gradients and adds the weight gradients. Uses little memory: beside the arguments and the result
-  /// one tensor [R, F] and a block of another tensor. `doutput` is the gradient of the weighted sum. weights [R] are
-  /// acc. `activations` is overwritten; its `activated` is not read.
+  /// Computes these gradients and adds the weight gradients. Needs memory for one tensor [R, F] and a block of another
+  /// tensor, in addition to the arguments and the result. `doutput` is the gradient of the weighted sum. `weights` [R]
+  /// are acc. `activations` is overwritten; its `activated` is not read.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
 

@@ -17,7 +17,7 @@ namespace hexad::moe {
 class Combine {
  public:
   struct Options {
-    int64_t row_weights = 0;                    // number that return with each slot of a row
+    int64_t row_weights = 0;                    // number of weights that return with each slot of a row
     const RowCollection* collection = nullptr;  // null: rows are not gathered
     /// Receives the slot rows of a chunk in a bounded pass, which stores them nowhere else.
     std::function<void(Stream&, size_t, Rows)> accept{};

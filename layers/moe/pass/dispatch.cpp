@@ -61,8 +61,8 @@ void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)>
 }
 
 void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows) {
-  // A bounded pass packs a chunk after the second chunk before it has returned. By then the previous chunk is being
-  // computed, and on the compute lane packing would wait for its end.
+  // In a bounded pass, chunk i is packed once chunk i - 2 has returned. By then chunk i - 1 is being computed. On the
+  // compute lane, packing would wait for the end of that computation.
   const Lane lane = g_.bounded ? Lane::copy : Lane::compute;
   append(chunk, lane, TaskKind::copy, "pack",
          PassGraph::copied(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),

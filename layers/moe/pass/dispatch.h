@@ -27,8 +27,8 @@ class Dispatch {
  public:
   struct Options {
     std::string_view name = "dispatch";
-    int64_t row_weights = 0;     // number sent with each slot of a row
-    bool keeps_weights = false;  // keeps the weights of token rows, for the sums that return
+    int64_t row_weights = 0;     // number of weights sent with each slot of a row
+    bool keeps_weights = false;  // true: keeps the weights of token rows, for the returned sums
   };
   /// Adds tasks to `g`, which must outlive this object. Chunks that are computed together share one buffer.
   Dispatch(PassGraph& g, const Options& options);

@@ -27,9 +27,9 @@ struct Times {
   bool sums_in_pass() const { return sums_chunks || sums_shares; }
 };
 
-// Adds the tasks that combine and gather the shares of tensor ranks that each send a share of the tokens and need the
-// results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`, unless a bounded pass has
-// written them to `own` chunk by chunk. Returns the results of all tokens.
+// Adds the tasks that combine and gather results if each tensor rank sends a share of the tokens and needs the results
+// of all tokens. `sum_own_slots` computes the results of this rank's `tokens`, unless a bounded pass has written them
+// to `own` chunk by chunk. Returns the results of all tokens.
 Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, const Handoff<Tensor>& own,
                               const std::function<void(Stream&, const Tensor&)>& sum_own_slots) {
   Handoff<Tensor> all;
@@ -121,7 +121,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   };
   const Handoff<Tensor> all = times.sums_shares ? add_gathering(g, tokens, own, sum_own_slots) : own;
   g.run("forward");
-  expert_weights.reset();  // under ZeRO-3, those of the shared experts may take their place
+  expert_weights.reset();  // frees memory for the shared experts' weights under ZeRO-3
   const Tensor slot_results = times.sums_chunks ? Tensor{} : combine.slot_rows().values;
   if (times.sums_in_pass()) return {all.take(), slot_results};
 

@@ -85,7 +85,7 @@ Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& strea
 
 // Rows with which a pass sends gradients to the experts. Functions may be empty.
 struct GradientRows {
-  int64_t row_weights = 0;  // number sent with each slot of a row, in both directions
+  int64_t row_weights = 0;  // number of weights sent with each slot of a row, in both directions
   std::function<RowSource(Stream&, size_t chunk)> to_send;
   // Converts the arrived rows to the gradients of the experts' results `results`, in place. Returns the row weights to
   // send back.
@@ -107,7 +107,7 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
           .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
                                     weights);
     }
-    // The chunk's part of dslots. Each row to send is a slot row. Some plans send a slot row to several ranks
+    // Sends the chunk's part of dslots. Each row to send is a slot row. Some plans send a slot row to several ranks
     // (PlanIndices::wire_slots).
     return routes.sent_slots(chunk, dslots.read());
   }};
@@ -196,7 +196,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   const ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
   const Tensor weights = routes.plan_weights(kept.weights, b.stream);  // all of kept.weights if tp is 1
-  // Filled by to_send if rows are of slots, by take_returned_dweights if rows are of tokens.
+  // If rows are of slots, to_send fills these gradients. If rows are of tokens, take_returned_dweights fills them.
   const Tensor dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
   const GradientRows gradients = routes.of_tokens() ? rows_of_tokens(b.stream, routes, dtokens, weights, dweights)
                                                     : rows_of_slots(routes, dtokens, kept, weights, dweights);

@@ -1,4 +1,4 @@
-// One call of the op moe_pass, and the two passes that serve it.
+// One call of the op moe_pass, and the two passes that implement it.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ struct PassCall {
   SharedWork shared;       // costs of the shared experts in forward, without the function
   size_t first_shared_op;  // number of the shared experts' first op on the tape
 
-  /// Returns the shared experts' work as a task of backward, as a part of `b`: the pullbacks of the ops that forward
-  /// recorded. No work if there are no shared experts, or if they are no task of the pass.
+  /// Returns the shared experts' work in backward `b`, as a task of the pass: the pullbacks of the ops that forward
+  /// recorded. Returns no work if there are no shared experts, or if they are not a task of the pass.
   SharedWork shared_backward(Backward& b) const;
   /// Records the op with result `out` and inputs x, weights and `addends`, each of which gets the gradient of `out`.
   /// Unless the shared experts are a task of backward, their pullbacks run before `pullback`.

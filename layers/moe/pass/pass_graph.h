@@ -47,10 +47,10 @@ void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, s
 
 class PassGraph {
  public:
-  /// Makes the graph of a pass with rows like those of `like` [T, D]. If `bounded`, chunks share two sets of buffers. A
-  /// chunk then starts after the second chunk before it has returned, and is computed after the previous chunk is
-  /// computed. Tensors are created when a task is issued, so all tasks are issued late (TaskSpec::issued_late).
-  /// `routes` must outlive the graph.
+  /// Makes the graph of a pass with rows like those of `like` [T, D]. If `bounded`, chunks share two sets of buffers.
+  /// Chunk i then starts once chunk i - 2 has returned, and is computed after chunk i - 1 is computed. Tensors are
+  /// created when a task is issued, so all tasks are issued late (TaskSpec::issued_late). `routes` must outlive the
+  /// graph.
   PassGraph(const Routes& routes, const Tensor& like, bool bounded);
 
   const Routes& routes;

@@ -1,4 +1,4 @@
-// Capacity of experts: drops the slots above it.
+// Drops the slots above the capacity of experts.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"

@@ -43,7 +43,7 @@ struct RouterStatistics {
   void add_loss(int64_t which, const Tensor& loss, Stream& stream);
   OnDevice sums_;
   int64_t kept_ = 0;
-  bool some_may_be_dropped_ = false;  // True once add_kept() was called
+  bool some_may_be_dropped_ = false;  // true once add_kept() was called
 };
 
 /// Statistics of all MoE layers of a model, with memory on its device.

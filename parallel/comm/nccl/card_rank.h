@@ -26,8 +26,8 @@ class TrafficStream {
   /// Orders `t` after the work of `caller`. Call it before a launch that reads or writes `t`. `caller` is a stream of
   /// the tensor's context.
   void touch(const Tensor& t, Stream& caller);
-  /// Ends the use of `t` by this stream at the stream's current end, so that nobody who reuses the memory waits for
-  /// later launches on the stream.
+  /// Ends the use of `t` by this stream at the stream's current end. A stream that reuses the memory then does not wait
+  /// for later launches on this stream.
   void end_use(const Tensor& t, Stream& caller);
 
  private:
@@ -64,8 +64,8 @@ class CardRank {
   /// Returns the rank's communicators and the memory that they take.
   const ConnectionMemory& memory() const { return memory_; }
 
-  /// Launches `work` on `on` after the current end of `after`. `launch` describes the operation, without its events.
-  /// The returned event is the card's.
+  /// Launches `work` on stream `on` once stream `after` has reached its current end. `launch` describes the operation
+  /// without its events. Returns an event of the card.
   Event launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work);
 
  private:

@@ -33,7 +33,7 @@ class Channels {
 
   /// True if add() has added all of the routes.
   bool has(std::span<const Route> routes) const;
-  /// Makes the channels of routes that have none. `routes` are those of all ranks, and the same on all ranks.
+  /// Makes the channels of routes that have none. `routes` has the routes of all ranks and is the same on all ranks.
   /// Collective over the group, in which nothing is in flight.
   void add(std::span<const Route> routes);
   /// Returns the channel to or from a rank. Throws std::logic_error if its route was not added.
@@ -48,9 +48,9 @@ class Channels {
   CardRank& card_;
   const Communicator& group_;
   const ProcessGroup& its_;
-  std::set<Route> routes_;  // of all ranks
+  std::set<Route> routes_;  // routes of all ranks
   std::vector<std::unique_ptr<Channel>>
-      all_;  // this rank's, in the order in which ranks make and destroy them together
+      all_;  // channels of this rank, in the order in which ranks make and destroy them together
   ByPeer to_, from_;
 };
 

@@ -25,8 +25,8 @@ class Communicator {
   /// is empty. Nothing may be in flight on this communicator.
   std::unique_ptr<Communicator> split(std::optional<int> color, int key, const CommunicatorConfig& config) const;
   ncclComm_t handle() const { return handle_; }
-  /// Runs `take`, in which NCCL takes about `expected` bytes of the card's memory for this communicator, and counts
-  /// what it has taken (CardRank::memory_taken).
+  /// Runs `take`, in which NCCL takes about `expected` bytes of the card's memory for this communicator, and counts the
+  /// bytes taken (CardRank::memory_taken).
   void take_memory(int64_t expected, const std::function<void()>& take) {
     bytes_ += card_.memory_taken(*name_, expected, take);
   }
@@ -44,7 +44,7 @@ class Communicator {
   const Name name_;
   const int exceptions_;  // number of exceptions in flight when this object was made
   ncclComm_t handle_ = nullptr;
-  int64_t bytes_ = 0;  // of the card's memory
+  int64_t bytes_ = 0;  // bytes of the card's memory that this communicator takes
   Uses connected_;
   std::shared_ptr<Registered> registered_;
 };

@@ -13,13 +13,13 @@ struct CommunicatorRank {
   int rank, size;
 };
 
-/// Returns memory for connect(), on `device`. The memory of connections is measured, so this is taken before.
+/// Returns memory for connect(), on `device`. Call it before the memory of connections is measured.
 Tensor connecting_buffer(Uses uses, int ranks, device::Device device);
 
-/// Launches one unused operation of each kind but messages in `uses`. NCCL connects the ranks, and takes memory for
-/// this, at the first operation of a kind. For kinds for which it chooses among algorithms by size, and connects each
-/// of them separately, these are several operations of different sizes. The host waits until the other ranks launch
-/// theirs.
+/// Launches one unused operation of each kind in `uses` except messages. NCCL connects the ranks, and takes memory for
+/// this, at the first operation of a kind. For some kinds NCCL chooses an algorithm by size and connects each algorithm
+/// separately. For these kinds, launches several operations of different sizes. The host waits until the other ranks
+/// launch their operations.
 void connect(CardRank& card, const CommunicatorRank& me, Uses uses, const Tensor& buffer);
 
 }  // namespace hexad::comm::nccl

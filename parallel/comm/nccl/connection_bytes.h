@@ -33,8 +33,8 @@ struct CommunicatorShape {
 /// Returns the shape of communicators for groups of this kind.
 CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 
-/// Returns the bytes that NCCL takes on the card of one rank once all `uses` have been connected. They are those of
-/// cards on NVSwitches, as computed by NCCL 2.28:
+/// Returns the bytes that NCCL takes on the card of one rank once all `uses` have been connected. Valid for cards on
+/// NVSwitches, and computed like NCCL 2.28:
 ///
 /// - Rings (all sums, shares, gathers) receive from one peer and send to another on each channel. The trees of sums use
 ///   the same pairs in both directions.
@@ -42,13 +42,12 @@ CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 /// - Exchanges receive from and send to every peer of the node on each channel, or on two channels if there are several
 ///   nodes. All peers on other nodes together have one buffer for each direction.
 ///
-/// Not included are messages, which have communicators of their own, and the few MB of a communicator without
-/// connections.
+/// Does not include messages, which have separate communicators, or the few MB of a communicator without connections.
 int64_t connection_bytes(const CommunicatorShape& shape, Uses uses, const BufferSizes& sizes = {});
 
-/// Returns the bytes that NCCL takes on the card of rank `rank` for messages on those of `routes` that begin or end
-/// there. Each route has a communicator of two ranks (message_config). `most_of_a_rank`: most_routes_of_a_rank() of all
-/// routes of the group. node_of_rank: the node of each rank of the group.
+/// Returns the bytes that NCCL takes on the card of rank `rank` for messages on the routes in `routes` that begin or
+/// end at this rank. Each route has a communicator of two ranks (message_config). `most_of_a_rank`:
+/// most_routes_of_a_rank() of all routes of the group. node_of_rank: the node of each rank of the group.
 int64_t message_bytes(std::span<const Route> routes, int most_of_a_rank, int rank, const std::vector<int>& node_of_rank,
                       const BufferSizes& sizes = {});
 

@@ -49,8 +49,8 @@ ncclUniqueId unique_id(const nccl::Library& nccl, const ProcessGroup& world, Dev
   return id;
 }
 
-// Returns the library if all ranks can load it, otherwise null. All ranks learn the result. Otherwise ranks with the
-// library would wait for the ranks without it.
+// Returns the library if all ranks can load it, otherwise null. All ranks return the same result, because ranks with
+// the library would wait for ranks without it.
 const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& context, std::string& why) {
   const nccl::Library* library = nullptr;
   try {

@@ -186,7 +186,7 @@ void NcclGroup::check_same_split(const std::string& name) const {
 
 std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_ptr<ProcessGroup> control,
                                               Urgency urgency) const {
-  require(color >= 0, "[", name(), "] split with colour ", color);
+  require(color >= 0, "[", name(), "] a split needs a colour of at least 0, not ", color);
   const bool alone = control->size() == 1;
   quiesce();
   auto communicator =

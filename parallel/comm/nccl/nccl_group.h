@@ -18,12 +18,12 @@ using base::Dtype;
 /// time fit on the card together (class_config.h).
 ///
 /// An event is a mark of the class's stream: no host thread waits, and no tensor is kept. A tensor that is freed at
-/// once stays valid for the operation, because its memory is reused after the class's stream has passed the operation
-/// (Blocks). The stream that reuses it thereby waits for the other ranks, e.g. until a message is received. A tensor
-/// that is changed in place must be changed by a stream that has waited for the event.
+/// once stays valid for the operation, because its memory is reused only after the class's stream has passed the
+/// operation (Blocks). The stream that reuses it thereby waits for the other ranks, e.g. until a message is received. A
+/// tensor that is changed in place must be changed by a stream that has waited for the event.
 ///
 /// connect() and connect_routes() take the card's memory that NCCL needs. The first operation of a kind for which the
-/// ranks are not connected is collective, because it does so; the first message makes the channels of all pairs. Twins
+/// ranks are not connected connects them, so it is collective. The first message makes the channels of all pairs. Twins
 /// share a communicator, because they also share a stream, but not the channels of messages.
 ///
 /// NCCL guarantees less than ProcessGroup promises. The order of a sum is NCCL's own: results are bitwise identical on

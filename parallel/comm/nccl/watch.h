@@ -37,7 +37,7 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Adds and removes a communicator. A failure aborts all communicators that were added and not removed. release()
+  /// Add and remove a communicator. A failure aborts all communicators that were added and not removed. release()
   /// returns false if that has happened and the handle is gone.
   void take(ncclComm_t communicator);
   bool release(ncclComm_t communicator);

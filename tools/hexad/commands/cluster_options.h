@@ -27,10 +27,9 @@ inline DividedOverrides divided(const std::vector<std::string>& all) {
 /// Adds --routing, whose value load_of() reads.
 inline Option add_routing(const Command& command, std::string& routing) {
   return command
-      .add_option(
-          "--routing", &routing,
-          "load of the experts: even; p99: one rank gets what it exceeds in one of a hundred routers; worst: all "
-          "tokens visit one rank")
+      .add_option("--routing", &routing,
+                  "load of the experts: even; p99: one rank has a load that only 1% of routers exceed; worst: all "
+                  "tokens visit one rank")
       .legal(one_of({"even", "p99", "worst"}));
 }
 

@@ -18,7 +18,7 @@ std::string value_of(const Command::Taken& taken) {
   return "FILES";
 }
 
-// Returns lines of the script's `case`. `path` is the words of a command, such as "bench gemm".
+// Returns lines of the script's `case`. `path` has the words of a command, such as "bench gemm".
 // - "path": the words that may follow: names, words of the first argument, or a kind of file. KEYS is added if keys of
 //   a recipe may follow.
 // - "path -": options.

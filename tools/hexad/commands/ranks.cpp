@@ -31,10 +31,10 @@ ExitCode exit_code_of(const std::exception& e) {
   return static_cast<ExitCode>(1);
 }
 
-// True if another rank reports the error and ends the job. All ranks find the same mistake in a recipe or its data.
-// Rank 0 reports it, and the launcher sends SIGTERM, which ends a rank unless it trains. A rank that gets no SIGTERM
-// has found an error that only it has. An earlier SIGUSR1 does not count as a request to end; SIGTERM does. If SIGTERM
-// came before the error, the launcher's SIGTERM ends this process. If the launcher sends none, no rank has reported.
+// True if another rank reports the error and ends the job, so that the launcher sends SIGTERM to this rank. All ranks
+// find the same mistake in a recipe or its data, and rank 0 reports it. A rank that gets no SIGTERM has found an error
+// that only it has. A SIGUSR1 before the error is not counted as that SIGTERM. After a SIGTERM before the error, the
+// next one ends the process. A return then means that no rank has reported.
 bool ended_by_another() {
   const bool announced = preemption_requested(), asked_before = end_requested();
   const std::chrono::duration<double> longest(3 +

@@ -17,7 +17,7 @@ using namespace train;
 
 namespace {
 
-// Returns "a.b" for "a.b.0.c".
+// Returns the path up to its first index: "a.b" for "a.b.0.c".
 std::string without_index(const std::string& path) {
   size_t dot = path.find('.');
   while (dot != path.npos && (path[dot + 1] < '0' || path[dot + 1] > '9')) dot = path.find('.', dot + 1);

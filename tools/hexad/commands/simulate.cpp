@@ -160,15 +160,14 @@ void add_simulate(const Program& program) {
   command.add_option("input", &options->input, "YAML recipe, or with --paper the paper's symbols as keys").required();
   command.add_option("overrides", &options->overrides,
                      "key.path=value, applied to the input; cluster.key.path=value, applied to the cluster");
-  add_include_root(command, options->include_root);  // of the recipe, or of the symbols' file
+  add_include_root(command, options->include_root);  // for the recipe, or for the file of symbols
   command.add_option("--world", &options->world, "number of ranks; 0: the smallest number that the layout needs")
       .legal(whole_number(0, 1 << 24))
       .needs(cluster);
   command
-      .add_option(
-          "--routing", &options->routing,
-          "load of the experts: even; p99: one rank gets what it exceeds in one of a hundred routers; worst: all "
-          "tokens visit one rank")
+      .add_option("--routing", &options->routing,
+                  "load of the experts: even; p99: one rank has a load that only 1% of routers exceed; worst: all "
+                  "tokens visit one rank")
       .legal(one_of({"even", "p99", "worst"}))
       .needs(cluster);
   command.add_option("--trace", &options->trace, "file for the simulated timeline, such as step.json.gz")

@@ -43,7 +43,7 @@ struct Options {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string include_root;
-  std::string device;  // replaces the recipe's device; empty: it stays
+  std::string device;  // replaces the recipe's device; empty: the recipe's device
   int world = 0;
   std::string layouts = "all";
   std::string precision = "f64";
@@ -245,7 +245,7 @@ ExitCode verify_with_processes(const Options& o, const Extensions& extensions) {
 }
 
 ExitCode verify_recipe(Options o, const Extensions& extensions) {
-  // A repeated layout has the same device.
+  // Sets the option, so that the command that repeats a layout names the device.
   if (const char* wanted = std::getenv("HEXAD_DEVICE"); wanted && o.device.empty()) o.device = wanted;
   if (o.world == 0) o.world = o.mpi ? comm::announced_world_size() : 4;
   return o.mpi ? verify_with_processes(o, extensions) : verify_with_threads(o, extensions);

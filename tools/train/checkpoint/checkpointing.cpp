@@ -92,8 +92,8 @@ Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kin
   return t;
 }
 
-// Reads (name, kind) into `target`. Converts, to nearest even, if a run of another precision or dtype of moments wrote
-// it.
+// Reads (name, kind) into `target`. Rounds to nearest even if the stored dtype differs from that of `target`: the run
+// that wrote it had another precision or another dtype of moments.
 void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
                const io::Region& region, const Tensor& target) {
   const Tensor t = read_checked(checkpoint, name, kind, shape, region, target.device().host());

@@ -12,7 +12,7 @@ using io::JsonNode;
 
 std::string manifest_of(const io::Checkpoint& checkpoint) { return checkpoint.folder() + "/manifest.json"; }
 
-// Name of the member of the manifest that holds JSON of a run.
+// Member of the manifest with JSON about the run.
 class Member {
  public:
   Member(const io::Checkpoint& checkpoint, std::string name, const std::string& text)

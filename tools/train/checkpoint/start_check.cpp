@@ -96,7 +96,6 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
   }
 }
 
-// If `folder` is a run directory, the message names its newest checkpoint.
 void require_checkpoint(const std::string& folder) {
   const std::string problem = base::file_problem(folder + "/manifest.json");
   if (problem.empty()) return;

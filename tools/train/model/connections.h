@@ -1,4 +1,4 @@
-// Operations that the groups of a mesh do in the layers of a model, so that ranks are connected before they are needed.
+// Connects the groups of a mesh for the operations of a model's layers before the first step.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace hexad::train {
 
-/// Connects the ranks of each group for the operations that the layers of this rank's `parts` do in training.
+/// Connects the ranks of each group for the operations that the layers of this rank's `parts` use in training.
 /// (Gradients and weights of replicas, and the step's sums, connect their own groups.) Groups are connected in one
 /// order on all ranks. Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect_layers(const Recipe& recipe, const std::vector<layers::ModelPart>& parts, const mesh::Mesh& mesh,

@@ -24,7 +24,7 @@ struct Cores {
   bool operator==(const Cores&) const = default;
 };
 
-/// Returns the cores for rank `mine` of a node's ranks, which together may use `quota` cores' time.
+/// Returns the cores for rank `mine` of a node's ranks, which together may use the time of `quota` cores.
 Cores share_cores(const std::vector<CoreMask>& ranks, size_t mine, std::optional<double> quota);
 /// Returns the cores of this rank. Collective over the world.
 Cores find_cores(const comm::World& world);

@@ -11,10 +11,10 @@ namespace hexad::train {
 /// signals that already have a handler (of a sanitizer).
 void install_crash_handlers();
 
-/// Appends reports to this file too, with the rank.
+/// Also appends later reports, with the rank, to the file `log`.
 void report_crashes_to(const std::filesystem::path& log, int rank);
 
-/// Appends the reason for this rank's end to that file. Does nothing before report_crashes_to().
+/// Appends the reason for this rank's end to the log. Does nothing before report_crashes_to().
 void report_end(std::string_view why);
 
 /// Sets the optimizer step for later reports.

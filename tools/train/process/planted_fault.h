@@ -27,16 +27,17 @@ std::optional<Fault> fault_of_step(int rank, int64_t step);
 /// Plants `kill` (SIGKILL to this process), `abort`, `segv` or `hang` (forever). Called before each step.
 void inject_fault(int rank, int64_t step);
 
-/// Plants `slow@rank,step,MILLISECONDS`: from that step on, each step of that rank takes that much longer. `spans`
-/// shows it.
+/// Plants `slow@rank,step,MILLISECONDS`: from that step on, each step of that rank takes that much longer. Records the
+/// delay in `spans`.
 void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 
 /// Plants faults of file work. `slow_files@rank,N,MILLISECONDS`: from the N-th move on, each move takes that much
 /// longer. `stuck_files@rank,N`: the N-th move never ends.
 void inject_file_fault(int rank, const base::FileWork& work);
 
-/// Throws Error(usage) if HEXAD_FAULT is set and would have no effect: it is no gradient fault, or matches none of
-/// `tensors`, of `ranks` ranks or of `steps` steps. For commands that plant only gradient faults.
+/// Throws Error(usage) if HEXAD_FAULT is set and would have no effect: its kind is not `gradient`, or no name in
+/// `tensors`, none of the `ranks` ranks or none of the `steps` steps matches it. For commands that plant only gradient
+/// faults.
 void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps);
 
 /// Returns the hook that plants faults in saves. `kill`, `abort`, `segv` and `hang@rank,step,POINT` act at the file

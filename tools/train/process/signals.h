@@ -4,15 +4,15 @@
 namespace hexad::train {
 
 /// Ignores SIGPIPE, for every command: a write to a closed pipe fails, but does not end the process. All other signals
-/// keep the system's action, so SIGINT and SIGTERM end a command immediately.
+/// keep the system's default action, so SIGINT and SIGTERM end a command immediately.
 void ignore_closed_pipes();
 
-/// Installs the handlers for training. The first SIGINT or SIGTERM only requests the run to save and end. A second one
-/// ends the process immediately if it comes a second or more after the first. Earlier ones belong to the same request:
-/// Slurm sends SIGTERM twice within milliseconds when a job's time is over, and users press Ctrl-C twice. SIGTERM from
-/// mpirun does not count as a second one, because mpirun itself ends the remaining ranks. SIGUSR1 is a request, too,
-/// and never ends the process: batch systems send it before their SIGTERM. SIGINT stays ignored if the process was
-/// started so (`nohup`, `&` in a script).
+/// Installs the handlers for training. The first SIGINT or SIGTERM only requests the run to save and end. A second
+/// signal ends the process immediately if it comes at least one second after the first. Within that second, signals
+/// belong to the same request: Slurm sends SIGTERM twice within milliseconds when a job's time is over, and users press
+/// Ctrl-C twice. SIGTERM from mpirun does not count as a second signal, because mpirun itself ends the remaining ranks.
+/// SIGUSR1 is a request, too, and never ends the process: batch systems send it before their SIGTERM. SIGINT stays
+/// ignored if it was ignored when the process started (`nohup`, `&` in a script).
 void save_and_end_on_signals();
 /// True if a signal has requested the run to save and end.
 bool preemption_requested();

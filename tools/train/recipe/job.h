@@ -16,10 +16,11 @@ namespace hexad::train {
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root = "");
 
-/// Collective. Calls `load` on every rank and compares the resulting recipes, and the programs themselves. The number
-/// of threads may differ, because nodes do. Throws the same error on all ranks. An error in the recipe is thrown as it
-/// is if all ranks find it. If only some ranks find one, that error is thrown under its exit code. Otherwise throws
-/// Error(usage) with the first rank whose program or recipe differs from that of rank 0, and the keys that differ.
+/// Calls `load` on every rank and compares the resulting recipes, and the programs themselves. The number of threads
+/// may differ, because nodes may have different numbers of cores. Throws the same error on all ranks. An error in the
+/// recipe is thrown unchanged if all ranks find it. If only some ranks find an error, one of their errors is thrown,
+/// with its rank and exit code. Otherwise throws Error(usage) with the first rank whose program or recipe differs from
+/// that of rank 0, and the keys that differ. Collective.
 Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load);
 
 }  // namespace hexad::train

@@ -58,8 +58,8 @@ void check_experts(const Recipe& r, Problems& problems) {
     problems.add("parallel.etp", cat("must be at most model.moe.expert_hidden (", r.model.moe.expert_hidden, ")"));
 }
 
-// Checks the number of layers. The costs of layers decide where stages begin, not whether each stage has a layer. So it
-// builds no model, which may still have errors.
+// Checks the number of layers. The costs of layers decide where stages begin, not whether each stage has a layer. So
+// this check builds no model, which may still have errors.
 void check_stages(const Recipe& r, Problems& problems) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   try {

@@ -308,14 +308,14 @@ struct Recipe {
 };
 
 /// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
-/// each key that has a new name. `device` replaces the recipe's device as HEXAD_DEVICE does (replace_device()), which
-/// is then not read. Throws Error(usage) with every problem, each with file and line.
+/// each key that has a new name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then
+/// ignored. Throws Error(usage) with every problem, each with file and line.
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {},
                    std::optional<device::DeviceKind> device = {});
 
-/// Like load_recipe(), for training. Also rejects a warm-up that the steps do not reach, except in a trial, whose steps
-/// are set on the command line. Its errors name the nearest legal values.
+/// Like load_recipe(), for training. Also rejects optim.warmup > train.steps, except in a trial, whose steps are set on
+/// the command line. Its errors name the nearest legal values.
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
                      const std::function<void(const std::string&)>& warn = {});
 

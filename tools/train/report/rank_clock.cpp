@@ -26,8 +26,8 @@ std::vector<int> kinds_of(const mesh::Mesh& mesh) {
   return kinds;
 }
 
-// Sums up the gathered bytes of all ranks and averages their seconds. The result is at most `seconds`, those of the
-// reporting rank, since other ranks may have taken longer.
+// Sums up the gathered bytes of all ranks and averages their seconds. Limits the averages to `seconds`, the time of the
+// reporting rank, because other ranks may have taken longer.
 telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, double seconds) {
   telemetry::CommByClass comm;
   double exposed = 0;
@@ -51,7 +51,7 @@ telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, d
 
 RankClock::RankClock(const comm::World& world, const mesh::Mesh& mesh)
     : world_(world), slow_ranks_(kinds_of(mesh)), totals_(world.size()) {
-  static_cast<void>(take());  // what making the groups sent belongs to no step
+  static_cast<void>(take());  // discards the traffic of making the groups
 }
 
 RankClock::TrafficByClass RankClock::take() const {
@@ -70,7 +70,7 @@ RankClock::Account RankClock::account_since(double began) const {
   Account account{.seconds = now() - began, .traffic = take()};
   double waited = 0;
   for (comm::TrafficStats& t : account.traffic) {
-    // A device may report late, and several overlapping operations at the same time.
+    // A device may report operations late, and may report several overlapping operations together.
     t.seconds = std::min(t.seconds, account.seconds);
     t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // a lane also waits for a free core
     waited += t.exposed_seconds;

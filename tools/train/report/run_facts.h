@@ -13,7 +13,7 @@ namespace hexad::train {
 
 struct RunFacts {
   std::string folder;
-  std::string recipe;  // path of its recipe; empty if the directory has none
+  std::string recipe;  // path of the run's recipe; empty if the directory has none
   RunEnding ending;
   int64_t ranks = 0;   // ranks of the newest start that trained a step; if no start did, of the newest one; 0: unknown
   std::string layout;  // layout of the same start
@@ -38,7 +38,7 @@ struct RunFacts {
   std::vector<std::string> problems;  // files of the directory that cannot be read
 };
 
-/// Collects the facts. Files that are missing or damaged leave their facts out.
+/// Collects the facts. Omits the facts of files that are missing or damaged.
 RunFacts facts_of_run(const std::filesystem::path& dir);
 
 /// Returns readable text, a line for each kind of fact.

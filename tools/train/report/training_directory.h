@@ -20,7 +20,7 @@ class TrainingDirectory {
   /// if another job holds the directory. Throws Error(resource) if it cannot be written.
   TrainingDirectory(const Recipe& recipe, const comm::World& world);
 
-  /// Throws Error(usage) if another job has taken over at the last renewal of the lock.
+  /// Throws Error(usage) if another job had taken over the directory at the last renewal of the lock.
   void require_held() const;
   /// Like require_held(), but checks now. Call it before writing files that another job may have written.
   void require_held_now();
