@@ -62,7 +62,7 @@ TEST(StreamPriorities, FollowThePrioritiesOfTheClasses) {
   EXPECT_EQ(of({.traffic = TrafficClass::dp, .urgency = Urgency::urgent}), -1);
   EXPECT_EQ(of({.traffic = TrafficClass::tp}, Priorities::by_arrival()), 0);
   EXPECT_EQ(of({.traffic = TrafficClass::dp, .urgency = Urgency::urgent}, Priorities::by_arrival()), 0);
-  EXPECT_EQ(stream_priority({.traffic = TrafficClass::tp}, {}, 0, -1), -1) << "cards with two levels";
+  EXPECT_EQ(stream_priority({.traffic = TrafficClass::tp}, {}, 0, -1), -1) << "cards may have only two priorities";
 }
 
 // Tests a pipeline stage that spans several nodes. Its experts are placed inside nodes and across nodes, under ZeRO-3.
@@ -75,7 +75,7 @@ TEST(ThreadBlocks, OfALayoutsInFlightOperationsFitOnACard) {
     sum += config_of({.traffic = dp, .urgency = urgency, .across_nodes = true}).max_ctas;
   constexpr int neighbours = 4, ring = 2;  // channels of a pipeline's rank to and from both neighbours, and of a ring's
   sum += neighbours * message_config(false, neighbours).max_ctas + ring * message_config(false, ring).max_ctas;
-  EXPECT_LE(sum, 132) << "multiprocessors of an H100";
+  EXPECT_LE(sum, 132) << "an H100 has 132 multiprocessors";
 }
 
 TEST(ThreadBlocks, OfMessagesAreManyForFewChannelsAndFewForMany) {

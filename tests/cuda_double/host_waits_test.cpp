@@ -64,7 +64,7 @@ Counts once_a_rank(int64_t ranks) {
 
 void expect_reads(const StepCounts& counts, const Counts& expected) {
   EXPECT_EQ(counts.reads, expected);
-  EXPECT_EQ(counts.waits, expected) << "the host waits once for each read, and for nothing else";
+  EXPECT_EQ(counts.waits, expected) << "the host waits exactly once for each read";
 }
 
 TEST(HostWaits, AStepOfOneRankReadsNoCountsOfTheRouting) { expect_reads(second_step(1, {}), once_a_rank(1)); }

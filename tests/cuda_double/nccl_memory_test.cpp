@@ -166,7 +166,7 @@ TEST(NcclMemory, RowsMayBeOverwrittenOnceTheyAreGathered) {
     const Tensor all = gather.all(stream);
     fill(stream, mine, 2);
     if (w.world.rank() == 1) {
-      EXPECT_EQ(all.address(), place) << "else this test shows nothing";
+      EXPECT_EQ(all.address(), place) << "this test needs the same memory again";
     } else {
       const device::Event overwritten = stream.record();
       for (int i = 0; i < 100 && !overwritten.done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));

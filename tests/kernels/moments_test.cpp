@@ -86,7 +86,8 @@ TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
         for (int64_t i = 0; i < n; ++i) not_nearest += got_v[i] != bf16(unrounded_v[i]);
         EXPECT_GT(not_nearest, n / 10);
         const auto updated = main.to_vector<float>(), expected = exact_main.to_vector<float>();
-        for (int64_t i = 0; i < n; ++i) ASSERT_FLOAT_EQ(updated[i], expected[i]) << "computed before rounding";
+        for (int64_t i = 0; i < n; ++i)
+          ASSERT_FLOAT_EQ(updated[i], expected[i]) << "the update uses moments before rounding";
       }
 }
 

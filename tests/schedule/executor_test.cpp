@@ -182,7 +182,7 @@ TEST_P(Executor, SkippedTasksDoNotHideTheErrorOfALateTask) {
     if (uses) g.add(late(Lane::compute, "use"), {skipped}, [](Stream&) { return Event{}; });
     try {
       execute(g, fresh);
-      ADD_FAILURE() << "no error";
+      ADD_FAILURE() << "no error was thrown";
     } catch (const std::runtime_error& e) {
       EXPECT_STREQ(e.what(), "no room");
     }

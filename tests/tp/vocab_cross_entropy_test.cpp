@@ -246,7 +246,7 @@ TEST(VocabCrossEntropyMemory, IsBelowThreeChunksOfThisRanksColumns) {
 }
 
 TEST(VocabCrossEntropyErrors, NameShapesTargetsAndOptions) {
-  if (test_device() != device::DeviceKind::cpu) GTEST_SKIP() << "what lies on a device is not looked at";
+  if (test_device() != device::DeviceKind::cpu) GTEST_SKIP() << "targets on a device are not checked";
   comm::with_ranks(2, [](const ProcessGroup& group) {
     TpLab lab(group);
     Parameter& piece = lab.piece(lab.parameter({6, 3}), 0);

@@ -91,7 +91,7 @@ TEST(CheckpointsOfBefore, SeparateGatesAndUpsContinueTheirRun) {
       expect_steps(run, 3, 6);
     });
     if (layout.parallel.zero == 3) {
-      EXPECT_TRUE(parts) << "no rank reads only a part of a gate or an up";
+      EXPECT_TRUE(parts) << "some rank must own only a part of a gate or an up";
     }
   }
 }
