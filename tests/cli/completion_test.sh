@@ -67,7 +67,7 @@ test_values_of_keys_are_completed() {
   completes train tiny.yaml data.dataset=ti -- data.dataset=tiny.yaml
 }
 
-test_a_recipe_and_a_run_are_completed_as_such() {
+test_recipes_and_runs_are_completed() {
   expect 0 "$HEXAD" completion bash
   . ./out
   mkdir runs texts
@@ -82,7 +82,7 @@ test_a_recipe_and_a_run_are_completed_as_such() {
   completes inspect t -- texts
 }
 
-test_every_value_that_is_listed_is_legal() {
+test_every_listed_value_is_legal() {
   local key words word
   expect 0 "$HEXAD" reference --keys
   cp out keys
@@ -106,7 +106,7 @@ test_every_key_of_the_reference_is_listed() {
   expect_equal "$(sed -nE 's/^\| `([a-z_0-9.]+)` .*/\1/p' out | grep -vE '\.0\.' | sort)" "$(sort keys)"
 }
 
-test_zsh_reads_it_by_way_of_bash() {
+test_zsh_uses_the_completion_of_bash() {
   expect 0 "$HEXAD" completion zsh
   expect_text out "bashcompinit" "complete -o default -F _hexad hexad"
   expect 2 "$HEXAD" completion fish

@@ -32,7 +32,7 @@ test_a_plan_is_a_recipe_that_trains() {
   expect_text err "model.yaml: exists"
 }
 
-test_a_plan_names_what_it_assumes() {
+test_a_plan_names_its_assumptions() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json
   expect_text out '"layouts": [' '"step_seconds": ' '"memory_bytes": ' '"refused": {' '"assumed": [' "as on one H100"

@@ -28,7 +28,7 @@ test_nothing_is_measured_in_no_rounds() {
   expect_no_text out 'measured ms'
 }
 
-test_what_cannot_be_predicted_is_refused() {
+test_unpredictable_settings_are_refused() {
   expect 2 "$HEXAD" bench predict tiny.yaml model.moe.experts=0
   expect_text err 'bench predict: the model has no MoE layer'
   expect 2 "$HEXAD" bench predict tiny.yaml --rounds -1

@@ -64,7 +64,7 @@ test_the_start_warns_where_mpirun_leaves_less_time_than_a_save_takes() {
   expect_no_text err "a save takes about"
 }
 
-test_long_steps_are_warned_of_once_they_are_known() {
+test_long_steps_are_warned_of_once_measured() {
   HEXAD_FAULT=slow@1,1,900 expect 0 ranks 2 "${recipe[@]}" train.steps=4
   expect_count 1 err "a step and a save take about"
 }

@@ -98,7 +98,7 @@ test_mpirun_in_a_batch_script_saves_on_the_signal_for_the_script() {
   expect_equal "$(saves run)" 1
 }
 
-test_srun_without_pmix_is_told_so_before_open_mpi_speaks() {
+test_srun_without_pmix_is_refused_before_mpi_starts() {
   expect 2 srun --mpi=none -N 2 -n 4 "$HEXAD" train tiny.yaml
   expect_text err "srun started 4 tasks without PMIx (PMIX_RANK is not set)" \
     "start with srun --mpi=pmix --kill-on-bad-exit=1"
@@ -108,7 +108,7 @@ test_srun_without_pmix_is_told_so_before_open_mpi_speaks() {
   expect 0 srun -n 1 "$HEXAD" train tiny.yaml
 }
 
-test_what_mpirun_left_in_the_environment_of_one_task_changes_nothing() {
+test_variables_of_mpirun_in_one_tasks_environment_have_no_effect() {
   local size
   for size in 1 3; do
     expect 0 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c \
@@ -122,7 +122,7 @@ test_a_rank_that_ends_before_mpi_has_started_ends_the_job() {
   expect_text err "task 2: Exited with exit code 3"
 }
 
-test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
+test_ranks_that_wait_for_a_rank_that_never_starts_answer_sigterm() {
   local pid
   srun --mpi=pmix -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exec sleep 100; exec "$0" train tiny.yaml' "$HEXAD" \
     >out 2>err &

@@ -74,7 +74,7 @@ test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect_text err "sample '1 2 3 " "the prompt has " " bytes of text) are cut off"
 }
 
-test_what_is_no_utf8_is_printed_as_the_replacement_character() {
+test_invalid_utf8_is_printed_as_the_replacement_character() {
   mkdir texts
   head -c 20000 /dev/urandom >texts/noise
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --binary --split-bytes 1024 --heldout 0.2
@@ -91,7 +91,7 @@ test_what_is_no_utf8_is_printed_as_the_replacement_character() {
   expect_text run/history.json $'\xef\xbf\xbd'
 }
 
-test_a_folder_whose_name_is_no_utf8_has_a_report_and_json_that_are() {
+test_report_and_json_are_utf8_for_a_folder_whose_name_is_not() {
   local dir=$'r\xffn'
   expect 0 "$HEXAD" train tiny.yaml train.steps=1
   mv run "$dir"
@@ -104,7 +104,7 @@ test_a_folder_whose_name_is_no_utf8_has_a_report_and_json_that_are() {
   iconv -f utf-8 -t utf-8 err >/dev/null || failed "the message is no UTF-8"
 }
 
-test_a_checkpoints_folder_stands_for_its_run() {
+test_a_checkpoints_folder_is_read_as_its_run() {
   local heldout checkpoint=run/checkpoints/step-00000020 text
   prepared_and_trained
   heldout=$(sed -n 's/^step 20: held-out loss \([0-9.]*\) .*/\1/p' out)
@@ -151,7 +151,7 @@ test_a_complete_run_says_so() {
   expect_text out "step 25/25"
 }
 
-test_prepare_does_not_do_it_twice() {
+test_prepare_skips_a_finished_dataset() {
   prepared_and_trained
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bpe --vocab 300 --heldout 0.2
   expect_text out "already prepared"
