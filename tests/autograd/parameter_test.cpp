@@ -50,7 +50,7 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
 // A run must not depend on whether gates and ups are two parameters or one.
 TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
-  constexpr int64_t experts = 3, width = 50, hidden = 100;  // more elements than one piece of drawn values
+  constexpr int64_t experts = 3, width = 50, hidden = 100;  // large enough to be drawn in several pieces
   const auto alone = [&](const std::string& name) {
     auto p = std::make_unique<Parameter>(spec(name, {experts, width, hidden}), lab.context);
     p->initialize(seed);
@@ -96,7 +96,7 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
-// The weights are drawn in several pieces, whose bounds are not those of the shard.
+// The weights are drawn in several pieces, whose bounds differ from those of the shard.
 TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   Lab lab;
   const Shape shape{3, 150, 100};
@@ -367,7 +367,7 @@ TEST(Parameter, AStorageBindsGradientsAtFirstUse) {
   EXPECT_EQ(storage.allocations, 2);
 }
 
-TEST(Parameter, AStorageThatOverridesNothingLeavesMemoryToTheParameter) {
+TEST(Parameter, WithAPlainStorageTheParameterAllocatesItsMemory) {
   Lab lab;
   const auto p = made(lab, "w");
   ParameterStorage plain;

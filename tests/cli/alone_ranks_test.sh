@@ -35,7 +35,7 @@ test_srun_and_other_launchers_count_too() {
   expect_equal "$(cat err)" ""
   PMI_SIZE=2 PMI_RANK=1 expect 2 "$HEXAD" env
   SLURM_STEP_NUM_TASKS=1 expect 0 "$HEXAD" reference
-  SLURM_NTASKS=4 expect 0 "$HEXAD" reference  # a batch script is no step
+  SLURM_NTASKS=4 expect 0 "$HEXAD" reference  # a batch script is not a job step
 }
 
 test_one_rank_is_accepted() {

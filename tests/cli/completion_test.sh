@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Completion, called as the shell calls it.
+# Completion of command lines, with the arguments that the shell passes.
 . "$(dirname "$0")/cli.sh"
 
 # `completes WORD... -- EXPECTED...`: Tab after the last word offers the expected words, in any order.
@@ -39,7 +39,7 @@ test_commands_options_and_keys_are_completed() {
   completes help ge -- generate
   completes help bench "" -- gemm predict
   completes help train t --
-  # The shell completes other files.
+  # Other files are left to the shell.
   completes generate run --prompt t --
   completes train tiny.yaml train.steps = 3 --
   completes simulate --paper monta input.yaml t --
@@ -61,7 +61,7 @@ test_values_of_keys_are_completed() {
   completes train tiny.yaml model.mlp = "" -- gelu swiglu
   completes verify tiny.yaml --device em -- emulated
   completes eval run --step a -- auto
-  # In zsh, it is not.
+  # In zsh, `=` does not separate words.
   completes train tiny.yaml train.precision=b -- train.precision=bf16
   completes train tiny.yaml train.steps=3 parallel.sp= -- parallel.sp=true parallel.sp=false
   completes train tiny.yaml data.dataset=ti -- data.dataset=tiny.yaml

@@ -2,7 +2,7 @@
 # --json writes a command's results for programs, with nothing else on standard output.
 . "$(dirname "$0")/cli.sh"
 
-# Checks that the file `out` is one JSON object, by a parser if one is installed.
+# Checks that the file `out` is one JSON object. Uses a parser if one is installed.
 expect_json() {
   [ "$(head -c 1 out)" == "{" ] || failed "no JSON object"
   if command -v python3 >/dev/null; then python3 -m json.tool out >/dev/null || failed "no JSON"; fi

@@ -4,7 +4,7 @@
 
 clusters=$(cd "$(dirname "$0")/../../recipes/clusters" && pwd)
 
-# A model for two nodes: small, but of several layers, heads and experts.
+# Writes a small model with several layers, heads and experts, for two nodes.
 write_model() {
   cat >model.yaml <<'EOF'
 model: {layers: 8, hidden: 512, heads: 8, kv_heads: 4, context: 512, vocab: 1024,

@@ -96,7 +96,7 @@ test_a_second_ctrl_c_to_mpirun_kills_the_ranks() {
   code=0
   wait "$pid" || code=$?
   expect_equal "$code" 1
-  wait_until flock -n run/lock true  # mpirun does not wait for what it kills
+  wait_until flock -n run/lock true  # mpirun does not wait for ranks that it kills
   expect 0 ranks 2 "${recipe[@]}" train.steps=4 optim.schedule=constant
   expect_text out "step 4/4"
 }

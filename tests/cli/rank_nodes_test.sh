@@ -25,7 +25,7 @@ bytes_per_second() {
   awk -v wanted="$1 $2" '/operation:/ {operation = $3} /group:/ {group = $2}
     /points:/ && operation " " group == wanted {n = split($0, p, /[][, ]+/); printf "%d\n", p[n - 2] / p[n - 1]}' c.yaml
 }
-# Expects at most the link's speed plus its initial burst. It may only be slower by the load of a busy machine.
+# Expects at most the link's speed plus its initial burst. Only the load of a busy machine may make it slower.
 expect_rate() { # OPERATION GROUP BYTES_PER_SECOND
   local measured
   measured=$(bytes_per_second "$1" "$2")

@@ -139,7 +139,7 @@ test_several_runs_are_drawn_in_one_chart() {
   expect 0 "$HEXAD" report slow fast
   expect_equal "$(cat out)" comparison.html
   expect_text comparison.html "<h1>optim.lr: 0.01, 0.03</h1>" "slow, fast" "What differs from slow" "optim.lr: 0.01 -&gt; 0.03" '"name":"fast"'
-  expect 0 "$HEXAD" report slow fast  # what it wrote it may write again
+  expect 0 "$HEXAD" report slow fast  # a command may replace its own output
   expect_no_text comparison.html "run.dir:"
   expect 2 "$HEXAD" report slow fast --out tiny.yaml
   expect_text err "tiny.yaml: exists but is not a report"
@@ -185,7 +185,7 @@ test_the_table_of_a_sweep_is_written_as_csv() {
   expect 0 "$HEXAD" report sweep --csv table.csv
   expect_equal "$(wc -l <table.csv)" 4
   expect_text table.csv "run,folder,optim.lr,ranks,layout,state,last_step,tokens,loss," ",mfu,efficiency," "lr-0.02,sweep/lr-0.02,0.02,1,"
-  expect 0 "$HEXAD" report sweep --csv table.csv  # what it wrote it may write again
+  expect 0 "$HEXAD" report sweep --csv table.csv  # a command may replace its own output
   expect 2 "$HEXAD" report sweep --csv tiny.yaml
   expect_text err "tiny.yaml: exists but is not a table of runs"
 }

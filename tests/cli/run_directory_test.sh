@@ -15,7 +15,7 @@ test_a_second_job_in_one_run_directory_is_refused_with_host_and_process() {
   expect 0 "$HEXAD" train tiny.yaml
 }
 
-# Acts as a host beyond the reach of file locks. Overwrites in place, because the file is read at any time.
+# Renews the lock file like a host that file locks do not reach. Overwrites in place, because it may be read at any time.
 renew_as_another_host() {
   local beat
   for ((beat = 1; ; beat++)); do

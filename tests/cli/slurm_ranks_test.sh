@@ -72,7 +72,7 @@ test_a_requeued_job_has_saved() {
   expect_equal "$(saves run)" 1
 }
 
-# Slurm then sends SIGTERM twice, 2 to 30 ms apart, and checks limits every 30 s.
+# At the limit, Slurm sends SIGTERM twice, 2 to 30 ms apart. It checks limits every 30 s.
 test_at_its_time_limit_a_job_has_saved() {
   local jobs=()
   submit direct "${endless[@]}" batch.global=1024
@@ -141,7 +141,7 @@ test_validate_in_an_allocation_prints_srun() {
   expect_text out "start it here with: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --overcommit hexad train"
   expect 2 salloc --quiet --nodes 1 "$HEXAD" train tiny.yaml parallel.tp=2
   expect_text err "the layout needs 2 ranks or more: srun --mpi=pmix --kill-on-bad-exit=1 -n 2"
-  # The suggested line works.
+  # The suggested command works.
   expect 0 salloc --quiet --nodes 2 --ntasks-per-node=2 bash -c \
     '$("$0" validate tiny.yaml --world 4 | sed -n "s/^start it here with: //p" | sed "s,hexad train,$0 train,")' "$HEXAD"
   expect_text out "step 6/6"

@@ -61,7 +61,7 @@ test_a_fault_that_changes_nothing_is_an_error() {
   expect_text err "HEXAD_FAULT: 'kill' is not planted by this command; legal here: gradient"
 }
 
-# Types the command as it is on the page.
+# Runs the command exactly as the page shows it.
 test_the_demonstration_of_the_page_finds_its_bug() {
   local line
   line=$(sed -n 's/^    \(HEXAD_FAULT=.*\)$/\1/p' "$CLI_TESTS/../../docs/verify.md")

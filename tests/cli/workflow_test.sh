@@ -61,7 +61,7 @@ test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect 0 "$HEXAD" generate run --prompt "$(seq 500)" --max-tokens 1 --temperature 0
   expect_text err "warning: the prompt has " "context (model.context: 32) takes 31: the first " \
     " bytes of text) are cut off"
-  # The end of the prompt is continued.
+  # The generated text continues the end of the prompt.
   tail -n 1 out >last
   expect 0 "$HEXAD" generate run --prompt "0 0 0$(seq 500)" --max-tokens 1 --temperature 0
   expect_equal "$(tail -n 1 out)" "$(cat last)"

@@ -72,7 +72,7 @@ TEST_P(NcclMemory, IsWithinOnePercentOfTheEstimateAndCounted) {
   });
 }
 
-TEST_P(NcclMemory, OfMessagesIsThatOfConnectedRoutesOnly) {
+TEST_P(NcclMemory, IsTakenForConnectedRoutesOnly) {
   const int ranks = GetParam();
   std::vector<Route> ring;
   for (int rank = 0; rank < ranks; ++rank) ring.push_back({rank, (rank + 1) % ranks});
@@ -93,7 +93,7 @@ TEST_P(NcclMemory, OfMessagesIsThatOfConnectedRoutesOnly) {
   });
 }
 
-TEST_P(NcclMemory, OfSumsInRankOrderIsThatOfExchanges) {
+TEST_P(NcclMemory, IsTheSameForSumsInRankOrderAsForExchanges) {
   const int ranks = GetParam();
   const auto never = [](Stream&, const Tensor&, std::span<const Tensor>) { FAIL() << "no sum was expected"; };
   with_cards(ranks,

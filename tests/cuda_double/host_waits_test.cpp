@@ -20,7 +20,7 @@ struct StepCounts {
   Counts waits, reads;  // sums over all ranks
 };
 
-// Returns the counts of the second step. The first step makes what later steps have.
+// Returns the counts of the second step. The first step makes objects that later steps reuse.
 StepCounts second_step(int ranks, std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"batch.global=4", "batch.micro=1"});
   cuda_double::name_host_waits_by([] { return std::string(device::HostWait::current()); });

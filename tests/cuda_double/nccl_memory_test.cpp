@@ -90,7 +90,7 @@ std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int mic
   return peaks;
 }
 
-// Memory that is freed while its tensor is still to be received holds up its next user, and so may stop all ranks
+// If memory is freed before its tensor was received, its next user waits for the receiver. This may block all ranks
 // (parallel/pp/transfers.h).
 TEST(NcclMemory, APipelineNeedsNoMoreForMoreMicroBatches) {
   for (const pp::PipelineKind kind : pp::all_kinds())

@@ -40,7 +40,7 @@ class Inputs : public testing::Test {
   ScratchFolder folder_;
 };
 
-TEST_F(Inputs, AreSortedByPathAndHiddenOnesAreSkipped) {
+TEST_F(Inputs, AreSortedByPathAndHiddenFilesAreSkipped) {
   for (const char* name : {"in/b.txt", "in/a/z.txt", "in/a/c.txt", "in/a.txt", "in/.hidden", "in/.git/x"})
     folder_.write(name, "text");
   EXPECT_EQ(taken(rules()), (Texts{"in/a.txt", "in/a/c.txt", "in/a/z.txt", "in/b.txt"}));

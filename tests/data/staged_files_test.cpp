@@ -39,7 +39,7 @@ TEST(StagedFiles, TakeTheirPlacesTogether) {
   EXPECT_EQ(entries(folder), 3u);
 }
 
-TEST(StagedFiles, AreForgottenWithoutCommit) {
+TEST(StagedFiles, AreRemovedWithoutCommit) {
   const ScratchFolder folder;
   folder.write("first", "old");
   {

@@ -92,7 +92,7 @@ TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
 }
 
 // A launch on a card takes 32 slices.
-TEST_P(Moments, OfManySlicesHaveTheBitsOfTheirOwnKeys) {
+TEST_P(Moments, AreRoundedByTheKeysOfTheirSlices) {
   for (const int count : {33, 70}) {
     std::vector<AdamwSlice> slices;
     for (int s = 0; s < count; ++s) {
@@ -139,7 +139,7 @@ TEST_P(Moments, ASkippedStepDoesNotRoundThem) {
   }
 }
 
-TEST_P(Moments, OfDifferentDtypesOrBesideF64AreRefused) {
+TEST_P(Moments, AreRefusedInDifferentDtypesOrBesideF64) {
   const AdamwStep step{.lr = 1, .beta1 = 0.9, .beta2 = 0.9, .eps = 1e-8, .step = 1};
   const Tensor main = filled({3}, 1), narrow = bf16s({1, 2, 3}), wide = doubles({1, 2, 3});
   const AdamwSlice mixed{main, narrow, filled({3}, 1), main, filled({3}, 1), 0};

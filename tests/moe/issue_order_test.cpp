@@ -33,7 +33,7 @@ TEST(IssueOrder, BuiltInOrdersMatchTheirDocumentation) {
 TEST(IssueOrder, BuiltInOrdersAreLegalForAnyNumberOfChunks) {
   for (const IssueOrder& order : built_in_orders())
     for (size_t chunks = 1; chunks <= 9; ++chunks) {
-      // Otherwise all chunks are in flight at the same time.
+      // With more chunks, returns_last would have all of them in flight at the same time.
       const bool fits = order.name != "returns_last" || chunks <= 2;
       EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, false), "") << order.name;
       EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, true).empty(), fits) << order.name << " " << chunks;

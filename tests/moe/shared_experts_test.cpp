@@ -116,9 +116,9 @@ TEST(Addends, AreAddedOnceToEachTokenUnderEverySchedule) {
     }
 }
 
-// Each schedule sums at another time: the share of a rank, the tokens of a chunk, or all tokens after the pass. The
-// bits of an expert's result do not depend on the rows that are computed with it (kernels/cpu/products/gemm.h), and a
-// token's slots and addends are summed in one order, in f32.
+// Schedules sum at different times: the share of a rank, the tokens of a chunk, or all tokens after the pass. The bits
+// of an expert's result do not depend on the rows that are computed with it (kernels/cpu/products/gemm.h). A token's
+// slots and addends are summed in one order, in f32.
 TEST(Addends, GiveTheSameBitsInBf16UnderEverySchedule) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     const auto under = [&](const std::string& choice) {

@@ -214,7 +214,7 @@ TEST(Bf16Moments, DependOnTheSeed) {
 }
 
 // A rank's part has the bits of the same elements of the whole parameter.
-TEST(Bf16Moments, OfAPartAreThoseOfTheWholeParameter) {
+TEST(Bf16Moments, HaveTheSameBitsInAPartAsInTheWholeParameter) {
   const Trained whole = trained(with_bf16_moments());
   const auto expect_part = [&](const Trained& part, const Placement& placement, FlatRange range) {
     const auto [begin, size] = placement.region({6, 8});
@@ -241,7 +241,7 @@ TEST(Bf16Moments, OfAPartAreThoseOfTheWholeParameter) {
 }
 
 // There are more elements than are in memory at a time.
-TEST(Bf16Moments, OffloadedOnesHaveTheSameBits) {
+TEST(Bf16Moments, HaveTheSameBitsWhenOffloaded) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto result = [](optim::StateOffload offload) {
     Lab lab;

@@ -153,7 +153,7 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   EXPECT_EQ(rates.alpha(Lane::inter, LaneSet{Lane::compute}), 1) << "a measured 1.02 means no slowdown";
 }
 
-TEST(Rates, OfALinkDoNotFallBelowTheirLastPoint) {
+TEST(Rates, OfLinksDoNotFallBelowTheirLastPoint) {
   const auto seconds = [](const std::string& points, double bytes) {
     Cluster cluster = load_text(text);
     for (MeasuredLink& link : cluster.links) link.points = load_text(points).links.front().points;

@@ -146,7 +146,7 @@ void PrintTo(const Layout& l, std::ostream* out) { *out << l.name; }
 
 class LayoutMemory : public testing::TestWithParam<std::tuple<Layout, int, std::string>> {};
 
-TEST_P(LayoutMemory, OfWeightsGradientsAndOptimizerIsWithinOnePercentOfTheEstimate) {
+TEST_P(LayoutMemory, IsWithinOnePercentOfTheEstimateForPersistentTensors) {
   const auto& [layout, zero, precision] = GetParam();
   std::vector<std::string> all{"model.hidden=128",
                                "model.vocab=251",

@@ -53,7 +53,7 @@ void expect_rising(const std::string& what, const std::function<double(double)>&
   EXPECT_GT(before, 2 * price(1)) << what;
 }
 
-TEST(Prices, OfEveryDescribedClusterRiseWithSize) {
+TEST(Prices, RiseWithSizeOnEveryDescribedCluster) {
   for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
     const Cluster cluster = load_cluster(entry.path().string());
     if (!cluster.machine) continue;  // measured times are noisy
@@ -84,7 +84,7 @@ TEST(Prices, OfEveryDescribedClusterRiseWithSize) {
   }
 }
 
-TEST(Prices, OfNothingAreZero) {
+TEST(Prices, AreZeroForNothing) {
   const Prices prices(shipped("h100-dgx"));
   EXPECT_EQ(prices.product({.rows = 0, .inputs = 8, .outputs = 8}), 0);
   EXPECT_EQ(prices.attention({.flops = 0}), 0);

@@ -108,7 +108,7 @@ TEST(PeakActivations, MatchThePapers) {
   EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "DualPipe-V needs one more than ZB-V";
 }
 
-TEST(PeakActivations, OfPairsAreTwiceThoseOf1F1B) {
+TEST(PeakActivations, AreTwiceThoseOf1F1BWithPairs) {
   EXPECT_EQ(peak_activations(make_schedule(
                 {.kind = PipelineKind::one_f_one_b, .split = {}, .overlap = Overlap::micro_batches}, 4, 12)),
             (std::vector{8, 6, 4, 2}));

@@ -19,7 +19,7 @@ using base::now;
 using device::complete;
 using device::DeviceContext;
 
-class Executor : public testing::TestWithParam<bool> {  // parameter: worker lanes
+class Executor : public testing::TestWithParam<bool> {  // parameter: true if lanes have worker threads
  protected:
   DeviceContext context{{.worker_lanes = GetParam()}};
 };
@@ -205,7 +205,7 @@ TEST(LateTask, WaitingForTheTaskNotifiesItsAsynchronousPart) {
   }
 }
 
-TEST_P(Executor, NothingIsInFlightWhenAnErrorLeaves) {
+TEST_P(Executor, NothingIsInFlightWhenAnErrorReachesTheCaller) {
   auto state = Event::make_state();
   std::thread peer;
   TaskGraph g;

@@ -219,7 +219,7 @@ TEST(MetricsJson, NanAndInfinityAreStringsAndReadBack) {
   EXPECT_EQ(after.aux_loss, s.aux_loss);
 }
 
-TEST(MetricsJson, DamagedLinesAreCountedNotTrusted) {
+TEST(MetricsJson, DamagedLinesAreCountedAndSkipped) {
   const TemporaryFolder folder;
   write_text(folder / "m.jsonl", to_json_line(full_step(1)) + "\n[1,2]\n{\"loss\":\"high\",\"step\":2}\n" +
                                      to_json_line(full_step(3)) + "\n{\"step\":4,\"lo");

@@ -101,7 +101,7 @@ std::string line_of(const StepMetrics& s) {
   return pipe.text();
 }
 
-TEST(ProgressSink, AStepWithoutTargetsHasNoLossOfZero) {
+TEST(ProgressSink, AStepWithoutTargetsShowsNoLoss) {
   StepMetrics s = step_metrics(1);
   s.loss.reset();
   EXPECT_NE(progress_line(run, s, 1, 200).find("1/1,000  no targets  2.00 k tokens/s"), std::string::npos);

@@ -414,7 +414,7 @@ TEST(Comparison, MarksRunsThatAreNotFinished) {
   EXPECT_NE(page.find("<td>failed</td>"), std::string::npos);
 }
 
-TEST(Comparison, SpeaksOfTheChartOfSharesOnlyIfThereIsOne) {
+TEST(Comparison, MentionsTheChartOfSharesOnlyIfItIsDrawn) {
   const TemporaryFolder folder;
   const auto output = folder / "comparison.html";
   Sweep sweep = small_sweep(folder);

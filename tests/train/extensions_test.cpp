@@ -21,7 +21,7 @@ namespace {
 
 const comm::SelfGroup self;
 
-// Router that chooses a token's experts by its id. A gate of two products weights them.
+// Router that chooses a token's experts by its id. A gate of two products computes their weights.
 class ByToken final : public moe::Router {
  public:
   ByToken(const moe::RouterSpec& s, const Builder& b)

@@ -32,7 +32,7 @@ std::vector<double> losses(const Recipe& recipe, int steps) {
   return all;
 }
 
-// Tokens visit given experts. Otherwise rounding would send some tokens elsewhere, as every other change of a run does.
+// The choice of experts is fixed. Otherwise rounding, like any other change, would send some tokens to other experts.
 TEST(Bf16Moments, LossesOfFiftyStepsStayWithinATenthOfANatOfThoseWithF32Moments) {
   const std::vector<std::string> fixed{"train.steps=50", "model.moe.routing=balanced"};
   const std::vector<double> exact = losses(recipe_with("f32", fixed), 50),
