@@ -53,7 +53,7 @@ expect_count() { # COUNT FILE TEXT
 }
 expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2'"; }
 expect_file() { [ -f "$1" ] || failed "there is no file $1"; }
-expect_nothing_at() { [ ! -e "$1" ] || failed "$1 is there"; }
+expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists"; }
 # Expects no escape sequence, carriage return or other control code, as in a log file or a pipe.
 expect_plain() { ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"; }
 

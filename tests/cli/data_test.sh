@@ -99,7 +99,7 @@ test_another_dataset_is_not_replaced_without_force() {
   echo "one more line" >>texts/1.txt
   expect 2 prepare 0.1 bytes
   expect_text err "Differences now: the text."
-  (cd data && sha256sum --check --quiet ../sums) || failed "data has changed"
+  (cd data && sha256sum --check --quiet ../sums) || failed "files in data have changed"
   expect 0 train
   sed -i '$d' texts/1.txt
   expect 0 prepare 0.1 bytes
@@ -143,7 +143,7 @@ test_another_dataset_is_named_and_a_missing_one_too() {
   expect_text err "data.dataset: data -> other: has changed since run/checkpoints/step-00000002 was saved" \
     "use another run.dir, or set train.init_from to start from these weights"
   mkdir elsewhere
-  cd elsewhere || failed "no folder"
+  cd elsewhere || failed "the folder elsewhere is missing"
   expect 3 "$HEXAD" eval ../run
   expect_text err "data.dataset (data): no such folder in the working directory, $PWD"
 }

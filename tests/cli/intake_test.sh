@@ -70,7 +70,7 @@ test_a_text_with_several_names_counts_once() {
   ln -s ../texts texts/up
   expect 0 prepare --follow-links
   expect_text out "already prepared" "already taken under another name: "
-  cmp -s before.hxd data/train.hxd || failed "another dataset"
+  cmp -s before.hxd data/train.hxd || failed "the order of listing changed the dataset"
   mkdir outside
   echo "from outside" >outside/far.txt
   ln -s ../outside texts/far
@@ -109,7 +109,7 @@ test_bytes_far_into_a_file_are_checked() {
   mkdir texts
   for bad in '\x00' '\xe9' '\xff\xfe\x41'; do
     { seq 400000 && printf "$bad" && seq 10; } >texts/1.txt
-    [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] || failed "too short"
+    [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] || failed "texts/1.txt is too short for this test"
     expect 3 prepare
     expect_text err "texts/1.txt: is not text: byte 2688895 is 0x" "(line 400001)"
   done

@@ -4,8 +4,8 @@
 
 # Checks that the file `out` is one JSON object. Uses a parser if one is installed.
 expect_json() {
-  [ "$(head -c 1 out)" == "{" ] || failed "no JSON object"
-  if command -v python3 >/dev/null; then python3 -m json.tool out >/dev/null || failed "no JSON"; fi
+  [ "$(head -c 1 out)" == "{" ] || failed "the output is not a JSON object"
+  if command -v python3 >/dev/null; then python3 -m json.tool out >/dev/null || failed "the output is not JSON"; fi
   expect_text out "$@"
 }
 

@@ -23,7 +23,7 @@ test_a_terminal_of_mpirun_gets_the_progress_line() {
 # Under mpirun, standard error is a pipe to mpirun, which prints the messages on the same terminal.
 test_messages_wipe_the_progress_line_of_mpirun() {
   HEXAD_FAULT=nan@0,3 TERM=xterm script -qec "${launch[*]} -np 2 $HEXAD train tiny.yaml" /dev/null >out </dev/null
-  LC_ALL=C grep -q $'\r\x1b\\[Kwarning: step 3 skipped' out || failed "not wiped: $(cat -v out)"
+  LC_ALL=C grep -q $'\r\x1b\\[Kwarning: step 3 skipped' out || failed "the progress line was not wiped: $(cat -v out)"
 }
 
 test_a_wrong_recipe_is_reported_once() {

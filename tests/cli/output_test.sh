@@ -14,7 +14,7 @@ test_a_reader_that_leaves_does_not_fail_a_command_that_prints() {
   "$HEXAD" reference 2>err | head -1 >out
   code=${PIPESTATUS[0]}
   expect_equal "$code" 0
-  [ ! -s err ] || failed "something was said"
+  [ ! -s err ] || failed "standard error is not empty: $(cat err)"
 }
 
 test_a_closed_standard_error_keeps_the_exit_code() {
@@ -52,7 +52,7 @@ test_a_terminal_gets_one_updated_line() {
 test_a_failure_message_begins_below_the_progress_line() {
   HEXAD_FAULT=nan@0,3 TERM=xterm script -qec "$HEXAD train tiny.yaml train.max_skipped=1" /dev/null >out </dev/null
   # The failure message does not overwrite the progress line.
-  LC_ALL=C grep -q $'^hexad: step 3' out || failed "not at the start of a line: $(cat -v out)"
+  LC_ALL=C grep -q $'^hexad: step 3' out || failed "the message is not at the start of a line: $(cat -v out)"
 }
 
 test_the_last_step_is_printed_once() {

@@ -59,7 +59,7 @@ test_a_step_is_simulated_with_its_timeline() {
   expect_text out "step time" "tokens/s" "MFU" "Share of a step"
   expect_file step.json.gz
   if command -v python3 >/dev/null; then
-    gunzip -c step.json.gz | python3 -m json.tool >/dev/null || failed "no JSON"
+    gunzip -c step.json.gz | python3 -m json.tool >/dev/null || failed "step.json.gz is not JSON"
   fi
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 --json \
     cluster.machine.network.bandwidth=5e9

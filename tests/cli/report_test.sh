@@ -81,7 +81,7 @@ test_before_the_first_save_the_disk_is_measured() {
   expect_text out "checkpoint (estimate)" "writes to $PWD at" "measured now"
   # Accepts a range, because the disk may be busy.
   grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s( to [0-9.]+ m?s)? \(one process writes to [^ ]+ at [^ ]+ .B/s to [^ ]+ .B/s, and" out ||
-    failed "no range"
+    failed "the estimate has no range: $(cat out)"
   expect_nothing_at new
   expect_equal "$(ls -A)" "$(printf 'err\nout\ntiny.yaml')"
 }

@@ -34,7 +34,7 @@ submit() { # RUN OVERRIDE...
 #SBATCH --nodes=2 --ntasks-per-node=2 --requeue --open-mode=append
 ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
-  job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch"
+  job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
 # Submits the other script: mpirun replaces the batch shell. There are two ranks a node, and time for the save.
 submit_mpirun() { # RUN OVERRIDE...
@@ -44,7 +44,7 @@ submit_mpirun() { # RUN OVERRIDE...
 export OMPI_MCA_odls_base_sigkill_timeout=5
 exec mpirun --bind-to none $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
-  job=$(sbatch --parsable --output "$1.out" mpirun.sh "$@") || failed "sbatch"
+  job=$(sbatch --parsable --output "$1.out" mpirun.sh "$@") || failed "sbatch refused the script"
 }
 
 test_a_signal_before_the_end_saves_and_the_requeued_job_goes_on() {

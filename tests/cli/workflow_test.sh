@@ -81,12 +81,12 @@ test_invalid_utf8_is_printed_as_the_replacement_character() {
   expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=256 train.steps=1 data.synthetic=false data.dataset=data \
     run.heldout_prompts=2 'run.prompts=["x"]'
   expect 0 "$HEXAD" generate run --prompt "x" --temperature 1
-  iconv -f utf-8 -t utf-8 out >/dev/null || failed "no UTF-8"
+  iconv -f utf-8 -t utf-8 out >/dev/null || failed "the output is not UTF-8"
   expect_text out $'\xef\xbf\xbd'
   expect 0 "$HEXAD" generate run --prompt $'caf\xc3' --max-tokens 1
-  iconv -f utf-8 -t utf-8 out >/dev/null || failed "no UTF-8"
+  iconv -f utf-8 -t utf-8 out >/dev/null || failed "the output is not UTF-8"
   for file in run/report.html run/history.json run/metrics.jsonl; do
-    iconv -f utf-8 -t utf-8 $file >/dev/null || failed "$file is no UTF-8"
+    iconv -f utf-8 -t utf-8 $file >/dev/null || failed "$file is not UTF-8"
   done
   expect_text run/history.json $'\xef\xbf\xbd'
 }
@@ -96,12 +96,12 @@ test_report_and_json_are_utf8_for_a_folder_whose_name_is_not() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=1
   mv run "$dir"
   expect 0 "$HEXAD" report "$dir"
-  iconv -f utf-8 -t utf-8 "$dir/report.html" >/dev/null || failed "report.html is no UTF-8"
+  iconv -f utf-8 -t utf-8 "$dir/report.html" >/dev/null || failed "report.html is not UTF-8"
   expect 0 "$HEXAD" inspect "$dir" --json
-  iconv -f utf-8 -t utf-8 out >/dev/null || failed "the JSON is no UTF-8"
+  iconv -f utf-8 -t utf-8 out >/dev/null || failed "the JSON is not UTF-8"
   printf '{"text": "\xff"}\n' >a.jsonl
   expect 3 "$HEXAD" prepare --input a.jsonl --output data
-  iconv -f utf-8 -t utf-8 err >/dev/null || failed "the message is no UTF-8"
+  iconv -f utf-8 -t utf-8 err >/dev/null || failed "the message is not UTF-8"
 }
 
 test_a_checkpoints_folder_is_read_as_its_run() {

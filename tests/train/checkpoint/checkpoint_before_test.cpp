@@ -138,7 +138,7 @@ TEST(CheckpointsOfBefore, HoldTheSameBitsAsCurrentOnes) {
       expect_bitwise(saved, run.states());
     });
   }
-  auto weights = io::Checkpoint::open(old, io::Check::full);  // for train.init_from and generation
+  auto weights = io::Checkpoint::open(old, io::Check::full);  // train.init_from and generation read weights this way
   TrainingRun run(recipe, self);
   Checkpointer::load_weights(weights, run.instance);
   for (const auto& [name, w] : run.weights()) expect_bitwise(saved.at(name + "/main"), w, Zeros::expected);
