@@ -1,4 +1,4 @@
-# Precompiled headers of the standard library, and with googletest for the tests: a third of a small file's time.
+# Precompiled headers: the standard library, and for tests also googletest. They shorten the compilation of small files.
 #
 # hexad_precompiled(TARGET) and hexad_precompiled_test(TARGET) reuse one copy each. A file still names every header it
 # uses: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
