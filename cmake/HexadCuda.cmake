@@ -1,7 +1,7 @@
 # The CUDA backend's compiler, libraries and headers.
 #
-# HEXAD_CUDA_ARCH names one generation. "90a" (H100, H200) has grouped products in one kernel and runs on no other card. A
-# number alone, such as "80" (A100) or "100" (B200), has them as a loop of cuBLASLt's, and runs on later cards, too.
+# HEXAD_CUDA_ARCH names one generation. Code for "90a" (H100, H200) computes grouped products in one kernel, but runs on no
+# other card. Code for a number alone, such as "80" (A100), calls cuBLASLt in a loop and also runs on later cards.
 set(HEXAD_CUDA_ARCH 90a CACHE STRING "Generation of GPUs to build for")
 set(HEXAD_CUTLASS_DIR ${PROJECT_SOURCE_DIR}/build/headers/cutlass/include CACHE PATH "Headers of CUTLASS 4.2")
 set(HEXAD_CUDNN_FRONTEND_DIR ${PROJECT_SOURCE_DIR}/build/headers/cudnn-frontend/include CACHE PATH
@@ -21,11 +21,11 @@ if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${HEXAD_NVCC} CACHE FILEPATH "CUDA compiler")
 endif()
 if(HEXAD_CUDA_ARCH MATCHES "^[0-9]+$")
-  set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH})  # with PTX, which later cards' drivers compile
+  set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH})  # includes PTX, which drivers of later cards compile
 else()
   set(CMAKE_CUDA_ARCHITECTURES ${HEXAD_CUDA_ARCH}-real)
 endif()
-set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # the program starts where there is no driver
+set(CMAKE_CUDA_RUNTIME_LIBRARY Static)  # the program also starts without a driver
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")  # CUTLASS without NDEBUG compiles to slow code
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 20)
@@ -38,7 +38,7 @@ set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/refuse_warnings.sh)
 if(HEXAD_CCACHE)
   list(APPEND CMAKE_CUDA_COMPILER_LAUNCHER ${HEXAD_CCACHE})
 endif()
-# -Wpedantic would complain about what nvcc makes of every file.
+# -Wpedantic would warn about the code that nvcc generates from every file.
 add_compile_options(
   "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-march=${HEXAD_ARCH},-ffp-contract=off>")
 
@@ -51,7 +51,7 @@ if(NOT HEXAD_CUDNN_LIBRARY OR NOT HEXAD_CUDNN_INCLUDE_DIR)
                       "HEXAD_CUDNN_LIBRARY and HEXAD_CUDNN_INCLUDE_DIR")
 endif()
 
-# Headers of the kernels: no part of the installed package.
+# Headers of the kernels, which are not installed.
 add_library(hexad_cuda_headers INTERFACE)
 target_include_directories(hexad_cuda_headers SYSTEM INTERFACE ${HEXAD_CUTLASS_DIR} ${HEXAD_CUDNN_FRONTEND_DIR}
                            ${HEXAD_CUDNN_INCLUDE_DIR})

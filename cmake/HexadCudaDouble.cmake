@@ -1,4 +1,4 @@
-# Whether tests run the CUDA backend on doubles of NVIDIA's libraries: where the toolkit's headers are, in builds without CUDA.
+# True if tests run the CUDA backend on doubles of NVIDIA's libraries: in builds without CUDA, if the toolkit's headers exist.
 find_package(CUDAToolkit 13.0 QUIET)
 set(HEXAD_CUDA_DOUBLE OFF)
 if(CUDAToolkit_FOUND AND EXISTS "${CUDAToolkit_INCLUDE_DIRS}/nccl.h" AND EXISTS "${CUDAToolkit_INCLUDE_DIRS}/cublasLt.h")

@@ -6,7 +6,7 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)  # only in sources that are PRIVATE to a target: fits, oracles of tests, a benchmark
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)  # included only by sources: fits, oracles of tests, a benchmark
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
@@ -14,7 +14,7 @@ set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(dnnl 2.6 QUIET)
 if(dnnl_FOUND)
-  find_package(OpenMP REQUIRED COMPONENTS CXX)  # oneDNN's threads, to tell it how many it has
+  find_package(OpenMP REQUIRED COMPONENTS CXX)  # sets oneDNN's number of threads
   message(STATUS "oneDNN ${dnnl_VERSION}: a row of hexad bench gemm")
 else()
   message(STATUS "oneDNN not found (Debian: libdnnl-dev): hexad bench gemm does without its row")

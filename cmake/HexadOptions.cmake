@@ -5,7 +5,7 @@ endif()
 
 find_program(HEXAD_CCACHE ccache)
 if(HEXAD_CCACHE)
-  # Without these ccache would not keep what was compiled with a precompiled header.
+  # Without these, ccache does not cache objects that were compiled with a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${HEXAD_CCACHE})
 endif()
 
@@ -17,7 +17,7 @@ target_compile_options(hexad_warnings INTERFACE
 # Debug keeps -O1: the tests are numerical, and at -O0 they would take hours.
 set(CMAKE_CXX_FLAGS_DEBUG "-g1 -O1 -fno-omit-frame-pointer")
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
-# Contraction is left to the kernels that ask for it: results then do not depend on the instruction set chosen.
+# Only kernels that request contraction use it, so results do not depend on the chosen instruction set.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 
 if(HEXAD_SANITIZE)

@@ -1,4 +1,4 @@
-# Precompiled headers of the standard library, and with googletest for the tests: a third of a small file's time.
+# Precompiled headers: the standard library, and for tests also googletest. They shorten the compilation of small files.
 #
 # hexad_precompiled(TARGET) and hexad_precompiled_test(TARGET) reuse one copy each. A file still names every header it
 # uses: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
@@ -10,14 +10,14 @@ file(CONFIGURE OUTPUT ${HEXAD_EMPTY_SOURCE} CONTENT "int main() {}\n")
 
 add_library(hexad_precompiled OBJECT ${HEXAD_EMPTY_SOURCE})
 target_precompile_headers(hexad_precompiled PRIVATE ${HEXAD_STANDARD_HEADERS})
-target_link_libraries(hexad_precompiled PRIVATE hexad_warnings)  # -Wpedantic changes what is defined
+target_link_libraries(hexad_precompiled PRIVATE hexad_warnings)  # -Wpedantic changes the predefined macros
 
 function(hexad_precompiled target)
   target_precompile_headers(${target} REUSE_FROM hexad_precompiled)
 endfunction()
 
 function(hexad_precompiled_test target)
-  if(NOT TARGET hexad_precompiled_test)  # an executable, as the tests are: -fPIE and -fPIC have headers of their own
+  if(NOT TARGET hexad_precompiled_test)  # an executable like the tests, because -fPIE and -fPIC need different headers
     add_executable(hexad_precompiled_test EXCLUDE_FROM_ALL ${HEXAD_EMPTY_SOURCE})
     target_precompile_headers(hexad_precompiled_test PRIVATE ${HEXAD_STANDARD_HEADERS} <gtest/gtest.h>)
     target_link_libraries(hexad_precompiled_test PRIVATE GTest::gtest hexad_warnings)

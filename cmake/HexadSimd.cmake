@@ -4,9 +4,9 @@
 # -DHEXAD_ISA=v3, and with -march=x86-64-v4 (AVX-512) and -DHEXAD_ISA=v4. The file puts what it exports into
 # `namespace hexad::...::HEXAD_ISA`; the caller, an ordinary file, picks at run time (framework/kernels/cpu/simd/isa.h).
 #
-# Such a file must instantiate no inline function with external linkage, from std:: or elsewhere: the linker keeps one
-# copy of those, maybe the AVX-512 one, and the program then dies on an older processor. Helpers go into an anonymous
-# namespace. The test simd.TARGET looks at the objects' symbols.
+# Such a file must instantiate no inline function with external linkage, from std:: or elsewhere. The linker keeps one copy
+# of such a function. If that is the AVX-512 copy, the program crashes on an older processor. Helpers belong in an anonymous
+# namespace. The test simd.TARGET checks the objects' symbols.
 #
 # hexad_isa_objects(TARGET ISA FLAGS a.cpp) compiles each file once, with those flags and -DHEXAD_ISA=ISA.
 #
@@ -25,7 +25,7 @@ function(hexad_isa_objects target isa flags)
   target_compile_definitions(${objects} PRIVATE HEXAD_ISA=${isa})
   target_compile_options(${objects} PRIVATE ${flags} -mtune=skylake-avx512 -mprefer-vector-width=512
                                             -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd)
-  # Peeling until a pointer is aligned would let the order of a sum depend on where the tensor lies.
+  # With peeling for alignment, the order of a sum would depend on the tensor's address.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${objects} PRIVATE --param=vect-max-peeling-for-alignment=0)
   endif()
@@ -35,7 +35,7 @@ function(hexad_isa_objects target isa flags)
   set_property(GLOBAL APPEND PROPERTY HEXAD_SIMD_TARGETS ${objects})
 endfunction()
 
-# hexad_simd_tests(): one test for each object library made above. Sanitizers add symbols of their own: not there.
+# hexad_simd_tests(): adds a test for each of these object libraries. Sanitizers add symbols, so their builds have no such test.
 function(hexad_simd_tests)
   if(HEXAD_SANITIZE)
     return()

@@ -1,5 +1,5 @@
 # hexad_library(framework/base SOURCES a.cpp DEPENDS device PRIVATE fmt::fmt)
-#   One folder, one target: hexad_<last folder name>, alias hexad::<name>. DEPENDS names other hexad libraries.
+#   Makes one target for a folder: hexad_<last folder name>, alias hexad::<name>. DEPENDS names other hexad libraries.
 function(hexad_library name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPENDS;PUBLIC;PRIVATE" ${ARGN})
   add_library(hexad_${name} STATIC ${A_SOURCES})
@@ -14,11 +14,11 @@ function(hexad_library name)
   set_property(GLOBAL APPEND PROPERTY HEXAD_LIBRARIES hexad_${name})
 endfunction()
 
-# hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) -> test 'autograd.tape', one executable a file.
-# ANY_DEVICE: and 'autograd.tape.emulated', the same on the emulated device, whose queues are late at random;
-# EMULATED_FILTER "*.First:*/Second": of a file that would take too long there, these; all of it is
-# 'autograd.tape.emulated_whole', label slow. CUDA_FILTER "*.First": and these as 'autograd.tape.cuda_double', with the CUDA
-# backend on the double of a card, where that is built: every kernel of the card is run there, which takes its time.
+# hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) makes one executable and the test 'autograd.tape'.
+# ANY_DEVICE: adds 'autograd.tape.emulated', which runs on the emulated device with random delays of its queues.
+# EMULATED_FILTER "*.First:*/Second": selects tests for 'autograd.tape.emulated', if the whole file takes too long there; adds
+# the whole file as 'autograd.tape.emulated_whole', label slow. CUDA_FILTER "*.First": adds these tests as
+# 'autograd.tape.cuda_double', on the CUDA double where it is built. They are slow, because they run the card's kernels.
 function(hexad_test source)
   cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER;CUDA_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
@@ -34,7 +34,7 @@ function(hexad_test source)
   endif()
   set_tests_properties(${A_FOLDER}.${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
   if(A_ANY_DEVICE)
-    # Escaped: the three are one value in the list that set_tests_properties is given.
+    # The semicolons are escaped, because set_tests_properties takes the three variables as one value.
     set(late_queues ENVIRONMENT "HEXAD_TEST_DEVICE=emulated\\;HEXAD_DEVICE=emulated\\;HEXAD_EMULATED_JITTER=1")
     if(A_EMULATED_FILTER)
       add_test(NAME ${A_FOLDER}.${name}.emulated_whole COMMAND ${target})
@@ -57,11 +57,11 @@ function(hexad_test source)
   endif()
 endfunction()
 
-# More ranks than cores: a waiting rank yields. Root is what containers run as.
+# Containers run as root. Waiting ranks yield, because there are more ranks than cores.
 set(HEXAD_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
 
 # hexad_mpi_test(mpi_group_test.cpp FOLDER comm RANKS 2 4 DEPENDS comm) -> tests 'comm.mpi_group.2' and 'comm.mpi_group.4',
-# label dist: the same executable, which brings its own main, under mpirun.
+# label dist. Both run one executable, which has its own main, under mpirun.
 function(hexad_mpi_test source)
   cmake_parse_arguments(A "" "FOLDER;TIMEOUT" "DEPENDS;PRIVATE;RANKS" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})

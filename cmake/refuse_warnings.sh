@@ -1,6 +1,6 @@
 #!/bin/sh
-# refuse_warnings.sh COMMAND...: runs the CUDA compiler, and fails where one of its programs (nvcc, cudafe++, ptxas, nvlink) warned, or
-# made the slow code of which it only informs: products on tensor cores one after the other (C7510), as in CUTLASS without NDEBUG.
+# refuse_warnings.sh COMMAND...: runs the CUDA compiler. Fails if one of its programs (nvcc, cudafe++, ptxas, nvlink) warns, or
+# informs that it serialised products on tensor cores (C7510), which makes them slow. CUTLASS without NDEBUG causes this.
 said=$("$@" 2>&1)
 status=$?
 [ -z "$said" ] || printf '%s\n' "$said" >&2

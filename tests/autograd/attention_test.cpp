@@ -50,7 +50,7 @@ TEST(Rotary, BackwardUndoesForward) {
 
 struct Case {
   std::string name;
-  int64_t heads, groups;  // heads of queries, and of keys and values
+  int64_t heads, groups;  // numbers of query heads, and of key and value heads
   AttentionShape shape;
   std::vector<int32_t> first = {}, last = {};
   Zeros zeros = Zeros::mistrusted;

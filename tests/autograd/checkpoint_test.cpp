@@ -54,7 +54,7 @@ class Checkpoint : public testing::Test {
     r.activations = lab.used(Category::activation);
     Replay replay(tape, Roots{{{r.tensors[0], y.id}, dout}}, weights, [&](Parameter& p) { ++r.ready[p.name()]; });
     replay.run();
-    EXPECT_EQ(lab.used(Category::activation), 0) << "after replay, with the tape still alive";
+    EXPECT_EQ(lab.used(Category::activation), 0) << "activations are freed by replay, before the tape ends";
     r.tensors.push_back(replay.take_gradient(x));
     for (const auto& p : lab.parameters) r.tensors.push_back(copy_of(p->gradient()));
     return r;

@@ -38,7 +38,7 @@ TEST(RmsNorm, EpsilonAffectsTheGradient) {
 
 class AddRmsNorm : public testing::Test {
  protected:
-  // Checks the gradients of the outputs that `used` takes of a sum of tensors of `shape`.
+  // Checks the gradients of add_rms_norm() on tensors of `shape`. `used` selects the outputs that are checked.
   template <class Used>
   void check(const Shape& shape, const Used& used) {
     Parameter& gain = lab.parameter({shape[1]});
@@ -61,7 +61,7 @@ TEST_F(AddRmsNorm, GradientsOfTheNormAloneMatchFiniteDifferences) {
   check({3, 7}, [](const SumAndNorm& out) { return out.normed; });
 }
 
-// Both ways round the sum before they normalise it.
+// Both forms round the sum before they normalise it.
 TEST_F(AddRmsNorm, HasTheBitsOfAnAdditionAndANorm) {
   for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::bf16})
     for (const Shape& shape : {Shape{1, 1}, Shape{3, 7}, Shape{5, 64}}) {

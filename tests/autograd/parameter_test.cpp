@@ -50,7 +50,7 @@ TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
 // A run must not depend on whether gates and ups are two parameters or one.
 TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
   Lab lab;
-  constexpr int64_t experts = 3, width = 50, hidden = 100;  // more elements than one piece of drawn values
+  constexpr int64_t experts = 3, width = 50, hidden = 100;  // large enough to be drawn in several pieces
   const auto alone = [&](const std::string& name) {
     auto p = std::make_unique<Parameter>(spec(name, {experts, width, hidden}), lab.context);
     p->initialize(seed);
@@ -96,7 +96,7 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
-// The weights are drawn in several pieces, whose bounds are not those of the shard.
+// The weights are drawn in several pieces, whose bounds differ from those of the shard.
 TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   Lab lab;
   const Shape shape{3, 150, 100};
@@ -201,7 +201,7 @@ TEST(Parameter, AGradientToAddToStartsFromZero) {
   fill_bytes(p->gradient(), 0xff);
   expect_zeros(p->gradient_to_add(lab.stream()));
   change<float>(p->gradient(), [](std::span<float> values) { values[0] = 3; });
-  EXPECT_EQ(p->gradient_to_add(lab.stream()).to_vector<float>()[0], 3) << "zeroed once only";
+  EXPECT_EQ(p->gradient_to_add(lab.stream()).to_vector<float>()[0], 3) << "the gradient is zeroed only once";
 }
 
 TEST(Parameter, ABoundGradientUsesTheGivenMemory) {
@@ -210,7 +210,7 @@ TEST(Parameter, ABoundGradientUsesTheGivenMemory) {
   const Tensor bucket = Tensor::zeros({1000}, Dtype::f32, lab.context);
   p->next_write();
   p->bind_gradient(bucket.slice(0, 100, 292).reshape({4, 6, 8}));
-  EXPECT_FALSE(p->has_gradient()) << "what the memory holds is stale";
+  EXPECT_FALSE(p->has_gradient()) << "the previous contents of the given memory are not a gradient";
   EXPECT_EQ(p->gradient().address(), bucket.address() + 100 * sizeof(float));
 }
 
@@ -304,7 +304,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   Gatherer gatherer(memory);
   p->gather_weights_by(gatherer);
   p->use(lab.stream());
-  EXPECT_TRUE(gatherer.holders.expired()) << "an instant";
+  EXPECT_TRUE(gatherer.holders.expired()) << "use() does not keep holding the weights";
   auto held = std::make_unique<HeldWeight>(p->hold(lab.stream()));
   const HeldWeight again = p->hold(lab.stream());
   held.reset();
@@ -361,17 +361,18 @@ TEST(Parameter, AStorageBindsGradientsAtFirstUse) {
   EXPECT_EQ(a->gradient().address(), memory.address());
   EXPECT_EQ(storage.allocations, 1);
   EXPECT_EQ(a->next_gradient_target(2).memory.address(), memory.address());
-  EXPECT_EQ(a->next_gradient_target(1).memory.address(), single.address()) << "of a micro-batch's only contribution";
+  EXPECT_EQ(a->next_gradient_target(1).memory.address(), single.address())
+      << "the only contribution of a micro-batch is written to `single`";
   a->release_gradient();
   a->gradient();
   EXPECT_EQ(storage.allocations, 2);
   a->release_gradient();
   a->store_gradient_in(nullptr);
-  EXPECT_NE(a->gradient().address(), memory.address()) << "memory of its own";
+  EXPECT_NE(a->gradient().address(), memory.address()) << "without a storage, the gradient has memory of its own";
   EXPECT_EQ(storage.allocations, 2);
 }
 
-TEST(Parameter, AStorageThatOverridesNothingLeavesMemoryToTheParameter) {
+TEST(Parameter, WithAPlainStorageTheParameterAllocatesItsMemory) {
   Lab lab;
   const auto p = made(lab, "w");
   ParameterStorage plain;

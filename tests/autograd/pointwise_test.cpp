@@ -69,7 +69,7 @@ TEST(Add, ErrorNamesShapesAndDtypes) {
   Tape tape(lab.stream(), *policy);
   try {
     add(tape, tape.leaf(lab.randn({3})), tape.leaf(lab.randn({3}, Dtype::f32)));
-    FAIL() << "no error";
+    FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[add] [3] f64 and [3] f32; expected one shape and dtype");
   }

@@ -200,7 +200,7 @@ TEST(Router, NormalisedOverOneExpertPassesNoGradient) {
 
 TEST(Router, ErrorsNameTheRule) {
   Lab lab;
-  if (!lab.context.on_host()) GTEST_SKIP() << "a device's kernels fail later";
+  if (!lab.context.on_host()) GTEST_SKIP() << "kernels of a device report errors later";
   const auto message = [&](Tensor logits, const RouterRule& rule, const Tensor& forced = {}) -> std::string {
     try {
       choose(lab, logits, rule, forced);

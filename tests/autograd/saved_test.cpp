@@ -65,7 +65,7 @@ class SavedTest : public testing::Test {
       const Value root{r.tensors[0], y.id};
       Replay replay(tape, Roots{{root, dout}}, weights);
       replay.run();
-      EXPECT_EQ(lab.used(Category::activation), 0) << "after replay, with the tape still alive";
+      EXPECT_EQ(lab.used(Category::activation), 0) << "activations are freed by replay, before the tape ends";
       EXPECT_EQ(offloaded(), 0);
       r.tensors.push_back(replay.take_gradient(x));
     }
@@ -233,7 +233,7 @@ TEST_F(SavedTest, OnlyTheLastOpMayDeclareItsOutputRecomputable) {
   scale(tape, y, 3);
   try {
     tape.recompute_from_saved(y, [](Stream&, const Saved&) { return Tensor{}; });
-    FAIL() << "no error";
+    FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[tape] only the last op's output can be declared recomputable, not scale");
   }

@@ -366,7 +366,7 @@ TEST_F(TapeTest, APullbackHandsAValueToTheWeightPullbackOfItsOwnUse) {
   for (size_t i = 0; i < d.size(); ++i) expected[i % 4] += d[i] + 3 * d[i];
   EXPECT_EQ(gradient(Replay::Weights::at_once), expected);
   EXPECT_EQ(gradient(Replay::Weights::delayed), expected);
-  EXPECT_EQ(lab.context.allocator()->stats().total, before) << "nothing handed on is left";
+  EXPECT_EQ(lab.context.allocator()->stats().total, before) << "values passed between pullbacks are freed";
 }
 
 TEST_F(TapeTest, TakingAValueThatThePullbackDidNotHandOnThrows) {

@@ -79,7 +79,7 @@ TEST_F(AtomicFileTest, KeepsTheOldFileWhenTheNewOneDoesNotFit) {
   };
   try {
     write();
-    FAIL() << "it fitted";
+    FAIL() << "the file exceeded the size limit without an error";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::resource);
     EXPECT_EQ(e.what(), path() + ": cannot be written: File too large");

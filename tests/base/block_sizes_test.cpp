@@ -22,7 +22,7 @@ TEST(BlockSizes, AreTheShippedOnesByDefault) {
 }
 
 // Results of runs depend on these sizes: with another block size, a sum rounds differently.
-TEST(BlockSizes, OfSumsKeepTheirReleasedValues) {
+TEST(BlockSizes, KeepTheirReleasedValuesForSums) {
   EXPECT_EQ(block_sizes().total_elements, 65536);
   EXPECT_EQ(block_sizes().expert_rows, 256);
 }

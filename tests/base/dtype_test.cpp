@@ -72,7 +72,7 @@ TEST(Dtype, NamesAreThoseOfRecipesAndCanBeReadBack) {
 TEST(Dtype, AnUnknownNameIsAUsageErrorThatListsTheLegalOnes) {
   try {
     dtype_from_name("float32");
-    FAIL() << "no error";
+    FAIL() << "no error was thrown";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
     EXPECT_STREQ(e.what(), "unknown dtype 'float32'; expected f32, bf16, f64, i32, i64 or u8");
@@ -90,7 +90,7 @@ TEST(Dtype, SizesMatchTheTypes) {
 TEST(Dtype, DispatchToAnUnsupportedTypeNamesTheOp) {
   try {
     with_dtype<float, double>("rms_norm", Dtype::i32, []<class T>() { FAIL() << "called"; });
-    FAIL() << "no error";
+    FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[rms_norm] does not support i32");
   }

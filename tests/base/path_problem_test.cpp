@@ -81,7 +81,7 @@ TEST(Home, ReplacesALeadingTilde) {
         "that name");
   }
   ::unsetenv("HOME");
-  EXPECT_NE(expand_home("~/x"), "~/x") << "the password file knows it, too";
+  EXPECT_NE(expand_home("~/x"), "~/x") << "without HOME, the home folder comes from the password file";
   ::setenv("HOME", home.c_str(), 1);
 }
 

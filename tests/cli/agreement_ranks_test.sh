@@ -5,13 +5,13 @@
 # `pair "A..." "B..."`: runs two ranks under mpirun, each with its own arguments.
 pair() { "${launch[@]}" -np 1 "$HEXAD" $1 : -np 1 "${second:-$HEXAD}" $2; }
 
-test_ranks_with_another_recipe_are_refused_showing_the_difference() {
+test_another_recipe_on_one_rank_is_refused_with_the_difference() {
   expect 2 pair "train tiny.yaml" "train tiny.yaml optim.lr=0.5 model.hidden=32"
   expect_text err "rank 0: rank 1 has another recipe than rank 0" "optim.lr: 0.01 -> 0.5" "model.hidden: 16 -> 32"
   expect_nothing_at run
 }
 
-test_a_mistake_that_only_one_rank_finds_is_told_with_its_rank() {
+test_an_error_of_one_rank_is_reported_with_its_rank() {
   expect 2 pair "train tiny.yaml" "train elsewhere.yaml"
   expect_text err "only some ranks have this problem, for example rank 1: elsewhere.yaml: no such file"
   expect 2 pair "train tiny.yaml model.hiden=3" "train tiny.yaml"
@@ -41,7 +41,7 @@ test_replicas_stay_the_same() {
 }
 
 # If one rank left, the other ranks would wait in MPI for ever.
-test_what_one_rank_alone_is_told_ends_the_job() {
+test_a_wrong_variable_on_one_rank_ends_the_job() {
   local variable
   for variable in OMPI_COMM_WORLD_SIZE=5 HEXAD_LOCAL_RANK=x HEXAD_NODE=a; do
     expect 2 timeout 30 "${launch[@]}" -np 3 \

@@ -8,7 +8,7 @@ refused_by_ranks() { # COMMAND...
   expect_equal "$(cat out)" ""
 }
 
-test_commands_that_are_one_process_refuse_to_be_several() {
+test_commands_for_one_process_refuse_several() {
   mkdir texts
   echo "some text" >texts/a.txt
   refused_by_ranks generate run --prompt x
@@ -35,10 +35,10 @@ test_srun_and_other_launchers_count_too() {
   expect_equal "$(cat err)" ""
   PMI_SIZE=2 PMI_RANK=1 expect 2 "$HEXAD" env
   SLURM_STEP_NUM_TASKS=1 expect 0 "$HEXAD" reference
-  SLURM_NTASKS=4 expect 0 "$HEXAD" reference  # a batch script is no step
+  SLURM_NTASKS=4 expect 0 "$HEXAD" reference  # a batch script is not a job step
 }
 
-test_one_rank_is_no_objection() {
+test_one_rank_is_accepted() {
   expect 0 ranks 1 validate tiny.yaml
   expect_text out "valid for 1 rank"
 }

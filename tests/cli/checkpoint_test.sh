@@ -32,7 +32,7 @@ falls_back_naming() { # TEXT...
   expect_text out "step 6/6"
 }
 
-test_one_flipped_bit_is_found_named_and_fallen_back_from() {
+test_a_flipped_bit_is_named_and_an_older_checkpoint_is_used() {
   trained_to_4
   # The middle of the file belongs to a tensor.
   flip_a_bit $newest/$shard $(($(stat -c %s $newest/$shard) / 2))
@@ -41,7 +41,7 @@ test_one_flipped_bit_is_found_named_and_fallen_back_from() {
   falls_back_naming $newest/$shard
 }
 
-test_inspect_checks_all_checkpoints_of_a_run_and_says_which_one_it_would_continue_from() {
+test_inspect_checks_all_checkpoints_and_names_the_one_to_continue_from() {
   trained_to_4
   expect 0 "$HEXAD" inspect run --verify
   expect_text out "good  $newest" "good  run/checkpoints/step-00000002" "the run would continue from $newest"
@@ -57,38 +57,38 @@ test_inspect_checks_all_checkpoints_of_a_run_and_says_which_one_it_would_continu
   expect_text out "no checkpoint is good: the run cannot continue"
 }
 
-test_inspect_says_so_when_it_passes_over_a_bad_checkpoint() {
+test_inspect_reports_a_bad_checkpoint_that_it_skips() {
   trained_to_4
   truncate -s -1 $newest/$shard
   expect 0 "$HEXAD" inspect run
   expect_text err "bad checkpoint: $newest/$shard" "using run/checkpoints/step-00000002"
 }
 
-test_a_truncated_shard_is_fallen_back_from() {
+test_an_older_checkpoint_replaces_a_truncated_shard() {
   trained_to_4
   truncate -s -1 $newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_an_empty_shard_is_fallen_back_from() {
+test_an_older_checkpoint_replaces_an_empty_shard() {
   trained_to_4
   : >$newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_a_missing_shard_is_fallen_back_from() {
+test_an_older_checkpoint_replaces_a_missing_shard() {
   trained_to_4
   rm $newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_a_shard_of_another_checkpoint_is_fallen_back_from() {
+test_an_older_checkpoint_replaces_a_shard_of_another_checkpoint() {
   trained_to_4
   cp run/checkpoints/step-00000002/$shard $newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_a_missing_manifest_makes_it_no_checkpoint() {
+test_a_folder_without_a_manifest_is_not_a_checkpoint() {
   trained_to_4
   rm $newest/manifest.json
   expect 3 "$HEXAD" inspect $newest
@@ -117,7 +117,7 @@ test_when_all_checkpoints_are_bad_the_run_does_not_start_over() {
   expect_no_text err "resumed from"
 }
 
-test_a_step_that_is_asked_for_must_be_there() {
+test_a_requested_step_must_exist() {
   trained_to_4
   expect 3 go_on checkpoint.resume=3
   expect_text err "no checkpoint of step 3; there are: 2, 4"
@@ -127,10 +127,10 @@ test_a_step_that_is_asked_for_must_be_there() {
   expect_text err "checkpoint.resume (soon) must be auto, none or a step"
 }
 
-test_what_a_run_has_gone_back_from_is_put_aside() {
+test_checkpoints_after_the_resumed_step_are_put_aside() {
   trained_to_4
   HEXAD_FAULT=kill@0,3 run go_on checkpoint.resume=2
-  [ "$code" -ne 0 ] || failed "was not killed"
+  [ "$code" -ne 0 ] || failed "the run was not killed"
   expect_text err "retraining from step 3; later checkpoints were moved aside and can be removed: " "$newest.abandoned"
   expect_text run/checkpoints/latest step-00000002
   expect 0 go_on
@@ -143,13 +143,13 @@ test_what_a_run_has_gone_back_from_is_put_aside() {
   expect_no_text err "resumed from"
 }
 
-test_going_back_puts_nothing_aside_until_a_step_is_trained() {
+test_resuming_an_earlier_step_puts_nothing_aside_until_a_step_is_trained() {
   trained_to_4
   expect 0 go_on checkpoint.resume=2 train.steps=2
   expect_file $newest/manifest.json
 }
 
-test_a_changed_model_is_refused_showing_the_difference() {
+test_a_changed_model_is_refused_with_the_difference() {
   trained_to_4
   expect 2 go_on model.hidden=32 model.moe.experts=8
   expect_text err "model.hidden: 16 -> 32" "model.moe.experts: 4 -> 8" "another run.dir"

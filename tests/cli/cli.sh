@@ -8,7 +8,7 @@ set -uo pipefail
 HEXAD=$(realpath "$HEXAD")
 CLI_TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-unset HEXAD_FAULT OMPI_MCA_odls_base_sigkill_timeout SLURM_JOB_ID  # what a test does not set itself
+unset HEXAD_FAULT OMPI_MCA_odls_base_sigkill_timeout SLURM_JOB_ID  # tests that need these set them
 
 # Runs the program on N ranks under mpirun: `ranks 2 train tiny.yaml`.
 launch=("$MPIEXEC" --oversubscribe --bind-to none)
@@ -53,7 +53,7 @@ expect_count() { # COUNT FILE TEXT
 }
 expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2'"; }
 expect_file() { [ -f "$1" ] || failed "there is no file $1"; }
-expect_nothing_at() { [ ! -e "$1" ] || failed "$1 is there"; }
+expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists"; }
 # Expects no escape sequence, carriage return or other control code, as in a log file or a pipe.
 expect_plain() { ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"; }
 
@@ -95,7 +95,7 @@ has_lines() { [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
 run_tests() {
   local name failures=0 names=("$@")
-  trap 'rm -rf "${folder:-}"' EXIT  # of a test that was interrupted
+  trap 'rm -rf "${folder:-}"' EXIT  # removes the folder of an interrupted test
   [ ${#names[@]} -gt 0 ] || mapfile -t names < <(declare -F | sed -n 's/^declare -f \(test_.*\)/\1/p')
   for name in "${names[@]}"; do
     folder=$(mktemp -d "${TMPDIR:-/tmp}/hexad-$name.XXXXXX")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Completion, called as the shell calls it.
+# Completion of command lines, with the arguments that the shell passes.
 . "$(dirname "$0")/cli.sh"
 
 # `completes WORD... -- EXPECTED...`: Tab after the last word offers the expected words, in any order.
@@ -39,7 +39,7 @@ test_commands_options_and_keys_are_completed() {
   completes help ge -- generate
   completes help bench "" -- gemm predict
   completes help train t --
-  # The shell completes other files.
+  # Other files are left to the shell.
   completes generate run --prompt t --
   completes train tiny.yaml train.steps = 3 --
   completes simulate --paper monta input.yaml t --
@@ -61,13 +61,13 @@ test_values_of_keys_are_completed() {
   completes train tiny.yaml model.mlp = "" -- gelu swiglu
   completes verify tiny.yaml --device em -- emulated
   completes eval run --step a -- auto
-  # In zsh, it is not.
+  # In zsh, `=` does not separate words.
   completes train tiny.yaml train.precision=b -- train.precision=bf16
   completes train tiny.yaml train.steps=3 parallel.sp= -- parallel.sp=true parallel.sp=false
   completes train tiny.yaml data.dataset=ti -- data.dataset=tiny.yaml
 }
 
-test_a_recipe_and_a_run_are_completed_as_such() {
+test_recipes_and_runs_are_completed() {
   expect 0 "$HEXAD" completion bash
   . ./out
   mkdir runs texts
@@ -82,14 +82,14 @@ test_a_recipe_and_a_run_are_completed_as_such() {
   completes inspect t -- texts
 }
 
-test_every_value_that_is_listed_is_legal() {
+test_every_listed_value_is_legal() {
   local key words word
   expect 0 "$HEXAD" reference --keys
   cp out keys
   expect 0 "$HEXAD" reference --values
   cp out values
   while read -r key words; do
-    grep -qxF "$key" keys || failed "$key is no key"
+    grep -qxF "$key" keys || failed "$key is not a key"
     for word in $words; do
       run "$HEXAD" validate tiny.yaml "$key=$word"
       # A rule between keys may refuse the value, but the key's own type and names must accept it.
@@ -106,7 +106,7 @@ test_every_key_of_the_reference_is_listed() {
   expect_equal "$(sed -nE 's/^\| `([a-z_0-9.]+)` .*/\1/p' out | grep -vE '\.0\.' | sort)" "$(sort keys)"
 }
 
-test_zsh_reads_it_by_way_of_bash() {
+test_zsh_uses_the_completion_of_bash() {
   expect 0 "$HEXAD" completion zsh
   expect_text out "bashcompinit" "complete -o default -F _hexad hexad"
   expect 2 "$HEXAD" completion fish

@@ -51,7 +51,7 @@ test_a_flipped_bit_anywhere() {
   done
 }
 
-test_a_file_that_is_no_dataset() {
+test_a_file_that_is_not_a_dataset() {
   prepared
   cp texts/1.txt data/train.hxd
   damaged data/train.hxd
@@ -99,7 +99,7 @@ test_another_dataset_is_not_replaced_without_force() {
   echo "one more line" >>texts/1.txt
   expect 2 prepare 0.1 bytes
   expect_text err "Differences now: the text."
-  (cd data && sha256sum --check --quiet ../sums) || failed "data has changed"
+  (cd data && sha256sum --check --quiet ../sums) || failed "files in data have changed"
   expect 0 train
   sed -i '$d' texts/1.txt
   expect 0 prepare 0.1 bytes
@@ -125,7 +125,7 @@ test_a_run_keeps_the_order_of_its_data() {
     failed "both orders give the same weights"
 }
 
-test_other_changes_of_the_data_are_told() {
+test_other_changes_of_the_data_are_reported() {
   prepared
   expect 0 train optim.schedule=constant train.steps=2
   expect 0 train optim.schedule=constant data.packing=joined
@@ -143,7 +143,7 @@ test_another_dataset_is_named_and_a_missing_one_too() {
   expect_text err "data.dataset: data -> other: has changed since run/checkpoints/step-00000002 was saved" \
     "use another run.dir, or set train.init_from to start from these weights"
   mkdir elsewhere
-  cd elsewhere || failed "no folder"
+  cd elsewhere || failed "the folder elsewhere is missing"
   expect 3 "$HEXAD" eval ../run
   expect_text err "data.dataset (data): no such folder in the working directory, $PWD"
 }
@@ -161,7 +161,7 @@ test_a_dataset_without_a_held_out_part_is_warned_about() {
   expect_text out "nats per token"
 }
 
-test_what_is_no_text_is_refused_with_file_and_byte() {
+test_bytes_that_are_not_text_are_refused_with_file_and_byte() {
   texts
   printf 'caf\xc3\xa9 \0' >texts/zero.txt
   expect 3 prepare 0.1 bytes
@@ -194,7 +194,7 @@ test_jsonl_files_are_read_line_by_line() {
   expect_text err 'texts/a.jsonl:4: is not a JSON object but "seven"'
 }
 
-test_a_vocabulary_that_the_text_does_not_reach_is_told() {
+test_a_vocabulary_too_large_for_the_text_is_reported() {
   texts
   expect 0 prepare 0.1 bpe --vocab 100000
   local reached
@@ -282,7 +282,7 @@ test_less_text_than_one_sequence() {
   [ "$code" -eq 0 ] || expect_text err data
 }
 
-test_bytes_that_are_no_text_round_trip() {
+test_bytes_that_are_not_text_round_trip() {
   mkdir texts
   head -c 3000 /dev/urandom >texts/noise.txt
   printf '\xff\xfe\x00\xc3\x28' >texts/bad.txt

@@ -93,7 +93,7 @@ test_every_command_of_the_pages() {
   done <"$table"
 
   make_desk
-  unset "${!OMPI_@}" OMP_NUM_THREADS  # only what the pages set
+  unset "${!OMPI_@}" OMP_NUM_THREADS  # only the pages set these
   PATH=$PWD/build/release/bin:$PATH
   # The README comes first, because its exports apply to the other pages.
   for page in README.md CONTRIBUTING.md $(cd "$source_folder" && ls docs/*.md); do

@@ -33,12 +33,12 @@ test_a_checkpoint_of_one_device_is_continued_on_the_other() {
   expect_equal "$(losses whole | tail -n 2)" "$(losses handed | tail -n 2)"
 }
 
-test_what_it_cannot_do_is_refused_with_the_reason() {
+test_unsupported_requests_are_refused_with_the_reason() {
   expect 2 "$HEXAD" train tiny.yaml device=emulated schedule.worker_lanes=true
   expect_text err 'schedule.worker_lanes' 'must be auto or false on device: emulated'
 }
 
-test_a_device_from_outside_replaces_values_of_the_recipes_own() {
+test_the_environments_device_overrides_the_recipes_device() {
   local card="device=cuda distributed.reserve_multiprocessors=8 distributed.device_collectives=nccl"
   HEXAD_DEVICE=emulated expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.worker_lanes=true
   # The recipe is read, and its device replaced, before its data are found to have no held-out part.

@@ -20,7 +20,7 @@ expect_rank_2_is_blamed() { # LINES OVERRIDE...
   for rank in 0 1 3; do expect_text "run/log/rank-000$rank.log" "to blame: rank 2 (host $(hostname), pid $pid)"; done
 }
 
-test_a_stopped_rank_is_blamed_by_those_who_wait_for_others() {
+test_ranks_that_wait_for_other_ranks_blame_the_stopped_rank() {
   expect_rank_2_is_blamed 5 parallel.ep=2
   expect_rank_2_is_blamed 13 parallel.ep=4 parallel.zero=3
   expect_rank_2_is_blamed 28 parallel.tp=2 parallel.ep=2
@@ -33,14 +33,14 @@ test_a_rank_that_hangs_in_its_own_code_is_blamed() {
     "its last operation, "
 }
 
-test_slow_file_work_is_no_hang() {
+test_slow_file_work_is_not_a_hang() {
   # The other ranks wait for the slow rank longer than the watchdog's limit.
   HEXAD_FAULT=slow_files@1,1,700 expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=2
   HEXAD_FAULT=slow_files@0,1,60 expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=3 checkpoint.at_end=false
   expect_text err "resumed from run/checkpoints/step-00000002"
 }
 
-test_file_work_that_stands_still_is_a_hang() {
+test_stalled_file_work_is_a_hang() {
   HEXAD_FAULT=stuck_files@1,1 expect 6 ranks 2 "${job[@]}" parallel.ep=2 train.steps=2
   expect_text err "to blame: rank 1 (host $(hostname), pid " "its file work has not moved for" \
     "it is saving the checkpoint of step 2: run/checkpoints/step-00000002.tmp/shard-00001-of-00002.safetensors"
@@ -50,7 +50,7 @@ test_file_work_that_stands_still_is_a_hang() {
     "it is looking for the checkpoint to resume from: run/checkpoints/step-00000002/manifest.json"
 }
 
-test_damage_that_one_rank_finds_is_known_to_all() {
+test_all_ranks_learn_of_damage_that_one_rank_finds() {
   local shard
   expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=4
   shard=run/checkpoints/step-00000004/shard-00001-of-00002.safetensors

@@ -42,7 +42,7 @@ test_a_planted_fault_fails_its_stage_and_the_check() {
   expect_text out "verify: FAILED (1), " " wrong, " "repeat with: hexad verify "
 }
 
-test_what_it_does_not_know_is_refused() {
+test_unknown_options_are_refused() {
   expect 2 "$check" result --only parity,abacus
   expect_text err "tools/gpu/check.sh OUT [--only STAGE,...]" "stages: parity,gradients,"
   expect 2 "$check" result --device abacus

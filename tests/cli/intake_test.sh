@@ -12,7 +12,7 @@ texts() {
 prepare() { "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0.1 "$@"; }
 long_name() { head -c 300 /dev/zero | tr '\0' x; }
 
-test_what_is_taken_and_what_is_not_are_listed() {
+test_read_and_skipped_files_are_listed() {
   texts
   mkdir texts/.git
   echo config >texts/.git/config
@@ -33,7 +33,7 @@ test_what_is_taken_and_what_is_not_are_listed() {
   expect_text out "already prepared" "1 .md, 8 B: texts/README.md"
 }
 
-test_what_follows_a_dot_in_a_name_is_not_always_a_kind() {
+test_a_dot_in_a_name_does_not_always_begin_an_extension() {
   texts
   local name
   for name in notes.2024-05-01 notes.2024-05-02 "Chapter 1. The end" Makefile; do echo "text of $name" >"texts/$name"; done
@@ -43,7 +43,7 @@ test_what_follows_a_dot_in_a_name_is_not_always_a_kind() {
   expect_text out "data: 26 files" "21 .txt, " "4 without extension, " "1 .1, 7 B: texts/ls.1"
 }
 
-test_patterns_choose_among_the_files() {
+test_patterns_select_files() {
   texts
   echo "# About" >texts/README.md
   mkdir texts/old
@@ -60,7 +60,7 @@ test_patterns_choose_among_the_files() {
   expect_text err "texts: holds no file to prepare; not taken:" "22 without a match in --include"
 }
 
-test_every_text_counts_once_whatever_its_names() {
+test_a_text_with_several_names_counts_once() {
   texts
   expect 0 prepare
   cp data/train.hxd before.hxd
@@ -70,7 +70,7 @@ test_every_text_counts_once_whatever_its_names() {
   ln -s ../texts texts/up
   expect 0 prepare --follow-links
   expect_text out "already prepared" "already taken under another name: "
-  cmp -s before.hxd data/train.hxd || failed "another dataset"
+  cmp -s before.hxd data/train.hxd || failed "the order of listing changed the dataset"
   mkdir outside
   echo "from outside" >outside/far.txt
   ln -s ../outside texts/far
@@ -92,7 +92,7 @@ test_the_order_of_listing_does_not_matter() {
   expect_text out "already prepared"
 }
 
-test_forty_bad_files_are_named_at_once() {
+test_forty_bad_files_are_named_together() {
   local i
   texts
   for i in $(seq 40); do printf 'caf\xe9 %s\n' "$i" >texts/bad-$i.txt; done
@@ -104,12 +104,12 @@ test_forty_bad_files_are_named_at_once() {
   expect_nothing_at data
 }
 
-test_bytes_far_into_a_file_are_looked_at() {
+test_bytes_far_into_a_file_are_checked() {
   local bad
   mkdir texts
   for bad in '\x00' '\xe9' '\xff\xfe\x41'; do
     { seq 400000 && printf "$bad" && seq 10; } >texts/1.txt
-    [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] || failed "too short"
+    [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] || failed "texts/1.txt is too short for this test"
     expect 3 prepare
     expect_text err "texts/1.txt: is not text: byte 2688895 is 0x" "(line 400001)"
   done
@@ -126,7 +126,7 @@ test_json_lines_under_other_names() {
   done
 }
 
-test_compressed_inputs_are_named_for_what_they_are() {
+test_compressed_inputs_are_named_with_their_kind() {
   texts
   gzip texts/1.txt
   mv texts/1.txt.gz texts/1.txt
@@ -219,7 +219,7 @@ test_paths_that_cannot_be_read_are_named_with_their_reason() {
   expect_nothing_at other
 }
 
-test_unreadable_files_and_folders_are_named_at_once() {
+test_unreadable_files_and_folders_are_named_together() {
   [ "$(id -u)" != 0 ] || return 0  # root may read everything
   texts
   mkdir texts/private

@@ -2,10 +2,10 @@
 # --json writes a command's results for programs, with nothing else on standard output.
 . "$(dirname "$0")/cli.sh"
 
-# Checks that the file `out` is one JSON object, by a parser if one is installed.
+# Checks that the file `out` is one JSON object. Uses a parser if one is installed.
 expect_json() {
-  [ "$(head -c 1 out)" == "{" ] || failed "no JSON object"
-  if command -v python3 >/dev/null; then python3 -m json.tool out >/dev/null || failed "no JSON"; fi
+  [ "$(head -c 1 out)" == "{" ] || failed "the output is not a JSON object"
+  if command -v python3 >/dev/null; then python3 -m json.tool out >/dev/null || failed "the output is not JSON"; fi
   expect_text out "$@"
 }
 
@@ -18,7 +18,7 @@ test_validate_prints_its_findings() {
   expect_file mesh.svg
 }
 
-test_validate_says_where_a_run_goes_on() {
+test_validate_prints_the_step_from_which_a_run_continues() {
   expect 0 "$HEXAD" validate tiny.yaml --json
   expect_json '"resumes_from": null'
   expect 0 "$HEXAD" train tiny.yaml
@@ -61,7 +61,7 @@ test_problems_without_a_position_are_placed_by_their_key() {
   expect_json '"exit_code": 3' '"key": "data.dataset"' '"override": "data.dataset=nowhere"' "no such folder"
 }
 
-test_what_is_no_recipe_is_a_problem_too() {
+test_a_file_that_is_not_a_recipe_is_reported_as_a_problem() {
   expect 2 "$HEXAD" validate nowhere.yaml --json
   expect_json '"valid": false' '"file": "nowhere.yaml"' '"message": "no such file"'
   printf 'a: [1\n' >broken.yaml
@@ -91,7 +91,7 @@ test_report_prints_the_figures_of_runs() {
   expect_json '"page": "slow/report.html"' '"title": "slow"' '"last_step": 6'
 }
 
-test_inspect_tells_what_a_dataset_holds() {
+test_inspect_prints_the_contents_of_a_dataset() {
   prepared
   expect 0 "$HEXAD" inspect data
   expect_text out "tokenizer bytes, vocabulary 258, digest " "made from $CLI_TESTS: " "train " "heldout " "data/train.hxd, u16" \
@@ -107,7 +107,7 @@ test_inspect_tells_what_a_dataset_holds() {
   expect_text err "data/heldout.hxd"
 }
 
-test_inspect_tells_how_a_run_stands() {
+test_inspect_prints_the_state_of_a_run() {
   expect 0 "$HEXAD" train tiny.yaml
   expect 0 "$HEXAD" inspect run
   expect_text out "  state        finished" "  recipe       run/recipe.yaml" "  layout       1 rank: pp 1 x " \
@@ -125,7 +125,7 @@ test_inspect_tells_how_a_run_stands() {
   expect_text err "; below it: './bad', './run'"
 }
 
-test_inspect_names_what_lies_below_a_folder_that_is_none() {
+test_inspect_names_runs_below_a_folder_that_is_not_a_run() {
   expect 2 "$HEXAD" inspect nothere
   expect_text err "nothere: no such folder"
   mkdir -p runs/empty
@@ -138,7 +138,7 @@ test_inspect_names_what_lies_below_a_folder_that_is_none() {
   expect_text err "; below it: 'runs/a', 'runs/b'"
 }
 
-test_inspect_says_when_the_tokenizer_is_another() {
+test_inspect_reports_another_tokenizer() {
   prepared
   expect 0 "$HEXAD" prepare --input "$CLI_TESTS" --output other --tokenizer bpe --vocab 300 --heldout 0.1 --split-bytes 1024
   cp other/tokenizer.json data/tokenizer.json

@@ -8,7 +8,7 @@ too_long=(model.context=67108864 model.hidden=256)
 too_many_experts=(model.moe.experts=4096 model.hidden=4096 model.moe.expert_hidden=1048576)
 too_much_at_once=(batch.global=1048576 batch.micro=1048576 model.hidden=4096 model.layers=32)
 
-test_train_refuses_what_the_machine_cannot_hold() {
+test_train_refuses_a_model_that_exceeds_the_memory() {
   local -n case
   for case in too_wide too_long too_many_experts too_much_at_once; do
     expect 4 timeout 20 "$HEXAD" train tiny.yaml "${case[@]}"
@@ -18,14 +18,14 @@ test_train_refuses_what_the_machine_cannot_hold() {
   done
 }
 
-test_train_names_keys_that_would_mend_it() {
+test_train_names_keys_that_reduce_memory() {
   expect 4 "$HEXAD" train tiny.yaml "${too_wide[@]}"
   expect_text err "a smaller model (model.layers, model.hidden, model.moe.experts)"
   expect 4 "$HEXAD" train tiny.yaml "${too_long[@]}"
   expect_text err "fewer tokens at a time (batch.micro, model.context)"
 }
 
-test_validate_warns_of_what_this_machine_cannot_hold() {
+test_validate_warns_of_a_model_that_exceeds_the_memory() {
   expect 0 "$HEXAD" validate tiny.yaml "${too_wide[@]}"
   expect_text out "valid for 1 rank" \
     "warning: the model does not fit on this machine: the rank on $(hostname) is estimated to need "
@@ -43,14 +43,14 @@ test_an_explicit_limit_is_refused_by_validate() {
   expect_text err "memory.limit_bytes is 1.00 GiB, but a rank is estimated to need"
 }
 
-test_none_switches_the_check_off() {
+test_none_disables_the_check() {
   expect 0 "$HEXAD" validate tiny.yaml "${too_wide[@]}" memory.limit_bytes=none
   expect_no_text out "does not fit"
   expect 0 "$HEXAD" train tiny.yaml memory.limit_bytes=none
   expect_text run/recipe.yaml "limit_bytes: none"
 }
 
-test_bench_predict_predicts_what_does_not_fit() {
+test_bench_predict_accepts_a_model_that_does_not_fit() {
   local widths=(model.hidden=8192 model.moe.expert_hidden=16777216)
   expect 4 timeout 60 "$HEXAD" bench predict tiny.yaml schedule.moe.chunk_by=auto "${widths[@]}"
   expect_text err "the model does not fit: "

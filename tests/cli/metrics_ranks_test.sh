@@ -76,7 +76,7 @@ test_every_line_has_a_kind_and_the_time_in_utc() {
   expect 0 ranks 2 train tiny.yaml "${data[@]}" train.eval_every=2 checkpoint.every=3
   ! grep -vE '^\{"kind":"(step|evaluation|save)","step":[0-9]+,"time":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z",' \
     run/metrics.jsonl >out || failed "lines without"
-  of_kind step run | number time | tail -n 1 | grep -qF "$(date -u +%Y-%m-%dT%H:)" || failed "no time of now, in UTC"
+  of_kind step run | number time | tail -n 1 | grep -qF "$(date -u +%Y-%m-%dT%H:)" || failed "the last time is not now, in UTC"
 }
 
 test_lines_without_a_kind_are_read() {
@@ -118,7 +118,7 @@ test_a_step_without_targets_has_no_loss_and_moves_no_weight() {
   run_without_targets pp 2 parallel.pp=2 optim.name=sgd
 }
 
-test_heldout_points_are_of_the_same_texts_and_the_whole_set_is_apart() {
+test_heldout_points_use_the_same_texts_and_the_whole_set_is_separate() {
   local sample whole
   text_prepared
   expect 0 "$HEXAD" train tiny.yaml "${data[@]}" train.eval_every=2 train.eval_sequences=5

@@ -73,7 +73,7 @@ test_sizes_that_do_not_divide_are_refused_with_the_nearest() {
   expect 2 "$HEXAD" validate tiny.yaml parallel.ep=4 --world 2
   expect_text err "parallel.ep (4) x etp (1) must divide the 2 ranks of a stage"
   expect 2 train model.hidden=15
-  expect_text err "model.hidden (15) must be divisible by model.heads (2); nearest: 12, 16"  # 14 gives odd heads
+  expect_text err "model.hidden (15) must be divisible by model.heads (2); nearest: 12, 16"  # 14 would give heads of odd size
 }
 
 run_tests "$@"

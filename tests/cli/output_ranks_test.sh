@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fault 41 under mpirun, which gives its first rank a terminal whatever mpirun's own output is.
+# Fault 41 under mpirun. The first rank always has a terminal, whatever mpirun's own output is.
 . "$(dirname "$0")/cli.sh"
 
 test_no_control_codes_in_a_file() {
@@ -20,10 +20,10 @@ test_a_terminal_of_mpirun_gets_the_progress_line() {
   LC_ALL=C grep -q $'\r\x1b\\[K' out || failed "no progress line: $(cat -v out)"
 }
 
-# There, standard error is a pipe to mpirun, whose messages appear on the same terminal.
+# Under mpirun, standard error is a pipe to mpirun, which prints the messages on the same terminal.
 test_messages_wipe_the_progress_line_of_mpirun() {
   HEXAD_FAULT=nan@0,3 TERM=xterm script -qec "${launch[*]} -np 2 $HEXAD train tiny.yaml" /dev/null >out </dev/null
-  LC_ALL=C grep -q $'\r\x1b\\[Kwarning: step 3 skipped' out || failed "not wiped: $(cat -v out)"
+  LC_ALL=C grep -q $'\r\x1b\\[Kwarning: step 3 skipped' out || failed "the progress line was not wiped: $(cat -v out)"
 }
 
 test_a_wrong_recipe_is_reported_once() {

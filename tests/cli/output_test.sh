@@ -10,11 +10,11 @@ test_a_reader_that_leaves_does_not_end_the_run() {
   expect_text out "step 50,"
 }
 
-test_a_reader_that_leaves_is_no_failure_of_a_command_that_prints() {
+test_a_reader_that_leaves_does_not_fail_a_command_that_prints() {
   "$HEXAD" reference 2>err | head -1 >out
   code=${PIPESTATUS[0]}
   expect_equal "$code" 0
-  [ ! -s err ] || failed "something was said"
+  [ ! -s err ] || failed "standard error is not empty: $(cat err)"
 }
 
 test_a_closed_standard_error_keeps_the_exit_code() {
@@ -24,38 +24,38 @@ test_a_closed_standard_error_keeps_the_exit_code() {
   expect_equal "$(cat code) $(cat code2)" "2 2"
 }
 
-test_a_closed_standard_output_is_no_failure() {
+test_a_closed_standard_output_is_not_a_failure() {
   "$HEXAD" train tiny.yaml >&- 2>err
   expect_equal $? 0
   ! grep -rqF "step 1/6" run || failed "progress went into $(grep -rlF "step 1/6" run)"
   expect 0 "$HEXAD" inspect run --verify
 }
 
-test_a_full_disk_for_what_a_command_prints_is_reported() {
+test_a_full_disk_for_printed_output_is_reported() {
   "$HEXAD" env >/dev/full 2>err
   expect_equal $? 4
   expect_text err "No space left on device"
 }
 
-test_no_control_codes_but_on_a_terminal() {
+test_control_codes_are_printed_only_on_a_terminal() {
   expect 0 "$HEXAD" train tiny.yaml
   expect_plain out
   expect_plain err
   expect_text out "step 1/6" "step 6/6"
 }
 
-test_a_terminal_gets_one_line_that_renews_itself() {
+test_a_terminal_gets_one_updated_line() {
   TERM=xterm script -qec "$HEXAD train tiny.yaml" /dev/null >out </dev/null
   LC_ALL=C grep -q $'\r\x1b\\[K' out || failed "no progress line: $(cat -v out)"
 }
 
-test_what_is_said_of_a_failure_begins_below_the_progress_line() {
+test_a_failure_message_begins_below_the_progress_line() {
   HEXAD_FAULT=nan@0,3 TERM=xterm script -qec "$HEXAD train tiny.yaml train.max_skipped=1" /dev/null >out </dev/null
   # The failure message does not overwrite the progress line.
-  LC_ALL=C grep -q $'^hexad: step 3' out || failed "not at the start of a line: $(cat -v out)"
+  LC_ALL=C grep -q $'^hexad: step 3' out || failed "the message is not at the start of a line: $(cat -v out)"
 }
 
-test_the_last_step_is_said_once_and_nothing_is_left_of_it() {
+test_the_last_step_is_printed_once() {
   expect 0 "$HEXAD" train tiny.yaml
   expect_count 1 out "loss $(sed -n 's/^step 6\/6  loss \([0-9.]*\) .*/\1/p' out)"
   expect_no_text out "  0 ms left"

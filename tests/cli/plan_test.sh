@@ -4,7 +4,7 @@
 
 clusters=$(cd "$(dirname "$0")/../../recipes/clusters" && pwd)
 
-# A model for two nodes: small, but of several layers, heads and experts.
+# Writes a small model with several layers, heads and experts, for two nodes.
 write_model() {
   cat >model.yaml <<'EOF'
 model: {layers: 8, hidden: 512, heads: 8, kv_heads: 4, context: 512, vocab: 1024,
@@ -32,7 +32,7 @@ test_a_plan_is_a_recipe_that_trains() {
   expect_text err "model.yaml: exists"
 }
 
-test_a_plan_names_what_it_assumes() {
+test_a_plan_names_its_assumptions() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json
   expect_text out '"layouts": [' '"step_seconds": ' '"memory_bytes": ' '"refused": {' '"assumed": [' "as on one H100"
@@ -59,7 +59,7 @@ test_a_step_is_simulated_with_its_timeline() {
   expect_text out "step time" "tokens/s" "MFU" "Share of a step"
   expect_file step.json.gz
   if command -v python3 >/dev/null; then
-    gunzip -c step.json.gz | python3 -m json.tool >/dev/null || failed "no JSON"
+    gunzip -c step.json.gz | python3 -m json.tool >/dev/null || failed "step.json.gz is not JSON"
   fi
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 --json \
     cluster.machine.network.bandwidth=5e9

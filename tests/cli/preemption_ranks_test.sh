@@ -64,7 +64,7 @@ test_the_start_warns_where_mpirun_leaves_less_time_than_a_save_takes() {
   expect_no_text err "a save takes about"
 }
 
-test_long_steps_are_warned_of_once_they_are_known() {
+test_long_steps_are_warned_of_once_measured() {
   HEXAD_FAULT=slow@1,1,900 expect 0 ranks 2 "${recipe[@]}" train.steps=4
   expect_count 1 err "a step and a save take about"
 }
@@ -96,7 +96,7 @@ test_a_second_ctrl_c_to_mpirun_kills_the_ranks() {
   code=0
   wait "$pid" || code=$?
   expect_equal "$code" 1
-  wait_until flock -n run/lock true  # mpirun does not wait for what it kills
+  wait_until flock -n run/lock true  # mpirun does not wait for ranks that it kills
   expect 0 ranks 2 "${recipe[@]}" train.steps=4 optim.schedule=constant
   expect_text out "step 4/4"
 }

@@ -121,7 +121,7 @@ test_a_sigint_that_the_run_was_started_to_ignore_is_ignored() {
   pid=$!
   wait_until has_steps run 3
   kill -INT "$pid"
-  sleep 0.1  # or the two would be one
+  sleep 0.1  # otherwise both signals would count as one
   kill -INT "$pid"
   kill -USR1 "$pid"
   ended_with 75

@@ -24,7 +24,7 @@ test_ranks_on_two_nodes_form_groups_of_every_kind() {
   expect_text c.yaml 'nodes: 2' 'group: intra' 'group: inter' 'group: all' 'beside: [inter, intra, copy]'
 }
 
-test_one_rank_measures_what_needs_no_other() {
+test_one_rank_measures_everything_that_needs_no_other_rank() {
   expect 0 "$HEXAD" "${profile[@]}"
   expect_text c.yaml 'links: []' 'of: compute' 'beside: [copy]'
 }
@@ -46,7 +46,7 @@ test_unequal_nodes_are_refused() {
   expect_nothing_at c.yaml
 }
 
-test_a_folder_that_is_not_there_is_found_before_measuring() {
+test_a_missing_folder_is_reported_before_measuring() {
   expect 4 "$HEXAD" profile --out nowhere/c.yaml
   expect_text err nowhere/c.yaml
 }

@@ -9,7 +9,7 @@ in_both_logs() {
   for rank in 0 1; do expect_text run/log/rank-000$rank.log "$@"; done
 }
 
-test_every_log_tells_the_run_from_its_start() {
+test_every_log_covers_the_run_from_its_start() {
   expect 0 ranks 2 "${job[@]}" train.steps=4
   in_both_logs "info: hexad $("$HEXAD" --version) (" " of 2, host $(hostname), pid " "of pp 1 x dp 2 x cp 1 x tp 1 | pp 1" \
     "info: a new run: there is no checkpoint to resume from" "info: saved step 2 in " "info: saved step 4 in " " by this rank" \

@@ -25,7 +25,7 @@ bytes_per_second() {
   awk -v wanted="$1 $2" '/operation:/ {operation = $3} /group:/ {group = $2}
     /points:/ && operation " " group == wanted {n = split($0, p, /[][, ]+/); printf "%d\n", p[n - 2] / p[n - 1]}' c.yaml
 }
-# Expects at most the link's speed plus its initial burst. It may only be slower by the load of a busy machine.
+# Expects at most the link's speed plus its initial burst. Only the load of a busy machine may make it slower.
 expect_rate() { # OPERATION GROUP BYTES_PER_SECOND
   local measured
   measured=$(bytes_per_second "$1" "$2")
@@ -45,7 +45,7 @@ test_each_rank_has_both_rates_and_the_program_sees_the_nodes() {
 
 test_the_exit_code_is_that_of_the_command() { expect 3 "$nodes" --ranks 1 bash -c 'exit 3'; }
 
-test_testbeds_stand_beside_each_other() {
+test_several_testbeds_can_run_at_the_same_time() {
   local wait_for_both='touch "$0/$1"; for ((i = 0; i < 300; i++)); do [ -e "$0/a" ] && [ -e "$0/b" ] && exit 0; sleep 0.1; done; exit 1'
   "$nodes" --nodes 2 --ranks 1 bash -c "$wait_for_both" "$PWD" a &
   local first=$!
@@ -87,7 +87,7 @@ test_nothing_is_left_when_mpirun_is_killed() {
   gone $emulation || failed "namespaces are left"
 }
 
-test_what_it_does_not_understand_it_explains() {
+test_unknown_arguments_are_explained() {
   expect 2 "$nodes" --rank 2 true
   expect_text err "unknown option '--rank'" 'rank_nodes.sh [--nodes 2] [--ranks 2]'
   expect 2 "$nodes" --inter fast true
@@ -99,7 +99,7 @@ test_what_it_does_not_understand_it_explains() {
   expect 2 "$nodes"
 }
 
-test_what_it_lacks_it_names() {
+test_missing_requirements_are_named() {
   local tool
   mkdir tools
   for tool in bash dirname basename sed awk mktemp; do ln -s "$(command -v $tool)" tools; done

@@ -11,7 +11,7 @@ refused() {
   expect_plain err
 }
 
-test_every_problem_is_reported_at_once_with_its_line() {
+test_all_problems_are_reported_together_with_their_lines() {
   refused "bad.yaml:2: model.hiden is not a key; did you mean hidden?" \
     "bad.yaml:3: model.heads (1e3) must be an integer; write 1000" \
     "bad.yaml:4: model.layers (010) must not start with 0, which YAML reads as octal; write 10" \
@@ -57,7 +57,7 @@ test_an_alias_bomb() {
 
 test_twenty_thousand_brackets() { head -c 20000 /dev/zero | tr '\0' '[' | refused bad.yaml:1; }
 
-test_what_is_no_recipe() {
+test_files_that_are_not_recipes() {
   : >empty.yaml
   expect 2 "$HEXAD" validate empty.yaml
   expect_text err "empty.yaml: is empty"
@@ -97,7 +97,7 @@ test_a_recipe_may_include_another() {
   expect_text out "step 3/3"
 }
 
-test_train_refuses_what_validate_refuses() {
+test_train_refuses_the_same_recipes_as_validate() {
   expect 2 "$HEXAD" train tiny.yaml model.hiden=3
   expect_text err "command line: model.hiden=3" "did you mean hidden?"
   expect_nothing_at run
@@ -108,7 +108,7 @@ test_validate_prints_parameters_flops_and_memory() {
   expect_text out "valid for 2 ranks" "parameters" "active a token" "FLOPs per token" "memory of a rank on"
 }
 
-test_validate_prints_the_stages_and_what_a_rank_sends() {
+test_validate_prints_the_stages_and_the_bytes_that_a_rank_sends() {
   expect 0 "$HEXAD" validate tiny.yaml
   expect_no_text out "sent by a rank" "pipeline stages"
   expect 0 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2
@@ -122,7 +122,7 @@ test_validate_prints_the_memory_of_every_stage() {
   expect_text out "stage 0 of 2 needs the most" "micro-batches in flight: 2" "micro-batches in flight: 1"
 }
 
-test_validate_refuses_what_needs_more_than_the_limit() {
+test_validate_refuses_recipes_above_the_memory_limit() {
   expect 0 "$HEXAD" validate tiny.yaml memory.limit_bytes=1GiB
   expect_text out "of the limit"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=16KiB
@@ -182,14 +182,14 @@ test_a_short_trial_of_a_recipe_with_a_long_warmup_is_warned_about() {
   expect_text err "the recipe's data have no held-out part"
 }
 
-test_old_names_are_told_once_beside_what_is_wrong() {
+test_old_names_are_reported_once_beside_problems() {
   expect 2 "$HEXAD" validate tiny.yaml schedule.moe.parts=2 model.heads=3
   expect_count 1 err "schedule.moe.parts is called schedule.moe.chunks now"
   expect 0 "$HEXAD" validate tiny.yaml optim.kind=adamw
   expect_count 1 err "optim.kind is called optim.name now"
 }
 
-test_the_nearest_values_are_of_the_key_that_was_asked_for() {
+test_the_nearest_values_are_those_of_the_given_key() {
   expect 2 "$HEXAD" validate tiny.yaml model.heads=6 model.hidden=24 batch.global=12 parallel.tp=4 --world 6
   expect_text err "model.heads (6) must be divisible by parallel.tp (4); nearest: parallel.tp 2"
   expect 2 "$HEXAD" validate tiny.yaml parallel.tp=4 --world 6
@@ -198,13 +198,13 @@ test_the_nearest_values_are_of_the_key_that_was_asked_for() {
   expect_text err "model.heads (2) must be divisible by parallel.tp (4); nearest: parallel.tp 2"
 }
 
-test_rules_between_keys_are_checked_beside_wrong_ones() {
+test_rules_between_keys_are_checked_beside_wrong_keys() {
   expect 2 "$HEXAD" validate tiny.yaml model.layers=x model.hiden=3 model.hidden=15 batch.global=7
   expect_text err "model.layers (x) must be an integer" "model.hiden is not a key" "model.hidden (15) must be divisible by" \
     "batch.global (7) must be divisible by batch.micro (2)"
 }
 
-test_a_dataset_that_is_not_there_is_said_with_where_it_was_looked_for() {
+test_a_missing_dataset_is_reported_with_the_searched_places() {
   local data=(data.synthetic=false data.dataset=texts)
   expect 3 "$HEXAD" train tiny.yaml "${data[@]}"
   expect_text err "data.dataset (texts): no such folder in the working directory, $PWD, to which dataset paths are relative" \
@@ -217,7 +217,7 @@ test_a_dataset_that_is_not_there_is_said_with_where_it_was_looked_for() {
   expect_text err "found recipes/texts beside the recipe"
 }
 
-test_one_process_for_a_layout_of_several_is_told_how_to_start_them() {
+test_one_process_for_a_layout_of_several_prints_the_start_command() {
   expect 2 "$HEXAD" train tiny.yaml parallel.tp=2
   expect_text err "which must divide the number of ranks (1)" "the layout needs 2 ranks or more: mpirun -np 2" \
     "--mca odls_base_sigkill_timeout 5" \
@@ -226,7 +226,7 @@ test_one_process_for_a_layout_of_several_is_told_how_to_start_them() {
   expect_no_text err "ranks or more"
 }
 
-test_validate_says_how_mpirun_starts_it_here() {
+test_validate_prints_the_mpirun_command() {
   expect 0 "$HEXAD" validate tiny.yaml --world 4 train.steps=8
   expect_text out "start it here with: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
   [ "$(id -u)" != 0 ] || expect_text out "--allow-run-as-root"

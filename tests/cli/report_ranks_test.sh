@@ -24,7 +24,7 @@ test_a_model_cut_over_ranks_is_loaded_whole_for_the_samples() {
   expect_text run/report.html "the quick"
 }
 
-test_no_sample_is_worth_more_memory_than_the_run_may_take() {
+test_samples_stay_within_the_memory_limit_of_the_run() {
   local peak
   prepared
   expect 0 train_cut
@@ -36,7 +36,7 @@ test_no_sample_is_worth_more_memory_than_the_run_may_take() {
   expect 0 "$HEXAD" generate limited --prompt "the quick" --max-tokens 4
 }
 
-test_the_report_says_which_program_wrote_it_when_where_and_how() {
+test_the_report_names_its_program_time_place_and_command() {
   expect 0 ranks 2 train tiny.yaml train.steps=2 'run.prompts=["the fox"]'
   expect_text run/report.html "<th scope=\"row\">Version</th><td>hexad $("$HEXAD" --version) (" \
     "<th scope=\"row\">Written</th><td>$(date -u +%Y-%m-%d) " "<th scope=\"row\">Host of rank 0</th><td>$(hostname)<" \

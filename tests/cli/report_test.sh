@@ -9,7 +9,7 @@ started_three_times() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=5 optim.schedule=constant optim.lr=0.02 batch.global=16
 }
 
-test_a_resumed_run_says_what_changed_and_keeps_every_recipe() {
+test_a_resumed_run_reports_changes_and_keeps_every_recipe() {
   started_three_times
   expect_text run/log/rank-0000.log "changed since step 4: batch.global: 8 -> 16"
   expect_text run/recipe-00000000.yaml "lr: 0.01" "steps: 2"
@@ -20,7 +20,7 @@ test_a_resumed_run_says_what_changed_and_keeps_every_recipe() {
     "optim.lr: 0.01 -&gt; 0.02" "batch.global: 8 -&gt; 16"
 }
 
-test_a_run_that_goes_on_as_before_has_nothing_to_say() {
+test_a_run_resumed_without_changes_reports_none() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
   expect_no_text run/report.html "<h2>Parts of the run</h2>"
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 optim.schedule=constant
@@ -28,7 +28,7 @@ test_a_run_that_goes_on_as_before_has_nothing_to_say() {
   expect_text run/history.json '"after_step": 2'
 }
 
-test_steps_that_are_done_again_forget_how_they_ran() {
+test_repeated_steps_replace_their_records() {
   started_three_times
   expect 0 "$HEXAD" train tiny.yaml train.steps=3 optim.schedule=constant checkpoint.resume=2
   expect_nothing_at run/recipe-00000004.yaml
@@ -36,7 +36,7 @@ test_steps_that_are_done_again_forget_how_they_ran() {
   expect_no_text run/report.html "batch.global: 8 -&gt; 16"
 }
 
-test_a_start_that_trains_no_step_leaves_the_report_as_it_was() {
+test_a_start_without_steps_does_not_change_the_report() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=4 optim.schedule=constant
   expect 0 ranks 2 train tiny.yaml train.steps=3 optim.schedule=constant
   expect_text run/report.html "step 4 of 4" "1 rank: "
@@ -47,7 +47,7 @@ test_a_start_that_trains_no_step_leaves_the_report_as_it_was() {
   expect_no_text comparison.html "2 ranks: "
 }
 
-test_an_evaluation_that_is_repeated_replaces_the_one_before() {
+test_a_repeated_evaluation_replaces_the_earlier_one() {
   expect 0 "$HEXAD" prepare --input "$CLI_TESTS" --output data --tokenizer bytes --heldout 0.1 --split-bytes 1024
   local i
   for i in 1 2; do
@@ -63,7 +63,7 @@ test_another_layout_is_a_change() {
   expect_text run/report.html "2 ranks: pp 1 x dp 2"
 }
 
-test_what_a_checkpoint_took_is_in_log_metrics_and_report() {
+test_the_time_and_size_of_a_checkpoint_are_in_log_metrics_and_report() {
   local bytes
   expect 0 "$HEXAD" train tiny.yaml train.steps=4
   expect_count 2 run/metrics.jsonl '"checkpoint_bytes":'
@@ -81,7 +81,7 @@ test_before_the_first_save_the_disk_is_measured() {
   expect_text out "checkpoint (estimate)" "writes to $PWD at" "measured now"
   # Accepts a range, because the disk may be busy.
   grep -qE "^checkpoint \(estimate\) .* about [0-9.]+ m?s( to [0-9.]+ m?s)? \(one process writes to [^ ]+ at [^ ]+ .B/s to [^ ]+ .B/s, and" out ||
-    failed "no range"
+    failed "the estimate has no range: $(cat out)"
   expect_nothing_at new
   expect_equal "$(ls -A)" "$(printf 'err\nout\ntiny.yaml')"
 }
@@ -93,7 +93,7 @@ test_a_failed_run_has_a_report_with_the_reason() {
   expect_no_text run/report.html "The run failed"
 }
 
-test_a_preempted_run_has_a_report_that_says_so() {
+test_the_report_of_a_preempted_run_says_so() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
   pid=$!
@@ -121,7 +121,7 @@ test_a_report_is_made_again_from_the_run_directory() {
   expect_text err "'nowhere' is not a run directory"
 }
 
-test_a_killed_run_has_a_report_that_says_so() {
+test_the_report_of_a_killed_run_says_so() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
   pid=$!
@@ -133,13 +133,13 @@ test_a_killed_run_has_a_report_that_says_so() {
   expect_text run/report.html "No end is recorded: the run was killed, or was still training when this report was written."
 }
 
-test_several_runs_are_laid_over_each_other() {
+test_several_runs_are_drawn_in_one_chart() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=slow
   expect 0 "$HEXAD" train tiny.yaml run.dir=fast optim.lr=0.03
   expect 0 "$HEXAD" report slow fast
   expect_equal "$(cat out)" comparison.html
   expect_text comparison.html "<h1>optim.lr: 0.01, 0.03</h1>" "slow, fast" "Differences from slow" "optim.lr: 0.01 -&gt; 0.03" '"name":"fast"'
-  expect 0 "$HEXAD" report slow fast  # what it wrote it may write again
+  expect 0 "$HEXAD" report slow fast  # a command may replace its own output
   expect_no_text comparison.html "run.dir:"
   expect 2 "$HEXAD" report slow fast --out tiny.yaml
   expect_text err "tiny.yaml: exists but is not a report"
@@ -155,7 +155,7 @@ three_runs_in_a_folder() {
   mkdir -p sweep/notes
 }
 
-test_a_folder_of_runs_stands_for_the_runs_in_it() {
+test_a_folder_of_runs_is_read_as_its_runs() {
   three_runs_in_a_folder
   expect 0 "$HEXAD" report sweep
   expect_equal "$(cat out)" comparison.html
@@ -185,12 +185,12 @@ test_the_table_of_a_sweep_is_written_as_csv() {
   expect 0 "$HEXAD" report sweep --csv table.csv
   expect_equal "$(wc -l <table.csv)" 4
   expect_text table.csv "run,folder,optim.lr,ranks,layout,state,last_step,tokens,loss," ",mfu,efficiency," "lr-0.02,sweep/lr-0.02,0.02,1,"
-  expect 0 "$HEXAD" report sweep --csv table.csv  # what it wrote it may write again
+  expect 0 "$HEXAD" report sweep --csv table.csv  # a command may replace its own output
   expect 2 "$HEXAD" report sweep --csv tiny.yaml
   expect_text err "tiny.yaml: exists but is not a table of runs"
 }
 
-test_lines_that_are_no_steps_do_not_disturb_a_comparison() {
+test_lines_that_are_not_steps_do_not_affect_a_comparison() {
   three_runs_in_a_folder
   sed -i 's/^{"step":6,/{"kind":"step","time":"2026-11-25T12:00:00Z","step":6,/' sweep/lr-0.01/metrics.jsonl
   echo '{"kind":"evaluation","time":"2026-11-25T12:00:00Z","step":6,"comm_bytes":{"ep":1}}' >>sweep/lr-0.01/metrics.jsonl

@@ -2,7 +2,7 @@
 # Faults 8, 13 and 15: the run directory shared, unwritable, full.
 . "$(dirname "$0")/cli.sh"
 
-test_a_second_job_in_one_run_directory_is_refused_naming_host_and_process() {
+test_a_second_job_in_one_run_directory_is_refused_with_host_and_process() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >first 2>&1 &
   pid=$!
@@ -15,7 +15,7 @@ test_a_second_job_in_one_run_directory_is_refused_naming_host_and_process() {
   expect 0 "$HEXAD" train tiny.yaml
 }
 
-# Acts as a host beyond the reach of file locks. Overwrites in place, because the file is read at any time.
+# Renews the lock file like a host that file locks do not reach. Overwrites in place, because it may be read at any time.
 renew_as_another_host() {
   local beat
   for ((beat = 1; ; beat++)); do
@@ -24,7 +24,7 @@ renew_as_another_host() {
   done
 }
 
-test_a_job_that_lives_on_another_host_is_not_overruled() {
+test_the_lock_of_a_running_job_on_another_host_is_respected() {
   local other
   mkdir run
   renew_as_another_host &
@@ -37,7 +37,7 @@ test_a_job_that_lives_on_another_host_is_not_overruled() {
 }
 
 # If a host was killed or switched off, its file stays, but is not renewed.
-test_what_a_dead_host_left_is_taken_over_without_removing_files_by_hand() {
+test_the_lock_of_a_dead_host_is_taken_over() {
   mkdir run
   echo "elsewhere 4711" >run/lock
   expect 0 "$HEXAD" train tiny.yaml
@@ -47,7 +47,7 @@ test_what_a_dead_host_left_is_taken_over_without_removing_files_by_hand() {
 }
 
 # Tests a job that was suspended, so that another job took it for dead.
-test_a_job_that_was_taken_over_from_ends_without_saving() {
+test_a_job_that_lost_its_lock_ends_without_saving() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
   pid=$!

@@ -7,7 +7,7 @@ trained() { ranks 2 train tiny.yaml parallel.ep=2 schedule.moe.chunk_by=tokens s
 test_one_step_is_recorded_for_all_ranks() {
   local kind rank
   expect 0 trained schedule.trace=3
-  gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is no gzip file"
+  gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
   for rank in 0 1; do expect_text trace.json "\"name\":\"rank $rank\""; done
   expect_text trace.json '"name":"intra (all-to-all)"' '"name":"intra (all-to-all) (predicted)"' '"pass":"layers.1.moe backward"'
   expect_count 1 run/metrics.jsonl '"schedule":{"predicted_seconds":'
@@ -19,7 +19,7 @@ test_one_step_is_recorded_for_all_ranks() {
   expect_count 1 run/log/rank-0000.log "there is no schedule.profile; unmeasured links: all_to_all of ep, 2 ranks"
 }
 
-test_nothing_is_recorded_unless_asked_for() {
+test_nothing_is_recorded_by_default() {
   expect 0 trained
   expect_nothing_at run/trace.json.gz
   expect_no_text run/metrics.jsonl '"schedule"'
@@ -38,7 +38,7 @@ test_a_trace_that_cannot_be_written_does_not_end_the_run() {
   expect_text run/log/rank-0000.log "cannot write the trace run/trace.json.gz"
 }
 
-test_what_cannot_be_recorded_is_refused_before_step_0() {
+test_an_impossible_recording_is_refused_before_step_0() {
   expect 2 "$HEXAD" train tiny.yaml schedule.trace=7
   expect_text err "schedule.trace" "train.steps is 6"
   expect 2 "$HEXAD" train tiny.yaml schedule.trace=1 schedule.profile=nowhere.yaml
@@ -48,7 +48,7 @@ test_what_cannot_be_recorded_is_refused_before_step_0() {
 
 test_passes_of_a_device_are_recorded() {
   HEXAD_DEVICE=emulated expect 0 trained schedule.trace=3
-  gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is no gzip file"
+  gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
   expect_text trace.json '"name":"intra (all-to-all)"' '"name":"intra (all-to-all) (predicted)"' '"pass":"layers.1.moe backward"'
   expect_count 1 run/log/rank-0000.log "schedule of step 3, 8 passes backward: predicted"
 }

@@ -14,7 +14,7 @@ dies_of() {
   wait "$pid" || code=$?
   expect_equal "$code" $((128 + $(kill -l "$signal")))
 }
-computes() { [ -n "$pid" ] && [ "$(cut -d' ' -f14 "/proc/$pid/stat")" -gt 5 ]; }  # 50 ms of a core
+computes() { [ -n "$pid" ] && [ "$(cut -d' ' -f14 "/proc/$pid/stat")" -gt 5 ]; }  # true once it has used 50 ms of a core
 
 test_a_benchmark() {
   local signal

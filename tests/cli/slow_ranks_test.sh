@@ -14,7 +14,7 @@ test_a_slow_rank_is_named() {
   expect_text run/log/rank-0000.log "is slow: "
 }
 
-test_a_run_alone_has_no_ranks_to_compare() {
+test_a_run_on_one_rank_compares_no_ranks() {
   expect 0 "$HEXAD" train tiny.yaml
   expect_no_text run/metrics.jsonl '"ranks":'
   expect_no_text run/report.html "Slowest ranks"

@@ -34,7 +34,7 @@ submit() { # RUN OVERRIDE...
 #SBATCH --nodes=2 --ntasks-per-node=2 --requeue --open-mode=append
 ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
-  job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch"
+  job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
 # Submits the other script: mpirun replaces the batch shell. There are two ranks a node, and time for the save.
 submit_mpirun() { # RUN OVERRIDE...
@@ -44,7 +44,7 @@ submit_mpirun() { # RUN OVERRIDE...
 export OMPI_MCA_odls_base_sigkill_timeout=5
 exec mpirun --bind-to none $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
-  job=$(sbatch --parsable --output "$1.out" mpirun.sh "$@") || failed "sbatch"
+  job=$(sbatch --parsable --output "$1.out" mpirun.sh "$@") || failed "sbatch refused the script"
 }
 
 test_a_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
@@ -72,7 +72,7 @@ test_a_requeued_job_has_saved() {
   expect_equal "$(saves run)" 1
 }
 
-# Slurm then sends SIGTERM twice, 2 to 30 ms apart, and checks limits every 30 s.
+# At the limit, Slurm sends SIGTERM twice, 2 to 30 ms apart. It checks limits every 30 s.
 test_at_its_time_limit_a_job_has_saved() {
   local jobs=()
   submit direct "${endless[@]}" batch.global=1024
@@ -98,7 +98,7 @@ test_mpirun_in_a_batch_script_saves_on_the_signal_for_the_script() {
   expect_equal "$(saves run)" 1
 }
 
-test_srun_without_pmix_is_told_so_before_open_mpi_speaks() {
+test_srun_without_pmix_is_refused_before_mpi_starts() {
   expect 2 srun --mpi=none -N 2 -n 4 "$HEXAD" train tiny.yaml
   expect_text err "srun started 4 tasks without PMIx (PMIX_RANK is not set)" \
     "start with srun --mpi=pmix --kill-on-bad-exit=1"
@@ -108,7 +108,7 @@ test_srun_without_pmix_is_told_so_before_open_mpi_speaks() {
   expect 0 srun -n 1 "$HEXAD" train tiny.yaml
 }
 
-test_what_mpirun_left_in_the_environment_of_one_task_changes_nothing() {
+test_variables_of_mpirun_in_one_tasks_environment_have_no_effect() {
   local size
   for size in 1 3; do
     expect 0 timeout 60 "${srun[@]}" -N 2 -n 4 bash -c \
@@ -122,7 +122,7 @@ test_a_rank_that_ends_before_mpi_has_started_ends_the_job() {
   expect_text err "task 2: Exited with exit code 3"
 }
 
-test_ranks_that_wait_for_one_that_never_starts_answer_sigterm() {
+test_ranks_that_wait_for_a_rank_that_never_starts_answer_sigterm() {
   local pid
   srun --mpi=pmix -N 2 -n 4 bash -c '[ $SLURM_PROCID -ne 2 ] || exec sleep 100; exec "$0" train tiny.yaml' "$HEXAD" \
     >out 2>err &
@@ -141,7 +141,7 @@ test_validate_in_an_allocation_prints_srun() {
   expect_text out "start it here with: srun --mpi=pmix --kill-on-bad-exit=1 -n 4 --overcommit hexad train"
   expect 2 salloc --quiet --nodes 1 "$HEXAD" train tiny.yaml parallel.tp=2
   expect_text err "the layout needs 2 ranks or more: srun --mpi=pmix --kill-on-bad-exit=1 -n 2"
-  # The suggested line works.
+  # The suggested command works.
   expect 0 salloc --quiet --nodes 2 --ntasks-per-node=2 bash -c \
     '$("$0" validate tiny.yaml --world 4 | sed -n "s/^start it here with: //p" | sed "s,hexad train,$0 train,")' "$HEXAD"
   expect_text out "step 6/6"

@@ -25,7 +25,7 @@ test_a_recipe_that_trains_is_valid() {
   make_data
   expect 0 "$HEXAD" validate with_data.yaml
   expect 0 "$HEXAD" train with_data.yaml
-  expect 0 "$HEXAD" validate with_data.yaml  # it would go on from its checkpoint
+  expect 0 "$HEXAD" validate with_data.yaml  # the run would continue from its checkpoint
 }
 
 test_data_are_refused() {

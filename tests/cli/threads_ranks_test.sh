@@ -6,7 +6,7 @@
 one_core=(taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')")
 steps=(train tiny.yaml train.steps=2 checkpoint.every=0)
 
-test_ranks_share_out_the_cores() {
+test_ranks_divide_the_cores() {
   expect 0 "${one_core[@]}" "${launch[@]}" -np 2 "$HEXAD" "${steps[@]}" train.threads=auto
   expect_text run/recipe.yaml 'threads: 1'
 }
@@ -22,7 +22,7 @@ test_more_ranks_than_cores_are_reported() {
   expect_text err '2 ranks x 1 kernel thread share 1 core of this node' 'start at most 1 rank on this node'
 }
 
-test_a_core_for_each_thread_is_not_worth_a_word() {
+test_a_core_for_each_thread_causes_no_warning() {
   expect 0 "${one_core[@]}" "$HEXAD" "${steps[@]}"
   expect_no_text err 'of kernels share'
 }

@@ -6,7 +6,7 @@
 traced() { # RANKS OVERRIDE...
   expect 0 ranks "$1" train tiny.yaml model.layers=4 model.hidden=64 model.moe.expert_hidden=64 model.heads=4 model.context=64 \
     batch.global=16 checkpoint.at_end=false checkpoint.every=0 train.steps=10 profile.steps=2..10 "${@:2}"
-  gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is no gzip file"
+  gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
 }
 
 # Prints lines "RANK STEP SHARE": the share of a step in which the rank's row "host" has no other span.

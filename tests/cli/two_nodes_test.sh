@@ -10,7 +10,7 @@ test_ranks_of_a_node_share_its_name_and_those_of_another_do_not() {
   expect_count 4 out 'two  words'
 }
 
-test_a_link_has_the_rate_that_is_asked_for() {
+test_a_link_has_the_requested_rate() {
   expect 0 "$nodes" --ranks 1 --rate 37mbit tc qdisc show dev eth0
   expect_count 2 out 'rate 37Mbit'
 }
@@ -37,7 +37,7 @@ test_a_signal_ends_everything_and_nothing_is_left() {
   done
 }
 
-test_what_it_does_not_understand_it_explains() {
+test_unknown_arguments_are_explained() {
   expect 2 "$nodes" --rank 2 true
   expect_text err 'two_nodes.sh [--nodes 2] [--ranks 2]'
   expect 2 "$nodes" --ranks many true

@@ -2,7 +2,7 @@
 # The command line as a new user sees it.
 . "$(dirname "$0")/cli.sh"
 
-test_hexad_alone_prints_its_help() {
+test_hexad_without_arguments_prints_its_help() {
   expect 2 "$HEXAD"
   expect_text out "Usage: hexad" train generate eval validate prepare inspect env bench profile reference
   expect 2 "$HEXAD" bench
@@ -49,10 +49,10 @@ test_help_is_a_command_too() {
   expect_text err "unknown option '--wrld'"
 }
 
-test_help_says_defaults_and_fits_a_terminal() {
+test_help_shows_defaults_and_fits_a_terminal() {
   expect 0 "$HEXAD" generate --help
   expect_text out "tokens to generate [default: 200]" "0: always the most probable token [default: 0.8]" "[default: auto]"
-  expect_no_text out "--prompt TEXT REQUIRED      text to continue ["  # what is required has none
+  expect_no_text out "--prompt TEXT REQUIRED      text to continue ["  # a required option has no default
   expect 0 "$HEXAD" prepare --help
   expect_text out "vocabulary of a bpe tokenizer [default: 4096]" "[default: file]"
   for command in train generate eval validate prepare inspect env "bench gemm" "bench predict" profile verify; do
@@ -85,7 +85,7 @@ test_an_unknown_instruction_set_is_refused() {
   expect_text out "own kernels (x86-64-v3); bf16: the same after widening to f32"
 }
 
-test_what_the_program_was_built_without_is_a_mistake_of_the_recipe() {
+test_a_feature_missing_from_the_build_is_an_error_of_the_recipe() {
   "$HEXAD" env | grep -q "^cuda  *none: .*built without CUDA" || return 0
   expect 2 "$HEXAD" train tiny.yaml device=cuda
   expect_text err "device: cuda was requested, but this program was built without CUDA" "use device: cpu"
@@ -95,7 +95,7 @@ test_what_the_program_was_built_without_is_a_mistake_of_the_recipe() {
   expect 2 "$HEXAD" bench predict tiny.yaml device=cuda --out predictions.json
 }
 
-test_an_option_of_another_program_gets_the_one_meant() {
+test_an_option_of_another_program_gets_a_suggestion() {
   expect 2 "$HEXAD" report run --output page.html
   expect_text err "unknown option '--output'; did you mean '--out'?"
   expect 2 "$HEXAD" report run --file=page.html
@@ -124,7 +124,7 @@ test_an_option_without_a_command_is_named() {
   expect_text err "unknown option '--world'"
 }
 
-test_a_program_of_another_name_says_its_own() {
+test_a_renamed_program_prints_its_own_name() {
   ln -s "$HEXAD" my-hexad
   expect 0 ./my-hexad --help
   expect_text out "Usage: my-hexad"
@@ -144,7 +144,7 @@ test_missing_arguments_are_named() {
   expect_text err "unknown option '--inpt'; did you mean '--input'?"
 }
 
-test_nonsense_values_are_answered_with_the_legal_ones() {
+test_illegal_values_are_refused_with_the_legal_ones() {
   expect 2 "$HEXAD" bench gemm --dtype f16
   expect_text err "--dtype: 'f16' given, expected one of f32, bf16, f64"
   expect 2 "$HEXAD" bench gemm --threads 0
@@ -167,7 +167,7 @@ test_nonsense_values_are_answered_with_the_legal_ones() {
   expect_text err "--split: 'words' given, expected one of file, blank_lines, separator"
 }
 
-test_what_is_not_there_is_named() {
+test_missing_files_are_named() {
   expect 2 "$HEXAD" train nowhere.yaml
   expect_text err "nowhere.yaml: no such file"
   expect 2 "$HEXAD" generate nowhere --prompt x

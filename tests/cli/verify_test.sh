@@ -61,7 +61,7 @@ test_a_fault_that_changes_nothing_is_an_error() {
   expect_text err "HEXAD_FAULT: 'kill' is not planted by this command; legal here: gradient"
 }
 
-# Types the command as it is on the page.
+# Runs the command exactly as the page shows it.
 test_the_demonstration_of_the_page_finds_its_bug() {
   local line
   line=$(sed -n 's/^    \(HEXAD_FAULT=.*\)$/\1/p' "$CLI_TESTS/../../docs/verify.md")
@@ -78,7 +78,7 @@ test_one_step_has_nothing_to_resume() {
   expect_text err "start=resumed begins after the first step: --steps must be at least 2"
 }
 
-test_what_was_compared_is_counted() {
+test_compared_values_are_counted() {
   expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts "ep=2;ep=2,start=resumed"
   expect_text out "compared: 3 steps, "
 }
@@ -89,7 +89,7 @@ test_a_recipe_with_a_memory_limit_is_verified() {
   expect_text out ": 0 mismatches"
 }
 
-test_all_layouts_are_rounded_where_a_precision_is_given() {
+test_a_given_precision_applies_to_all_layouts() {
   expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts 3 --precision f32
   expect_count 3 out "subject=f32   "
   expect_text out ", f32, optim.eps" ": 0 mismatches"

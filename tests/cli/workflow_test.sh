@@ -61,7 +61,7 @@ test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect 0 "$HEXAD" generate run --prompt "$(seq 500)" --max-tokens 1 --temperature 0
   expect_text err "warning: the prompt has " "context (model.context: 32) takes 31: the first " \
     " bytes of text) are cut off"
-  # The end of the prompt is continued.
+  # The generated text continues the end of the prompt.
   tail -n 1 out >last
   expect 0 "$HEXAD" generate run --prompt "0 0 0$(seq 500)" --max-tokens 1 --temperature 0
   expect_equal "$(tail -n 1 out)" "$(cat last)"
@@ -74,37 +74,37 @@ test_a_prompt_beyond_the_context_is_cut_with_a_warning() {
   expect_text err "sample '1 2 3 " "the prompt has " " bytes of text) are cut off"
 }
 
-test_what_is_no_utf8_is_printed_as_the_replacement_character() {
+test_invalid_utf8_is_printed_as_the_replacement_character() {
   mkdir texts
   head -c 20000 /dev/urandom >texts/noise
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --binary --split-bytes 1024 --heldout 0.2
   expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=256 train.steps=1 data.synthetic=false data.dataset=data \
     run.heldout_prompts=2 'run.prompts=["x"]'
   expect 0 "$HEXAD" generate run --prompt "x" --temperature 1
-  iconv -f utf-8 -t utf-8 out >/dev/null || failed "no UTF-8"
+  iconv -f utf-8 -t utf-8 out >/dev/null || failed "the output is not UTF-8"
   expect_text out $'\xef\xbf\xbd'
   expect 0 "$HEXAD" generate run --prompt $'caf\xc3' --max-tokens 1
-  iconv -f utf-8 -t utf-8 out >/dev/null || failed "no UTF-8"
+  iconv -f utf-8 -t utf-8 out >/dev/null || failed "the output is not UTF-8"
   for file in run/report.html run/history.json run/metrics.jsonl; do
-    iconv -f utf-8 -t utf-8 $file >/dev/null || failed "$file is no UTF-8"
+    iconv -f utf-8 -t utf-8 $file >/dev/null || failed "$file is not UTF-8"
   done
   expect_text run/history.json $'\xef\xbf\xbd'
 }
 
-test_a_folder_whose_name_is_no_utf8_has_a_report_and_json_that_are() {
+test_report_and_json_are_utf8_for_a_folder_whose_name_is_not() {
   local dir=$'r\xffn'
   expect 0 "$HEXAD" train tiny.yaml train.steps=1
   mv run "$dir"
   expect 0 "$HEXAD" report "$dir"
-  iconv -f utf-8 -t utf-8 "$dir/report.html" >/dev/null || failed "report.html is no UTF-8"
+  iconv -f utf-8 -t utf-8 "$dir/report.html" >/dev/null || failed "report.html is not UTF-8"
   expect 0 "$HEXAD" inspect "$dir" --json
-  iconv -f utf-8 -t utf-8 out >/dev/null || failed "the JSON is no UTF-8"
+  iconv -f utf-8 -t utf-8 out >/dev/null || failed "the JSON is not UTF-8"
   printf '{"text": "\xff"}\n' >a.jsonl
   expect 3 "$HEXAD" prepare --input a.jsonl --output data
-  iconv -f utf-8 -t utf-8 err >/dev/null || failed "the message is no UTF-8"
+  iconv -f utf-8 -t utf-8 err >/dev/null || failed "the message is not UTF-8"
 }
 
-test_a_checkpoints_folder_stands_for_its_run() {
+test_a_checkpoints_folder_is_read_as_its_run() {
   local heldout checkpoint=run/checkpoints/step-00000020 text
   prepared_and_trained
   heldout=$(sed -n 's/^step 20: held-out loss \([0-9.]*\) .*/\1/p' out)
@@ -151,7 +151,7 @@ test_a_complete_run_says_so() {
   expect_text out "step 25/25"
 }
 
-test_prepare_does_not_do_it_twice() {
+test_prepare_skips_a_finished_dataset() {
   prepared_and_trained
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bpe --vocab 300 --heldout 0.2
   expect_text out "already prepared"

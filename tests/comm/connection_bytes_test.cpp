@@ -12,7 +12,7 @@ constexpr int64_t mib = 1 << 20;
 constexpr CommunicatorShape on_a_node{.ranks = 8, .ranks_here = 8, .channels = 16};
 constexpr CommunicatorShape on_two_nodes{.ranks = 16, .ranks_here = 8, .channels = 8};
 
-TEST(ConnectionBytes, OfAnExchangeGrowWithPeersAndChannels) {
+TEST(ConnectionBytes, GrowWithPeersAndChannelsOfAnExchange) {
   // 10 MiB where a rank receives and 2 MiB where it sends: 9,637,888 and 4,096 bytes in whole pages.
   EXPECT_EQ(connection_bytes(on_a_node, Use::exchanges), 16 * 7 * 12 * mib);
   CommunicatorShape fewer = on_a_node;
@@ -22,11 +22,11 @@ TEST(ConnectionBytes, OfAnExchangeGrowWithPeersAndChannels) {
   EXPECT_EQ(connection_bytes(fewer, Use::exchanges), 8 * 12 * mib);
 }
 
-TEST(ConnectionBytes, OfAnExchangeAcrossNodesHaveOneBufferForTheNetwork) {
+TEST(ConnectionBytes, IncludeOneNetworkBufferForAnExchangeAcrossNodes) {
   EXPECT_EQ(connection_bytes(on_two_nodes, Use::exchanges), 2 * 7 * 12 * mib + 2 * 8 * 2 * mib);
 }
 
-TEST(ConnectionBytes, OfSumsAreThoseOfBothDirectionsOfRingsAndOfNvlinkSharp) {
+TEST(ConnectionBytes, IncludeBothDirectionsOfRingsAndNvlinkSharpForSums) {
   EXPECT_EQ(connection_bytes(on_a_node, Use::gathers), 16 * 12 * mib);
   EXPECT_EQ(connection_bytes(on_a_node, Use::small_sums), 2 * 16 * 12 * mib);
   EXPECT_EQ(connection_bytes(on_a_node, Use::sums), 2 * 16 * 12 * mib + 256 * mib);
@@ -35,17 +35,17 @@ TEST(ConnectionBytes, OfSumsAreThoseOfBothDirectionsOfRingsAndOfNvlinkSharp) {
   EXPECT_EQ(connection_bytes(pair, Use::small_sums), 16 * 12 * mib) << "both directions lead to the same rank";
 }
 
-TEST(ConnectionBytes, OfRingsAcrossNodesHaveLargerBuffersWhereARankSendsToANode) {
+TEST(ConnectionBytes, AreLargerForRingsAcrossNodesWhereARankSendsToANode) {
   EXPECT_EQ(connection_bytes(on_two_nodes, Use::gathers), 8 * 12 * mib + 8 * mib);
 }
 
-TEST(MessageBytes, AreThoseOfTheEndsOfRoutes) {
+TEST(MessageBytes, CountTheEndsOfRoutes) {
   const std::vector<Route> ring{{0, 1}, {1, 2}, {2, 0}};
   const std::vector<int> one_node(4, 0);
   EXPECT_EQ(message_config(false, 2).max_ctas, 8);
   EXPECT_EQ(message_bytes(ring, 2, 1, one_node), 8 * (10 + 2) * mib);
-  EXPECT_EQ(message_bytes(std::vector<Route>{{0, 1}}, 2, 0, one_node), 8 * 2 * mib) << "it sends";
-  EXPECT_EQ(message_bytes(std::vector<Route>{{0, 1}}, 2, 1, one_node), 8 * 10 * mib) << "it receives";
+  EXPECT_EQ(message_bytes(std::vector<Route>{{0, 1}}, 2, 0, one_node), 8 * 2 * mib) << "this rank sends";
+  EXPECT_EQ(message_bytes(std::vector<Route>{{0, 1}}, 2, 1, one_node), 8 * 10 * mib) << "this rank receives";
   EXPECT_EQ(message_bytes(ring, 2, 3, one_node), 0);
 }
 
@@ -61,14 +61,14 @@ TEST(MessageBytes, AcrossNodesAreThoseOfTheNetwork) {
   EXPECT_EQ(message_bytes(both, 2, 0, {0, 1}), 2 * 4 * 2 * mib);
 }
 
-TEST(ConnectionBytes, OfKindsThatShareConnectionsAreCountedOnce) {
+TEST(ConnectionBytes, AreCountedOnceForKindsThatShareConnections) {
   EXPECT_EQ(connection_bytes(on_a_node, {Use::sums, Use::gathers, Use::shares, Use::counts}),
             connection_bytes(on_a_node, Use::sums));
   EXPECT_EQ(connection_bytes(on_a_node, {Use::sums, Use::exchanges}),
             connection_bytes(on_a_node, Use::sums) + connection_bytes(on_a_node, Use::exchanges));
 }
 
-TEST(ConnectionBytes, OfOneRankAreNone) {
+TEST(ConnectionBytes, AreZeroForOneRank) {
   EXPECT_EQ(connection_bytes({}, {Use::sums, Use::exchanges}), 0);
   EXPECT_EQ(connection_bytes(on_a_node, {}), 0);
 }
@@ -78,13 +78,13 @@ TEST(ConnectionBytes, FollowTheChannelsOfTheClass) {
   EXPECT_EQ(ep.channels, config_of({.traffic = TrafficClass::ep}).max_ctas);
 }
 
-TEST(Uses, OfSumsInRankOrderAreExchanges) {
+TEST(Uses, IncludeExchangesForSumsInRankOrder) {
   EXPECT_EQ(with_sums_in_order({Use::sums, Use::gathers}), (Uses{Use::exchanges, Use::gathers}));
   EXPECT_EQ(with_sums_in_order({Use::shares}), Uses(Use::exchanges));
   EXPECT_EQ(with_sums_in_order({Use::counts, Use::messages}), (Uses{Use::counts, Use::messages}));
 }
 
-TEST(Uses, OfOperationsFollowTypeAndSize) {
+TEST(Uses, DependOnTypeAndSizeOfOperations) {
   device::DeviceContext host;
   const auto sum_of = [&](int64_t bytes, base::Dtype dtype) {
     const Tensor x = Tensor::empty({bytes / base::size_of(dtype)}, dtype, host);

@@ -82,7 +82,8 @@ TEST(ImaginedGroup, ForgetsValuesThatOtherRanksWrite) {
   group.receive(received, 1, context.compute()).wait();
   group.reduce_scatter(share.slice(0, 0, 1), in, context.compute()).wait();
   EXPECT_TRUE(forgotten(sum) && forgotten(exchanged) && forgotten(received));
-  EXPECT_EQ(share.slice(0, 1, 2).to_vector<int32_t>(), std::vector<int32_t>{2}) << "the rest of its block";
+  EXPECT_EQ(share.slice(0, 1, 2).to_vector<int32_t>(), std::vector<int32_t>{2})
+      << "the rest of the slice's memory is unchanged";
   group.all_gather(all, in.slice(0, 0, 1), context.compute()).wait();
   EXPECT_EQ(all.to_vector<int32_t>(), (std::vector<int32_t>{1, 1}));
 }
@@ -118,7 +119,7 @@ TEST(ImaginedGroup, HoldsTensorsOfCollectivesUntilTheWait) {
   EXPECT_EQ(held(), 0);
   event = group.all_reduce(tensor(), Reduce::sum, context.compute());
   event = {};
-  EXPECT_EQ(held(), 0) << "nobody can wait any more";
+  EXPECT_EQ(held(), 0) << "no event is left to wait for";
   event = group.send(tensor(), 1, context.compute());
   EXPECT_EQ(held(), 0);
 }

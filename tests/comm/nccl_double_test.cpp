@@ -277,18 +277,19 @@ TEST(NcclDouble, RegistersOnlyWholeBlocksOfMappedMemory) {
     device::cuda::WholeBlocks blocks(driver);
     auto* const block = static_cast<std::byte*>(blocks.take(4 << 20));
     void* handle = nullptr;
-    EXPECT_EQ(ncclCommRegister(comm, r.memory, 4096, &handle), ncclInvalidArgument) << "of cudaMalloc";
+    EXPECT_EQ(ncclCommRegister(comm, r.memory, 4096, &handle), ncclInvalidArgument)
+        << "memory of cudaMalloc cannot be registered";
     EXPECT_EQ(ncclCommRegister(comm, block, 2 << 20, &handle), ncclInvalidArgument) << "a part";
     EXPECT_EQ(ncclCommRegister(comm, block + (2 << 20), 2 << 20, &handle), ncclInvalidArgument) << "a part";
-    EXPECT_EQ(ncclCommDeregister(comm, block), ncclInvalidUsage) << "not registered";
+    EXPECT_EQ(ncclCommDeregister(comm, block), ncclInvalidUsage) << "the block is not registered";
     EXPECT_EQ(ncclCommRegister(comm, block, 4 << 20, &handle), ncclSuccess);
     EXPECT_EQ(ncclCommRegister(comm, block, 4 << 20, &handle), ncclInvalidUsage) << "twice";
     EXPECT_EQ(nccl_registrations(), 1);
     EXPECT_EQ(nccl_registration_faults(), faults);
     blocks.give(block);
-    EXPECT_EQ(nccl_registration_faults(), faults + 1) << "its pages went";
+    EXPECT_EQ(nccl_registration_faults(), faults + 1) << "pages were unmapped while registered";
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-    EXPECT_EQ(nccl_registration_faults(), faults + 2) << "the communicator went";
+    EXPECT_EQ(nccl_registration_faults(), faults + 2) << "the communicator has ended";
     EXPECT_EQ(nccl_registrations(), 0);
   });
 }
@@ -315,7 +316,8 @@ TEST(NcclDouble, MakesCommunicatorsWithoutBlockingOnRequest) {
     ncclComm_t comm = nullptr, child = nullptr;
     if (r.rank == 1) std::this_thread::sleep_for(50ms);
     EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, r.id, r.rank, &config), ncclInProgress);
-    EXPECT_TRUE(r.rank == 1 || ncclCommSplit(comm, 0, 0, &child, nullptr) == ncclInvalidArgument) << "not ready yet";
+    EXPECT_TRUE(r.rank == 1 || ncclCommSplit(comm, 0, 0, &child, nullptr) == ncclInvalidArgument)
+        << "the communicator is not ready yet";
     const auto settle = [&] {
       ncclResult_t state = ncclInProgress;
       while (state == ncclInProgress) {
@@ -330,7 +332,7 @@ TEST(NcclDouble, MakesCommunicatorsWithoutBlockingOnRequest) {
     int rank = -1;
     ASSERT_NE(child, nullptr);
     EXPECT_EQ(ncclCommUserRank(child, &rank), ncclSuccess);
-    EXPECT_EQ(rank, 1 - r.rank) << "ordered by key";
+    EXPECT_EQ(rank, 1 - r.rank) << "ranks are ordered by key";
     EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
     settle();
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);

@@ -34,7 +34,7 @@ std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&,
       body(w, failures);
     } catch (const Error&) {  // the hang was in a call on the host
     }
-    EXPECT_TRUE(failures.wait(w.world.rank())) << "nothing was found on rank " << w.world.rank();
+    EXPECT_TRUE(failures.wait(w.world.rank())) << "the watchdog found no failure on rank " << w.world.rank();
     w.context.compute().synchronize();  // an abort releases waiting work
     EXPECT_THROW(w.world.all_reduce(floats(w, 1), Reduce::sum, w.context.compute()), Error);
   };

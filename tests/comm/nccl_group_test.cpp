@@ -166,7 +166,7 @@ TEST(NcclGroup, ReadsMemoryThatWasFreedMeanwhile) {
     const Event done = w.world.all_gather(out, in, stream);
     in = {};
     const Tensor next = Tensor::empty({n}, Dtype::f32, w.context);
-    EXPECT_EQ(next.address(), place) << "else this test shows nothing";
+    EXPECT_EQ(next.address(), place) << "this test needs the same memory again";
     next.fill_bytes(0, stream);
     stream.wait(w.world.all_gather(Tensor::empty({2 * n}, Dtype::f32, w.context), next, stream));
     EXPECT_EQ(out.to_vector<float>(), std::vector<float>(2 * n, 1.0f));
@@ -243,7 +243,7 @@ TEST(NcclGroup, HasChannelsOfConnectedRoutesOnly) {
         EXPECT_EQ(c.ranks, 2) << c.name;
         EXPECT_EQ(c.config.maxCTAs, 8) << c.name;
       }
-    EXPECT_EQ(channels, 2) << "to the next rank and from the one before";
+    EXPECT_EQ(channels, 2) << "one channel leads to the next rank, one from the previous rank";
     const Tensor got = Tensor::empty({n}, Dtype::f32, w.context);
     Stream& stream = w.context.compute();
     const auto pass_on = [&](int to, int from) {
@@ -267,7 +267,7 @@ TEST(NcclGroup, CountsBytesSentAndSecondsTaken) {
     const Tensor in = numbers(w.context, 1), out = Tensor::empty({4 * n}, Dtype::f32, w.context);
     ep->all_gather(out, in, w.context.compute()).wait();
     TrafficStats stats = ep->take(TrafficClass::ep);
-    EXPECT_EQ(stats.bytes, 3 * 4 * n) << "counted when it was issued";
+    EXPECT_EQ(stats.bytes, 3 * 4 * n) << "bytes are counted when the operation is issued";
     for (int i = 0; i < 500 && stats.seconds == 0; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       const TrafficStats more = ep->take(TrafficClass::ep);

@@ -67,12 +67,12 @@ TEST_P(NcclMemory, IsWithinOnePercentOfTheEstimateAndCounted) {
             << group->name() << ": " << more << " bytes, estimate " << estimate;
         EXPECT_EQ(counted(w), taken(w));
         group->connect(uses, w.context);
-        EXPECT_EQ(taken(w) - before, more) << "connected twice";
+        EXPECT_EQ(taken(w) - before, more) << "connecting the group again takes no more memory";
       }
   });
 }
 
-TEST_P(NcclMemory, OfMessagesIsThatOfConnectedRoutesOnly) {
+TEST_P(NcclMemory, IsTakenForConnectedRoutesOnly) {
   const int ranks = GetParam();
   std::vector<Route> ring;
   for (int rank = 0; rank < ranks; ++rank) ring.push_back({rank, (rank + 1) % ranks});
@@ -93,9 +93,9 @@ TEST_P(NcclMemory, OfMessagesIsThatOfConnectedRoutesOnly) {
   });
 }
 
-TEST_P(NcclMemory, OfSumsInRankOrderIsThatOfExchanges) {
+TEST_P(NcclMemory, IsTheSameForSumsInRankOrderAsForExchanges) {
   const int ranks = GetParam();
-  const auto never = [](Stream&, const Tensor&, std::span<const Tensor>) { FAIL() << "nothing is summed"; };
+  const auto never = [](Stream&, const Tensor&, std::span<const Tensor>) { FAIL() << "no sum was expected"; };
   with_cards(ranks,
              [&](const CardWorld& w) {
                const auto group = group_of(w, TrafficClass::dp, "dp");
@@ -190,7 +190,7 @@ TEST_F(FullCard, IsReportedWithTheGroupAndTheBytes) {
     meet(w);
     try {
       ep->connect(Use::exchanges, w.context);
-      ADD_FAILURE() << "the card has no room for NCCL";
+      ADD_FAILURE() << "NCCL succeeded on a full card";
     } catch (const Error& e) {
       const std::string text = e.what();
       EXPECT_EQ(e.code(), ExitCode::resource) << text;

@@ -26,7 +26,7 @@ TEST(Pieces, CoverEverythingEvenlyAndAreNoLongerThanAllowed) {
     }
 }
 
-TEST(Pieces, OfNothingAreOneEmptyPiece) { EXPECT_EQ(pieces_of(0, 100), (std::vector<Piece>{{0, 0}})); }
+TEST(Pieces, ForNothingThereIsOneEmptyPiece) { EXPECT_EQ(pieces_of(0, 100), (std::vector<Piece>{{0, 0}})); }
 
 TEST(Shares, CoverAllElements) {
   for (const int64_t count : {0, 1, 7, 8, 1009})
@@ -62,23 +62,24 @@ TEST(StreamPriorities, FollowThePrioritiesOfTheClasses) {
   EXPECT_EQ(of({.traffic = TrafficClass::dp, .urgency = Urgency::urgent}), -1);
   EXPECT_EQ(of({.traffic = TrafficClass::tp}, Priorities::by_arrival()), 0);
   EXPECT_EQ(of({.traffic = TrafficClass::dp, .urgency = Urgency::urgent}, Priorities::by_arrival()), 0);
-  EXPECT_EQ(stream_priority({.traffic = TrafficClass::tp}, {}, 0, -1), -1) << "cards with two levels";
+  EXPECT_EQ(stream_priority({.traffic = TrafficClass::tp}, {}, 0, -1), -1) << "cards may have only two priorities";
 }
 
 // Tests a pipeline stage that spans several nodes. Its experts are placed inside nodes and across nodes, under ZeRO-3.
-TEST(ThreadBlocks, OfALayoutsInFlightOperationsFitOnACard) {
+TEST(ThreadBlocks, FitOnACardForALayoutsOperationsInFlight) {
   using enum TrafficClass;
   int sum = config_of({.traffic = control, .across_nodes = true}).max_ctas + config_of({.traffic = tp}).max_ctas +
             config_of({.traffic = ep}).max_ctas + config_of({.traffic = ep, .across_nodes = true}).max_ctas +
             config_of({.traffic = cp}).max_ctas + config_of({.traffic = pp, .across_nodes = true}).max_ctas;
   for (const Urgency urgency : {Urgency::urgent, Urgency::ordinary})
     sum += config_of({.traffic = dp, .urgency = urgency, .across_nodes = true}).max_ctas;
-  constexpr int neighbours = 4, ring = 2;  // channels of a pipeline's rank to and from both neighbours, and of a ring's
+  constexpr int neighbours = 4,
+                ring = 2;  // channels of a rank in a pipeline, to and from both neighbours, and in a ring
   sum += neighbours * message_config(false, neighbours).max_ctas + ring * message_config(false, ring).max_ctas;
-  EXPECT_LE(sum, 132) << "multiprocessors of an H100";
+  EXPECT_LE(sum, 132) << "an H100 has 132 multiprocessors";
 }
 
-TEST(ThreadBlocks, OfMessagesAreManyForFewChannelsAndFewForMany) {
+TEST(ThreadBlocks, AreFewerForMessagesWithManyChannels) {
   const auto most = [](bool across_nodes, int channels) { return message_config(across_nodes, channels).max_ctas; };
   EXPECT_EQ(most(false, 2), 8);
   EXPECT_EQ(most(false, 4), 8);
@@ -88,7 +89,7 @@ TEST(ThreadBlocks, OfMessagesAreManyForFewChannelsAndFewForMany) {
   EXPECT_EQ(most(false, 100), 2);
 }
 
-TEST(Routes, OfARankAreCountedInBothDirections) {
+TEST(Routes, AreCountedInBothDirections) {
   EXPECT_EQ(most_routes_of_a_rank({}), 0);
   EXPECT_EQ(most_routes_of_a_rank({{0, 1}, {1, 2}, {2, 0}}), 2);
   EXPECT_EQ(most_routes_of_a_rank({{0, 1}, {1, 0}, {1, 2}}), 3);

@@ -45,7 +45,7 @@ TEST(ThreadNetwork, MessagesArriveInOrderAndTagsAreSeparate) {
   net[0].send(1, 7, bytes(first), 4, 1, SendDone::copied);
   net[0].send(1, 7, bytes(second), 4, 2, SendDone::copied);
   net[1].receive(0, 8, bytes(c), 4, 3);
-  EXPECT_EQ(net.tokens(1), Tokens{}) << "a message with another tag";
+  EXPECT_EQ(net.tokens(1), Tokens{}) << "a message with another tag is not received";
   net[1].receive(0, 7, bytes(a), 4, 4);
   net[1].receive(0, 7, bytes(b), 4, 5);
   net[0].send(1, 8, bytes(other), 4, 6, SendDone::copied);
@@ -140,12 +140,12 @@ TEST(AdversaryNetwork, NothingMovesUntilEveryProgramIsBlocked) {
   Network net({.node_of_rank = {0, 0, 0}, .adversary = 1});
   float sent = 1, got = 0;
   net[1].receive(0, 0, bytes(got), 4, 2);
-  EXPECT_TRUE(std::isnan(got)) << "read too early";
+  EXPECT_TRUE(std::isnan(got)) << "the data were read too early";
   net[0].send(1, 0, bytes(sent), 4, 1, SendDone::taken);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(net.tokens(0), Tokens{});
     EXPECT_EQ(net.tokens(1), Tokens{});
-    EXPECT_EQ(net.tokens(2, false), Tokens{}) << "this one computes";
+    EXPECT_EQ(net.tokens(2, false), Tokens{}) << "rank 2 computes, so nothing moves";
   }
   EXPECT_TRUE(std::isnan(got));
   net.poll(2, true);
@@ -166,7 +166,7 @@ TEST(AdversaryNetwork, DataAreReadImmediatelyOrAsLateAsPossible) {
     const bool done = net.tokens(0, false) == Tokens{1};
     sent = 2;
     while (std::isnan(got)) net.poll(0), net.poll(1);
-    EXPECT_EQ(got, done ? 1 : 2) << "what has been read may be overwritten";
+    EXPECT_EQ(got, done ? 1 : 2) << "data may be overwritten once they were read";
     seen.insert(got);
   }
   EXPECT_EQ(seen, (std::set<float>{1, 2}));
@@ -183,7 +183,7 @@ TEST(AdversaryNetwork, MessagesOfDifferentWiresOvertakeEachOther) {
     }
     for (size_t r : {1, 2, 1, 2}) net.poll(r);
     const auto arrived = net.tokens(0);
-    ASSERT_EQ(arrived.size(), 1u) << "one wire at a time";
+    ASSERT_EQ(arrived.size(), 1u) << "only one wire delivers at a time";
     first_to_come.insert(*arrived.begin());
   }
   EXPECT_EQ(first_to_come, (std::set<size_t>{1, 2}));

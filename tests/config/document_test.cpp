@@ -301,7 +301,7 @@ TEST(Override, ATextIsTakenLiterally) {
         "it's",      "~",       "~/runs", "a\\nb", "|",         "> a", "x [1]", "a # b # c",
         "\"a\" # b", "\xc3\xa4"})
     EXPECT_EQ(read_text(minimal, {"name=" + text}).name, text);
-  EXPECT_EQ(read_text(minimal, {"name=\"runs/a #2\""}).name, "runs/a #2") << "quotes of YAML are taken off";
+  EXPECT_EQ(read_text(minimal, {"name=\"runs/a #2\""}).name, "runs/a #2") << "quotes of YAML are removed";
   EXPECT_EQ(read_text(minimal, {"name='it''s'"}).name, "it's");
   EXPECT_EQ(read_text(minimal, {"name=\"a\\x41\""}).name, "aA");
   EXPECT_EQ(read_text(minimal, {"note=none"}).note, std::nullopt);

@@ -40,7 +40,7 @@ TEST(Options, ReadingAnOptionThatIsNotDeclaredIsABug) {
   const Options o(nesterov, {"momentum"}, std::vector<NumberOption>{});
   try {
     o.number("damping", 0.5);
-    ADD_FAILURE() << "nothing was thrown";
+    ADD_FAILURE() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[options] the optimizer nesterov reads the option damping, which it does not declare");
   }

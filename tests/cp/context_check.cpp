@@ -14,7 +14,7 @@ using namespace tensor;
 namespace {
 
 struct Bounds {
-  std::vector<int32_t> first, last;  // for every token of the micro-batch; empty: no documents
+  std::vector<int32_t> first, last;  // bounds for every token of the micro-batch; empty: no documents
 };
 
 Bounds bounds_of(const Case& c) {

@@ -1,5 +1,5 @@
-// The estimate of NCCL's memory beside what the double of NCCL takes, for whole layouts. The double counts connections,
-// the estimate is made on the meta device from a formula.
+// Compares the estimate of NCCL's memory with the memory that the double of NCCL takes, for whole layouts. The double
+// counts connections. The estimate follows from a formula, on the meta device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ TEST_P(ConnectionEstimate, IsWithinOnePercentOfTheDoublesAccount) {
   const mesh::Layout layout(recipe.parallel.sizes(), ranks);
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
-    const int rank = world.rank();  // and its device
+    const int rank = world.rank();  // also the number of its device
     const int64_t taken = cuda_double::nccl_bytes(rank);
     const double estimate = plan::estimate_memory(recipe, {}, layout, rank).connections;
     ASSERT_GT(taken, 0);
@@ -41,7 +41,7 @@ TEST_P(ConnectionEstimate, IsWithinOnePercentOfTheDoublesAccount) {
     EXPECT_TRUE(std::none_of(all.begin(), all.end(), [&](const auto& c) {
       return layout.size(Axis::etp) == 1 && c.name == "ep x etp";
     })) << "the group of ep and etp has the ranks of ep";
-    world.any(false, run.instance.context);  // all ranks have looked
+    world.any(false, run.instance.context);  // waits until all ranks have read the count
   });
 }
 

@@ -51,7 +51,7 @@ TEST(DenseProducts, StayWithinTheSmallerOfReserveAndComputeShare) {
     multiply(context);
     EXPECT_EQ(cuda_double::last_multiprocessors(), 66);
   }
-  const ComputeShare share(0.9);  // 118
+  const ComputeShare share(0.9);  // 0.9 of 132 multiprocessors, rounded down to 118
   multiply(context);
   EXPECT_EQ(cuda_double::last_multiprocessors(), 108);
 }
@@ -79,7 +79,7 @@ int64_t choices_in(const F& work) {
 
 constexpr int64_t most_rows = 300;
 
-TEST(DenseProducts, OfSimilarNumbersOfRowsShareAKernel) {
+TEST(DenseProducts, ShareAKernelForSimilarNumbersOfRows) {
   device::DeviceContext context({.kind = device::DeviceKind::cuda});
   std::set<int64_t> distinct;
   for (int64_t rows = 1; rows <= most_rows; ++rows) distinct.insert(rounded_rows(rows));
@@ -91,7 +91,7 @@ TEST(DenseProducts, OfSimilarNumbersOfRowsShareAKernel) {
   EXPECT_EQ(choices_in([&] { multiply(context, 3, 6); }), 1);  // other features are another product
 }
 
-TEST(DenseProducts, OfWeightGradientsShareAKernelToo) {
+TEST(DenseProducts, ShareAKernelForWeightGradientsToo) {
   device::DeviceContext context({.kind = device::DeviceKind::cuda});
   const Tensor dw = Tensor::zeros({5, 4}, Dtype::f32, context);
   const auto chosen_for = [&](int64_t rows) {

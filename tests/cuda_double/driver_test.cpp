@@ -11,7 +11,7 @@
 namespace hexad::device::cuda {
 namespace {
 
-// Takes an attribute from the cards for its lifetime.
+// Removes an attribute from the cards during its lifetime.
 class Without {
  public:
   explicit Without(CUdevice_attribute attribute) : attribute_(attribute) {

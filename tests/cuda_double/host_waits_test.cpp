@@ -20,7 +20,7 @@ struct StepCounts {
   Counts waits, reads;  // sums over all ranks
 };
 
-// Returns the counts of the second step. The first step makes what later steps have.
+// Returns the counts of the second step. The first step makes objects that later steps reuse.
 StepCounts second_step(int ranks, std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"batch.global=4", "batch.micro=1"});
   cuda_double::name_host_waits_by([] { return std::string(device::HostWait::current()); });
@@ -64,7 +64,7 @@ Counts once_a_rank(int64_t ranks) {
 
 void expect_reads(const StepCounts& counts, const Counts& expected) {
   EXPECT_EQ(counts.reads, expected);
-  EXPECT_EQ(counts.waits, expected) << "the host waits once for each read, and for nothing else";
+  EXPECT_EQ(counts.waits, expected) << "the host waits exactly once for each read";
 }
 
 TEST(HostWaits, AStepOfOneRankReadsNoCountsOfTheRouting) { expect_reads(second_step(1, {}), once_a_rank(1)); }

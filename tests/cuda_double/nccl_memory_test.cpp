@@ -90,7 +90,7 @@ std::vector<int64_t> peaks_of_pipeline(pp::PipelineKind kind, int ranks, int mic
   return peaks;
 }
 
-// Memory that is freed while its tensor is still to be received holds up its next user, and so may stop all ranks
+// If memory is freed before its tensor was received, its next user waits for the receiver. This may block all ranks
 // (parallel/pp/transfers.h).
 TEST(NcclMemory, APipelineNeedsNoMoreForMoreMicroBatches) {
   for (const pp::PipelineKind kind : pp::all_kinds())
@@ -166,7 +166,7 @@ TEST(NcclMemory, RowsMayBeOverwrittenOnceTheyAreGathered) {
     const Tensor all = gather.all(stream);
     fill(stream, mine, 2);
     if (w.world.rank() == 1) {
-      EXPECT_EQ(all.address(), place) << "else this test shows nothing";
+      EXPECT_EQ(all.address(), place) << "this test needs the same memory again";
     } else {
       const device::Event overwritten = stream.record();
       for (int i = 0; i < 100 && !overwritten.done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -23,7 +23,7 @@ struct CudaPinned : ::testing::Test {
 TEST_F(CudaPinned, ABufferIsNotUsedAgainBeforeItsCopy) {
   const auto queue = std::make_shared<Queue>(0, 0);
   std::promise<void> gate;
-  {  // now, because an allocation would wait for the queue
+  {  // allocated before the queue is busy, because an allocation waits for it
     const auto one = buffers->take(100), two = buffers->take(100);
   }
   auto buffer = buffers->take(100);

@@ -26,7 +26,7 @@ test_ranks_have_a_card_each() {
   same_losses stages parallel.pp=2
 }
 
-test_messages_stay_on_the_card_where_mpi_takes_it() {
+test_messages_stay_on_the_card_if_mpi_accepts_its_memory() {
   export HEXAD_CUDA_DOUBLE_DEVICES=1 HEXAD_CUDA_DOUBLE_MPI_TAKES_CARDS=1
   same_losses experts parallel.ep=2
   expect_text err "by MPI directly from card memory, and through host memory for sums: ranks 0 and 1 share a card"

@@ -40,14 +40,15 @@ class Inputs : public testing::Test {
   ScratchFolder folder_;
 };
 
-TEST_F(Inputs, AreSortedByPathAndHiddenOnesAreSkipped) {
+TEST_F(Inputs, AreSortedByPathAndHiddenFilesAreSkipped) {
   for (const char* name : {"in/b.txt", "in/a/z.txt", "in/a/c.txt", "in/a.txt", "in/.hidden", "in/.git/x"})
     folder_.write(name, "text");
   EXPECT_EQ(taken(rules()), (Texts{"in/a.txt", "in/a/c.txt", "in/a/z.txt", "in/b.txt"}));
   EXPECT_EQ(skipped(rules()), (Texts{"in/.git/: hidden", "in/.hidden: hidden"}));
   InputRules both = rules();
   both.inputs = {folder_ / "in/b.txt", folder_ / "in/a/", folder_ / "in/.hidden"};
-  EXPECT_EQ(taken(both), (Texts{"in/b.txt", "in/a/c.txt", "in/a/z.txt", "in/.hidden"})) << "what is named is taken";
+  EXPECT_EQ(taken(both), (Texts{"in/b.txt", "in/a/c.txt", "in/a/z.txt", "in/.hidden"}))
+      << "a hidden file is read if it is named";
 }
 
 TEST_F(Inputs, LinksAreFollowedOnlyOnRequest) {
@@ -65,7 +66,7 @@ TEST_F(Inputs, LinksAreFollowedOnlyOnRequest) {
                                      "in/loop.txt: link, -> loop.txt", "in/up: link, -> .."}));
   InputRules following = rules();
   following.follow_links = true;
-  EXPECT_EQ(taken(following), (Texts{"in/a.txt", "in/b.txt"})) << "each file once";
+  EXPECT_EQ(taken(following), (Texts{"in/a.txt", "in/b.txt"})) << "each file is read once";
   const Texts left = skipped(following);
   ASSERT_EQ(left.size(), 6u);
   EXPECT_EQ(left[0], "in/broken.txt: broken link, is a link to nowhere, which does not exist");
@@ -119,15 +120,17 @@ TEST_F(Inputs, PatternsSelectFiles) {
   EXPECT_EQ(including({"*.txt", "*.md"}, {"README*"}),
             (Texts{"in/a.txt", "in/old/b.txt", "in/old/c.md", "in/x/old/d.txt"}));
   EXPECT_EQ(including({}, {"*.md", "*.json"}), (Texts{"in/a.txt", "in/old/b.txt", "in/x/old/d.txt"}));
-  EXPECT_EQ(including({}, {"old", "*.[jm]*"}), Texts{"in/a.txt"}) << "a folder of that name, anywhere";
+  EXPECT_EQ(including({}, {"old", "*.[jm]*"}), Texts{"in/a.txt"})
+      << "a pattern without a slash matches folders at any depth";
   EXPECT_EQ(including({}, {"old/", "*.[jm]*"}), Texts{"in/a.txt"});
-  EXPECT_EQ(including({"old/*"}, {}), (Texts{"in/old/b.txt", "in/old/c.md"})) << "of the path below the input";
+  EXPECT_EQ(including({"old/*"}, {}), (Texts{"in/old/b.txt", "in/old/c.md"}))
+      << "a pattern with a slash matches the path below the input";
   EXPECT_EQ(including({"**/old/*"}, {"*.md"}), (Texts{"in/old/b.txt", "in/x/old/d.txt"}));
   EXPECT_EQ(including({folder_ / "in/old/*.txt"}, {}), Texts{"in/old/b.txt"});
   InputRules named = rules();
   named.inputs = {folder_ / "in/README.md", folder_ / "in/a.txt"};
   named.exclude = {"*.md"};
-  EXPECT_EQ(taken(named), Texts{"in/a.txt"}) << "a shell's in/* names them all";
+  EXPECT_EQ(taken(named), Texts{"in/a.txt"}) << "patterns also apply to named files, as from a shell's in/*";
   EXPECT_EQ(skipped(named), Texts{"in/README.md: excluded"});
 }
 

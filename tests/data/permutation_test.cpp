@@ -50,7 +50,7 @@ TEST(Permutation, IsComputedNotStoredForTrillions) {
     EXPECT_EQ(seen.size(), 2000u);
     EXPECT_GE(*seen.begin(), 0);
     EXPECT_LT(*seen.rbegin(), n);
-    EXPECT_LT(*seen.begin(), n / 100) << "spread over all of them";
+    EXPECT_LT(*seen.begin(), n / 100) << "places are spread over the whole range";
     EXPECT_GT(*seen.rbegin(), n - n / 100);
   }
 }
@@ -78,8 +78,8 @@ TEST(Permutation, NeighboursMoveToUnrelatedPlaces) {
     adjacent += std::abs(order[i] - order[i + 1]) == 1;
   }
   EXPECT_NEAR(covariance / static_cast<double>(n) / variance, 0, 5 / std::sqrt(static_cast<double>(n)));
-  EXPECT_LE(fixed, 1 + 5) << "one is expected";
-  EXPECT_LE(adjacent, 2 + 5 * std::sqrt(2)) << "two are expected";
+  EXPECT_LE(fixed, 1 + 5) << "one fixed point is expected";
+  EXPECT_LE(adjacent, 2 + 5 * std::sqrt(2)) << "two adjacent pairs are expected";
 }
 
 TEST(Permutation, DependsOnItsKey) {

@@ -25,7 +25,7 @@ using Texts = std::vector<std::string>;
 
 TEST(Documents, AFileIsADocument) {
   EXPECT_EQ(documents("one\n\ntwo\n", {}), (Texts{"one\n\ntwo\n"}));
-  EXPECT_EQ(documents(" \n\t", {}), (Texts{""})) << "only white space: empty";
+  EXPECT_EQ(documents(" \n\t", {}), (Texts{""})) << "a text of only white space is empty";
   EXPECT_EQ(documents("", {}), (Texts{""}));
 }
 
@@ -104,7 +104,7 @@ TEST(Prepare, ASecondRunSkipsUnlessSomethingChanged) {
   EXPECT_EQ(second.vocab_size, first.vocab_size);
 
   std::filesystem::resize_file(f.folder / "out/heldout.hxd", 200);
-  EXPECT_FALSE(prepare(f.options).skipped) << "damage is repaired";
+  EXPECT_FALSE(prepare(f.options).skipped) << "a damaged dataset is prepared again";
   f.options.force = true;
   EXPECT_TRUE(prepare(f.options).skipped) << "there is nothing to replace";
   f.options.vocab_size = 300;
@@ -174,7 +174,7 @@ TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
                   "does not record its input: tokenizer.json (20");
   std::filesystem::remove(f.folder / "out/tokenizer.json");
   f.folder.write("out/notes.txt", "mine");
-  EXPECT_FALSE(prepare(f.options).skipped) << "other files may lie there";
+  EXPECT_FALSE(prepare(f.options).skipped) << "the folder may hold other files";
   EXPECT_EQ(contents_of(f.options.output).at("notes.txt"), "mine");
 }
 
@@ -291,7 +291,7 @@ TEST(Prepare, NamesAllBadFilesTogether) {
   expect_contains(text, "lines.jsonl:3: is not a JSON object but []");
   for (const char* remedy : {"pass --binary", "mend or remove the object"}) {
     expect_contains(text, remedy);
-    EXPECT_EQ(text.find(remedy), text.rfind(remedy)) << "what to do is said once";
+    EXPECT_EQ(text.find(remedy), text.rfind(remedy)) << "the remedy is printed once";
   }
 }
 

@@ -156,7 +156,7 @@ TEST(MaskedLm, FollowsTheShares80To10To10) {
     if (after.ids[t] == 999) {
       ++to_mask;
     } else {
-      EXPECT_LT(after.ids[t], 900) << "special ids are never put in";
+      EXPECT_LT(after.ids[t], 900) << "special ids never replace tokens";
       ++(after.ids[t] == before.ids[t] ? kept : to_random);
     }
   }

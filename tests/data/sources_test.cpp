@@ -59,7 +59,7 @@ std::string error_of(base::ExitCode code, F f) {
     EXPECT_EQ(e.code(), code) << e.what();
     return e.what();
   }
-  ADD_FAILURE() << "nothing was thrown";
+  ADD_FAILURE() << "no error was thrown";
   return {};
 }
 

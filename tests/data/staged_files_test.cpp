@@ -29,17 +29,17 @@ TEST(StagedFiles, TakeTheirPlacesTogether) {
   {
     StagedFiles staged(folder.path());
     write(staged, "first"), write(staged, "third");
-    EXPECT_EQ(contents(folder, "first"), "old") << "not yet";
+    EXPECT_EQ(contents(folder, "first"), "old") << "the commit has not moved the file yet";
     staged.commit(names);
   }
   EXPECT_EQ(contents(folder, "first"), "new");
-  EXPECT_EQ(contents(folder, "second"), "none") << "of which there is nothing new";
+  EXPECT_EQ(contents(folder, "second"), "none") << "the old file without a new version is removed";
   EXPECT_EQ(contents(folder, "third"), "new");
   EXPECT_EQ(contents(folder, "other"), "old");
   EXPECT_EQ(entries(folder), 3u);
 }
 
-TEST(StagedFiles, AreForgottenWithoutCommit) {
+TEST(StagedFiles, AreRemovedWithoutCommit) {
   const ScratchFolder folder;
   folder.write("first", "old");
   {

@@ -107,7 +107,7 @@ TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
   for (int i = 0; i < 3; ++i) kept.push_back(a.allocate(100, Category::activation));
   try {
     a.allocate(700000, Category::activation);
-    FAIL() << "no error";
+    FAIL() << "no error was thrown";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::resource);
     EXPECT_EQ(std::string(e.what()),

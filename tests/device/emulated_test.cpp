@@ -112,7 +112,7 @@ TEST_F(EmulatedDevice, FreedMemoryServesTheNextUserOnceTheLastUserIsDone) {
   lane(Lane::compute).launch(blocks, [&, p = there(first)] { gate.wait(), seen = *p; });
   free(first);
   float* second = allocate();
-  ASSERT_EQ(second, first);  // in the order of issue, not of execution
+  ASSERT_EQ(second, first);  // memory is reused in the order of issue, not of execution
   device.fill(device.stream(Lane::copy), second, 0x3f, bytes);
   const Event filled = device.stream(Lane::copy).record();
   EXPECT_FALSE(filled.done());

@@ -51,7 +51,7 @@ TEST(OffloadArena, BlocksReusedFromTheFileDoNotOverlapLiveOnes) {
 TEST(OffloadArena, AFolderThatCannotHoldAFileIsAResourceErrorThatNamesIt) {
   try {
     OffloadArena arena("/no/such/folder");
-    FAIL() << "no error";
+    FAIL() << "no error was thrown";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::resource);
     EXPECT_STREQ(e.what(), "cannot create an offload file in '/no/such/folder': No such file or directory");
@@ -110,7 +110,7 @@ TEST(OffloadArena, StopsGrowingAlthoughSizesChangeInEveryStep) {
   RecordProperty("peak_bytes", std::to_string(peak));
   constexpr int64_t rounding = layers * tensors * 4096;
   EXPECT_LE(file.back(), peak + peak / 8 + rounding);
-  EXPECT_LE(file.back(), file[steps / 2] + rounding) << "grew in the second thousand steps";
+  EXPECT_LE(file.back(), file[steps / 2] + rounding) << "the file grew in the second half of the steps";
 }
 
 // Some blocks outlive a step, like those of a pipeline's micro-batches in flight. They split the free memory.

@@ -28,7 +28,7 @@ TEST(SpanLog, RecordsNothingBeforeStart) {
   { const Span after(context.spans(), "after"); }
   context.spans().start();
   const SpanLog::Records second = context.spans().stop();
-  EXPECT_TRUE(second.host.empty()) << "the first recording is gone";
+  EXPECT_TRUE(second.host.empty()) << "the second recording does not contain the first";
   EXPECT_TRUE(second.device.empty());
 }
 
@@ -48,7 +48,7 @@ TEST(SpanLog, SpansMayBeNestedAndEndInAnyOrder) {
   for (const Recorded& span : spans) {
     EXPECT_LE(begin, span.begin);
     EXPECT_LE(span.begin, span.end);
-    EXPECT_LE(span.end, end) << "what is open ends with the recording";
+    EXPECT_LE(span.end, end) << "open spans end with the recording";
   }
   EXPECT_LE(spans[0].end, spans[1].end);
 }

@@ -86,7 +86,7 @@ TEST(Event, KeepsNothingOnceDone) {
 
 // Allocators of devices reuse memory in the order of issue. Memory that events kept could not be reused before the host
 // drops the events.
-TEST(Event, OfADeviceKeepsNothing) {
+TEST(Event, KeepsNothingOnADevice) {
   struct Unpassed final : DeviceMark {
     bool passed() const override { return false; }
     void wait() const override {}

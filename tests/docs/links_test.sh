@@ -42,8 +42,8 @@ while IFS=$'\t' read -r kind page line target; do
 done <<<"$found"
 for page in docs/*.md; do
   [ "$page" != docs/recipe-reference.md ] || continue
-  lines=$(sed '/^```diff$/,/^```$/d' "$page" | wc -l)  # tests apply the diffs of a page: they are as long as they must be
-  [ "$lines" -le 250 ] || complain "$page has $lines lines, above 250: tables of measurements belong into docs/reports"
+  lines=$(sed '/^```diff$/,/^```$/d' "$page" | wc -l)  # diffs do not count, because tests apply them whole
+  [ "$lines" -le 250 ] || complain "$page has $lines lines, above 250: tables of measurements belong in docs/reports"
 done
 echo "${#pages[@]} pages, $links links, $names names of files"
 exit $bad

@@ -78,7 +78,7 @@ TEST(BucketPlan, ABucketHasOneGroupAndOneDtype) {
     EXPECT_EQ(plan.buckets()[0].group->size(), 2) << "experts";
     EXPECT_EQ(plan.buckets()[1].dtype, Dtype::f32);
     EXPECT_EQ(plan.buckets()[2].dtype, Dtype::bf16);
-    for (const auto& b : plan.buckets()) EXPECT_EQ(b.unit, 0u) << "used together";
+    for (const auto& b : plan.buckets()) EXPECT_EQ(b.unit, 0u) << "all parameters belong to one unit";
   });
 }
 

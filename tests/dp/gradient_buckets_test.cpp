@@ -169,7 +169,7 @@ TEST(GradientBuckets, TheUnitSizeDeterminesTheirNumber) {
     EXPECT_EQ(Model(world, 1, 1 << 20).buckets->count(), 1u);
   });
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
-    EXPECT_EQ(Model(world, 2, 100).buckets->count(), 3u) << "dense and experts apart";
+    EXPECT_EQ(Model(world, 2, 100).buckets->count(), 3u) << "dense and expert parameters have separate buckets";
   });
 }
 

@@ -109,7 +109,7 @@ TEST(WeightBuckets, TheNextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFre
     Model m(world, Zero::weights);
     for (int64_t l = 0; l < layers; ++l) {
       m.use(l);
-      EXPECT_EQ(m.layers_in_memory(), Layers{l}) << "what comes next is not known yet";
+      EXPECT_EQ(m.layers_in_memory(), Layers{l}) << "the next layer is not known yet";
     }
     for (int64_t l = layers; l-- > 0;) m.use(l);
     m.weights->update(m.stream(), [] {});
@@ -122,7 +122,7 @@ TEST(WeightBuckets, TheNextUnitIsGatheredAheadOnceTheOrderIsKnownAndOthersAreFre
       EXPECT_EQ(m.layers_in_memory(), (Layers{l - 1, l})) << "backward";
     }
     m.use(0);
-    EXPECT_EQ(m.layers_in_memory(), Layers{0}) << "then comes the update";
+    EXPECT_EQ(m.layers_in_memory(), Layers{0}) << "nothing is gathered ahead, because the update follows";
   });
 }
 
@@ -177,7 +177,7 @@ TEST(WeightBuckets, HeldWeightsStayDuringOtherUsesAndAreFreedAtTheNextUse) {
     }
     EXPECT_EQ(m.layers_in_memory(), (Layers{0, 1, 4}));
     m.use(5);
-    EXPECT_FALSE(m.in_memory(1)) << "nobody holds it any more";
+    EXPECT_FALSE(m.in_memory(1)) << "layer 1 has no holder left";
     m.weights->update(m.stream(), [] {});
     EXPECT_EQ(m.layers_in_memory(), Layers{});
     EXPECT_EQ(m.used(Category::parameter), layers * layer_elements * 4 / 2);
@@ -205,7 +205,7 @@ TEST(WeightBuckets, AnUpdateOfHeldWeightsIsRefused) {
     const HeldWeight held = m.hold(2);
     try {
       m.weights->update(m.stream(), [] {});
-      ADD_FAILURE() << "not refused";
+      ADD_FAILURE() << "the update was not refused";
     } catch (const std::logic_error& e) {
       EXPECT_STREQ(e.what(), "[buckets] layer2 or another parameter of its bucket is held while weights are updated");
     }

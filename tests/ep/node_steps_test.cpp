@@ -193,7 +193,7 @@ TEST(NodeSteps, SendOneMessageToEachOtherNode) {
   EXPECT_EQ(steps.between.order, (std::vector<int>{0, 2, 4, 1, 3, 5}));
   EXPECT_EQ(steps.across.send, (std::vector<int64_t>{1 + 11 + 21, 4 + 14 + 24}));
   EXPECT_EQ(steps.across.receive, (std::vector<int64_t>{1 + 11 + 21, 31 + 41 + 51}));
-  EXPECT_TRUE(steps.arrival.order.empty()) << "ranks of a node follow each other";
+  EXPECT_TRUE(steps.arrival.order.empty()) << "rows arrive in rank order, because the ranks of a node are consecutive";
   EXPECT_EQ(ep::destinations_by_place(grid), (std::vector<int>{0, 3, 1, 4, 2, 5}));
 }
 
@@ -208,7 +208,7 @@ TEST(NodeSteps, AreAbsentOnOneNodeOrWithOneRankPerNode) {
                                                              {&world, &self, &world, nodes.get(), nodes.get()},
                                                              {.all_to_all = AllToAll::hierarchical}, lab.stream());
                        EXPECT_FALSE(plan.counts.chunks.front().steps);
-                       EXPECT_FALSE(plan.indices.wire_slots.defined()) << "rows leave in their own order";
+                       EXPECT_FALSE(plan.indices.wire_slots.defined()) << "without two steps, rows are not reordered";
                      },
                      {.node_of_rank = node_of_rank});
 }

@@ -131,7 +131,7 @@ void expect_grouped(const Tensor& grouped, const std::vector<int64_t>& offsets, 
       EXPECT_EQ(row[0], static_cast<double>(first_expert) + static_cast<double>(e));
       const double* before = row - 3;
       if (r > offsets[e]) {
-        EXPECT_LT(std::pair(before[1], before[2]), std::pair(row[1], row[2])) << "order in expert " << e;
+        EXPECT_LT(std::pair(before[1], before[2]), std::pair(row[1], row[2])) << "wrong order of rows in expert " << e;
       }
     }
 }

@@ -98,7 +98,7 @@ TEST_F(CheckpointFaults, Fault9KilledAtEveryFileBoundaryTheOldOrTheNewIsLoaded) 
       const int64_t step = checkpoint->step() == 200 ? 200 : 100;
       expect_holds(std::move(*checkpoint), step, device);
     };
-    check();  // as another process sees it
+    check();  // checks the files like another process
     run.clean();
     check();
     EXPECT_TRUE(warnings.empty()) << warnings.front();

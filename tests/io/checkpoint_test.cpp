@@ -183,13 +183,13 @@ TEST_F(Checkpoints, AbandonedCheckpointsAreNotFoundButKept) {
   EXPECT_EQ(store.abandon_after(1),
             (std::vector<std::string>{store.path(2) + ".abandoned", store.path(3) + ".abandoned"}));
   expect_holds(*store.find(automatic, Check::full), 1, device);
-  EXPECT_EQ(warnings, std::vector<std::string>{}) << "latest names step 1";
+  EXPECT_EQ(warnings, std::vector<std::string>{}) << "the file latest names step 1";
   save(store, 2, 1, device);
   store.clean();
   expect_holds(Checkpoint::open(store.path(3) + ".abandoned", Check::full), 3, device);
-  EXPECT_EQ(store.abandon_after(0).size(), 2u) << "for one that was put aside before, too";
+  EXPECT_EQ(store.abandon_after(0).size(), 2u) << "a step that was abandoned before is abandoned again";
   EXPECT_FALSE(store.find(automatic, Check::quick));
-  EXPECT_EQ(warnings, std::vector<std::string>{}) << "there is no latest";
+  EXPECT_EQ(warnings, std::vector<std::string>{}) << "there is no file latest";
 }
 
 TEST_F(Checkpoints, ResumeIsAutoNoneOrAStep) {
@@ -276,7 +276,7 @@ TEST_F(Checkpoints, FileWorkReportsProgressOfEveryFile) {
   Checkpoint checkpoint = watched.open(1, Check::full);
   EXPECT_TRUE(moved.contains("shard-00001-of-00002.safetensors"));
   const auto file = std::filesystem::file_size(watched.path(1) + "/shard-00001-of-00002.safetensors");
-  EXPECT_EQ(bytes, static_cast<int64_t>(file)) << "of the shard that was checked last";
+  EXPECT_EQ(bytes, static_cast<int64_t>(file)) << "progress ends at the size of the last shard";
   moved.clear();
   checkpoint.read("experts.up", Kind::parameter, device);
   EXPECT_TRUE(moved.contains("shard-00000-of-00002.safetensors"));

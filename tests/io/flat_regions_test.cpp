@@ -58,7 +58,7 @@ TEST(FlatRegions, AnEmptyRangeHasNone) {
   EXPECT_TRUE(regions_of_flat_range({{0, 0}, {0, 5}}, {0, 0}).empty());
 }
 
-TEST(FlatRegions, OfAScalarIsOneRegion) { EXPECT_EQ(regions_of_flat_range({{}, {}}, {0, 1}).size(), 1u); }
+TEST(FlatRegions, AScalarIsOneRegion) { EXPECT_EQ(regions_of_flat_range({{}, {}}, {0, 1}).size(), 1u); }
 
 TEST(FlatRegions, ARangeOutsideIsABug) {
   EXPECT_THROW(regions_of_flat_range({{0}, {4}}, {2, 5}), std::logic_error);

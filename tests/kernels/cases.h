@@ -19,7 +19,7 @@ struct Case {
   std::string name;
   size_t entry;  // index of the function pointer in the table
   std::function<void(const KernelTable&, Trial&)> body;
-  std::vector<Dtype> dtypes{Dtype::f32, Dtype::bf16, Dtype::f64};  // of trials
+  std::vector<Dtype> dtypes{Dtype::f32, Dtype::bf16, Dtype::f64};  // dtypes of trials
 
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };

@@ -41,7 +41,7 @@ TEST_P(Edge, RowsWithoutExpertAreNeitherReadNorWritten) {
   EXPECT_EQ(dw.to_vector<float>(), (Floats{4}));
 }
 
-TEST_P(Edge, ADroppedSlotIsNotRead) {  // R3: 0 x NaN
+TEST_P(Edge, ADroppedSlotIsNotRead) {  // R3: 0 x NaN would be NaN
   const Tensor y = tensor<float>({nan, 3}, {2, 1}), rows = tensor<int64_t>({-1, 1, -1, -1}, {2, 2});
   const Tensor weights = tensor<float>({nan, 2, nan, nan}, {2, 2}), out = filled({2, 1}, nan);
   k.permute.combine(stream, out, y, rows, weights, {});
@@ -103,7 +103,7 @@ TEST_P(Edge, CrossEntropyOfHugeLogitsIsFinite) {
   EXPECT_EQ(logits.to_vector<float>(), (Floats{1, -1}));
 }
 
-TEST_P(Edge, CrossEntropyOfNanIsNan) {  // so that the step is skipped
+TEST_P(Edge, CrossEntropyOfNanIsNan) {  // a NaN loss skips the step
   const Tensor logits = tensor<float>({1, nan, 2}, {1, 3}), losses = filled({1}, 0);
   k.cross_entropy.forward(stream, losses, logits, logits, tensor<int32_t>({0}, {1}), 1);
   EXPECT_TRUE(std::isnan(losses.to_vector<float>()[0]));
@@ -333,7 +333,7 @@ TEST_P(Edge, NumbersInPartsSkipEmptyParts) {
   EXPECT_EQ(numbers(5, {0, 2, 2, 5, 5, 100, 10, 200, -2, 300}), (Rows{10, 11, 0, 1, 2}));
   EXPECT_EQ(numbers(1, {1, int64_t{1} << 40}), (Rows{int64_t{1} << 40}));
   EXPECT_EQ(numbers(0, {0, 7}), Rows{});
-  EXPECT_EQ(numbers(0, {}), Rows{}) << "no part";
+  EXPECT_EQ(numbers(0, {}), Rows{}) << "without parts, there are no numbers";
 }
 
 TEST_P(Edge, ABlockWithoutKeysDoesNotChangeAttention) {

@@ -123,8 +123,8 @@ TEST_P(EigenOracle, AgreesWithEveryPassOfAGroupedProduct) {
     expect_product(dw.slice(0, e, e + 1), {dy_e.transpose(), x_e}, base::cat("weight gradient of expert ", e));
   }
   for (const auto& [now, then] : {std::pair{out, out_before}, {dx, dx_before}}) {
-    EXPECT_EQ(matrix(now).topRows(2), matrix(then).topRows(2)) << "rows of nobody";
-    EXPECT_EQ(matrix(now).bottomRows(3), matrix(then).bottomRows(3)) << "rows of nobody";
+    EXPECT_EQ(matrix(now).topRows(2), matrix(then).topRows(2)) << "rows without an expert are unchanged";
+    EXPECT_EQ(matrix(now).bottomRows(3), matrix(then).bottomRows(3)) << "rows without an expert are unchanged";
   }
 }
 

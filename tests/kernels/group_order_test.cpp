@@ -1,4 +1,4 @@
-// The order of groups deals long tiles first, so that no multiprocessor is left with them.
+// The order of groups puts long tiles first, so that no multiprocessor begins a long tile late.
 #include "framework/kernels/cuda/products/group_order.h"
 
 #include <gtest/gtest.h>

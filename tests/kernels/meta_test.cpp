@@ -67,8 +67,10 @@ TEST(MetaKernels, CountTheOperationsOfAttention) {
   const double all = 4.0 * 2 * 2 * 4 * 8 * 8;  // 2 sequences, 2 heads of 4, 8 x 8 pairs
   EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .causal = false}), all);
   EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1}), all / 2);
-  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = 8}), all) << "all come before";
-  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = -8}), 0) << "all come after";
+  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = 8}), all)
+      << "all keys precede the queries";
+  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = -8}), 0)
+      << "all keys follow the queries";
   m.run->attention_flops = 0;
   m.k.attention.backward(m.stream, {q, k, k}, q, {q, sums, q, k, k},
                          {.sequences = 2, .queries = 8, .keys = 8, .scale = 1});
@@ -104,7 +106,7 @@ TEST(MetaKernels, ForgetValuesThatTheyOverwrite) {
   const Tensor x = Tensor::from<int64_t>(std::vector<int64_t>{1, 2}, {2}, m.context);
   EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{1, 2}));
   m.k.pointwise.fill(m.stream, x, 3);
-  EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{0, 0})) << "not known any more";
+  EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{0, 0})) << "the values are no longer known";
 }
 
 TEST(MetaKernels, ForgetEveryResult) {
@@ -124,11 +126,12 @@ TEST(MetaKernels, ForgetEveryResult) {
   EXPECT_TRUE(forgotten(y) && forgotten(w));
   m.k.matmul.forward(m.stream, part.slice(0, 2, 6), x, w, Write::replace);
   EXPECT_TRUE(forgotten(part.slice(0, 2, 6)));
-  EXPECT_FALSE(forgotten(part.slice(0, 0, 2)) || forgotten(part.slice(0, 6, 8))) << "rows of others";
+  EXPECT_FALSE(forgotten(part.slice(0, 0, 2)) || forgotten(part.slice(0, 6, 8)))
+      << "only the written rows are forgotten";
   const Tensor dgate = known({4, 2}), dup = known({4, 2}), dweights = known({4}), gate = known({4, 2});
   m.k.swiglu.backward(m.stream, {.dgate = dgate, .dup = dup, .dweights = dweights}, gate, {gate, gate});
-  EXPECT_TRUE(forgotten(dgate) && forgotten(dup) && forgotten(dweights)) << "a struct of outputs";
-  EXPECT_FALSE(forgotten(gate)) << "an operand";
+  EXPECT_TRUE(forgotten(dgate) && forgotten(dup) && forgotten(dweights)) << "every output in a struct is forgotten";
+  EXPECT_FALSE(forgotten(gate)) << "operands keep their values";
 }
 
 // If only a part of a tensor is known, the rest stays unknown.

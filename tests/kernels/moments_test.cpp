@@ -86,12 +86,13 @@ TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
         for (int64_t i = 0; i < n; ++i) not_nearest += got_v[i] != bf16(unrounded_v[i]);
         EXPECT_GT(not_nearest, n / 10);
         const auto updated = main.to_vector<float>(), expected = exact_main.to_vector<float>();
-        for (int64_t i = 0; i < n; ++i) ASSERT_FLOAT_EQ(updated[i], expected[i]) << "computed before rounding";
+        for (int64_t i = 0; i < n; ++i)
+          ASSERT_FLOAT_EQ(updated[i], expected[i]) << "the update uses moments before rounding";
       }
 }
 
 // A launch on a card takes 32 slices.
-TEST_P(Moments, OfManySlicesHaveTheBitsOfTheirOwnKeys) {
+TEST_P(Moments, AreRoundedByTheKeysOfTheirSlices) {
   for (const int count : {33, 70}) {
     std::vector<AdamwSlice> slices;
     for (int s = 0; s < count; ++s) {
@@ -138,7 +139,7 @@ TEST_P(Moments, ASkippedStepDoesNotRoundThem) {
   }
 }
 
-TEST_P(Moments, OfDifferentDtypesOrBesideF64AreRefused) {
+TEST_P(Moments, AreRefusedInDifferentDtypesOrBesideF64) {
   const AdamwStep step{.lr = 1, .beta1 = 0.9, .beta2 = 0.9, .eps = 1e-8, .step = 1};
   const Tensor main = filled({3}, 1), narrow = bf16s({1, 2, 3}), wide = doubles({1, 2, 3});
   const AdamwSlice mixed{main, narrow, filled({3}, 1), main, filled({3}, 1), 0};

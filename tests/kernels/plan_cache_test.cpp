@@ -54,7 +54,7 @@ TEST(PlanCache, ForgetsTheHalfThatWasNotUsedForTheLongestTime) {
   EXPECT_EQ(c.made, 6);
 }
 
-TEST(PlanCache, KeepsWhatIsUsedAmongManyOthers) {
+TEST(PlanCache, KeepsAnEntryThatIsUsedAmongManyOthers) {
   Counted c;
   for (int other = 100; other < 200; ++other) {
     c.get(1);

@@ -196,7 +196,7 @@ class WireErrors : public Wire {
   void expect_refused(const std::string& message, const F& f) {
     try {
       f();
-      FAIL() << "no error";
+      FAIL() << "no error was thrown";
     } catch (const std::logic_error& e) {
       EXPECT_EQ(e.what(), message);
     }

@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(, BlockSums,
                                          Case{"LayerNorms", {"model.norm=layer_norm"}}),
                          [](const auto& i) { return i.param.name; });
 
-// Addends are rows of a rank's tokens, of which each chunk sums its own.
+// Addends are rows of a rank's tokens. Each chunk sums its own rows.
 TEST(BlockOfTensorRanks, GivesTheRunOfOneRankUnderMemoryReuse) {
   std::vector<std::string> overrides = everything;
   overrides.push_back("model.layers=1");

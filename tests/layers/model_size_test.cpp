@@ -90,7 +90,8 @@ TEST(ModelSize, HasTheParametersAndOperationsOfARegisteredLayer) {
   const ModelSize narrow = model_size(model, registry);
   model.mlp = "wide";
   const ModelSize wide = model_size(model, registry);
-  EXPECT_EQ(wide.parameters - narrow.parameters, 2 * 2 * 16 * 50) << "two layers, two products, 50 more of hidden 16";
+  EXPECT_EQ(wide.parameters - narrow.parameters, 2 * 2 * 16 * 50)
+      << "2 layers with 2 products of 50 more columns of 16 elements";
   EXPECT_DOUBLE_EQ(wide.flops_per_token - narrow.flops_per_token, 6.0 * 2 * 2 * 16 * 50);
 }
 

@@ -219,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(
                          "model.init_std=0.5"}}),
     [](const auto& i) { return i.param.name; });
 
-TEST(Context, F27_OfOneTokenTrains) {
+TEST(Context, F27_MayHaveOneToken) {
   const Recipe recipe = small_recipe({"model.context=1", "model.vocab=2", "batch.micro=1"});
   data::Batch batch(8, 1);
   for (size_t i = 0; i < 8; ++i) batch.ids[i] = static_cast<int32_t>(i % 2), batch.targets[i] = 1, batch.last[i] = 1;

@@ -71,7 +71,7 @@ TEST(Layout, EveryRankIsInExactlyOneGroupOfEachAxis) {
     });
 }
 
-// Naive twin of Layout, which looks at all ranks' coordinates for each question.
+// Naive twin of Layout that scans all ranks' coordinates for each query.
 class Scan {
  public:
   explicit Scan(const Layout& m) : m_(m), at_(static_cast<size_t>(m.world())) {
@@ -210,7 +210,7 @@ TEST(Layout, EtpGroupsInsideTpGroupsAreRecognised) {
     });
 }
 
-// A scan of the world for each question would look at 10^9 coordinates.
+// A scan of the world for each query would read 10^9 coordinates.
 TEST(Layout, QuestionsAboutManyRanksTakeTimeLinearInTheAnswers) {
   const int world = 65536;
   for (const char* order : {"", "tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp"}) {

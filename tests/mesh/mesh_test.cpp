@@ -50,7 +50,7 @@ TEST(Mesh, GroupsOfExpertsHaveTwoLevelsIfTheirRanksAreOnSeveralNodes) {
                      EXPECT_EQ(whole.ep_nodes()->inside->traffic(), comm::TrafficClass::ep);
                      EXPECT_FALSE(whole.ep_nodes()->inside->crosses_nodes());
                      EXPECT_TRUE(whole.ep_nodes()->across->crosses_nodes());
-                     EXPECT_EQ(whole.experts_nodes(), whole.ep_nodes()) << "the same ranks";
+                     EXPECT_EQ(whole.experts_nodes(), whole.ep_nodes()) << "both groups have the same ranks";
                      const Mesh one_node(world, {.ep = 4});
                      EXPECT_FALSE(one_node.ep_nodes());
                      const Mesh one_rank_a_node(world, {.ep = 2, .etp = 4});

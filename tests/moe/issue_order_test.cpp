@@ -33,7 +33,7 @@ TEST(IssueOrder, BuiltInOrdersMatchTheirDocumentation) {
 TEST(IssueOrder, BuiltInOrdersAreLegalForAnyNumberOfChunks) {
   for (const IssueOrder& order : built_in_orders())
     for (size_t chunks = 1; chunks <= 9; ++chunks) {
-      // Otherwise all chunks are in flight at the same time.
+      // With more chunks, returns_last would have all of them in flight at the same time.
       const bool fits = order.name != "returns_last" || chunks <= 2;
       EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, false), "") << order.name;
       EXPECT_EQ(issue_order_problem(order.steps(chunks), chunks, true).empty(), fits) << order.name << " " << chunks;
@@ -63,7 +63,7 @@ TEST(IssueOrder, ErrorNamesTheIllegalOrder) {
   const IssueOrder forgetful{"forgetful", [](size_t) { return std::vector<IssueStep>{{dispatch, 0}}; }};
   try {
     checked_steps(forgetful, 1, false);
-    FAIL() << "was taken";
+    FAIL() << "the illegal order was accepted";
   } catch (const base::Error& e) {
     EXPECT_EQ(e.code(), base::ExitCode::usage);
     EXPECT_STREQ(e.what(), "schedule.moe.order (forgetful), for 1 chunks: step experts[0] is missing");

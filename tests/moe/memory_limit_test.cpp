@@ -125,7 +125,7 @@ TEST(MemoryLimitCheck, NeedsMemoryReuse) {
   EXPECT_NE(message.find("needs schedule.moe.memory_reuse: s1 to s4"), std::string::npos) << message;
 }
 
-// The recipe allows a limit only with memory_reuse, and that only without duplicates.
+// The recipe allows a limit only with memory_reuse, and memory_reuse only without duplicates.
 TEST(MemoryLimitCheck, RefusesTokensThatSeveralRanksHold) {
   Lab lab;
   const comm::SelfGroup self;

@@ -92,7 +92,7 @@ std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads,
   const int before = kernels::cpu::thread_count();
   kernels::cpu::set_thread_count(threads);
   schedule::execute(t.pass.graph(), t.lab.context);
-  EXPECT_EQ(kernels::cpu::thread_count(), threads) << "and afterwards";
+  EXPECT_EQ(kernels::cpu::thread_count(), threads) << "the number of threads is restored after the pass";
   kernels::cpu::set_thread_count(before);
   return seen;
 }
@@ -100,8 +100,8 @@ std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads,
 TEST(MoePass, ExpertsUseAShareOfTheThreadsWhileOtherChunksAreInFlight) {
   EXPECT_EQ(threads_of_experts({.chunking = {ep::Chunking::By::tokens, 2}}, 4), (std::vector{2, 2, 2, 2}));
   EXPECT_EQ(threads_of_experts({.chunking = {ep::Chunking::By::tokens, 2}}, 1), (std::vector{1, 1, 1, 1}));
-  EXPECT_EQ(threads_of_experts({}, 4), (std::vector{4, 4})) << "nothing travels beside one chunk";
-  EXPECT_EQ(threads_of_experts({}, 4, true), (std::vector{2, 4, 4})) << "but it does beside shared experts";
+  EXPECT_EQ(threads_of_experts({}, 4), (std::vector{4, 4})) << "one chunk has no communication beside it";
+  EXPECT_EQ(threads_of_experts({}, 4, true), (std::vector{2, 4, 4})) << "rows are in flight beside shared experts";
 }
 
 TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {

@@ -327,7 +327,7 @@ TEST(Schedules, InTwoStepsAreRefusedIfOnlySomeGroupsHaveTwoLevels) {
 }
 
 // Gradients of weights are also bitwise identical, because every order adds them by chunk.
-TEST(Schedules, OfEveryOrderGiveTheSameBits) {
+TEST(Schedules, GiveTheSameBitsInEveryOrder) {
   const Words chunks{"parallel.ep=4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=4"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     const auto alternating = ScheduledLayer(world, chunks).run();

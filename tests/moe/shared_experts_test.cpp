@@ -116,9 +116,9 @@ TEST(Addends, AreAddedOnceToEachTokenUnderEverySchedule) {
     }
 }
 
-// Each schedule sums at another time: the share of a rank, the tokens of a chunk, or all tokens after the pass. The
-// bits of an expert's result do not depend on the rows that are computed with it (kernels/cpu/products/gemm.h), and a
-// token's slots and addends are summed in one order, in f32.
+// Schedules sum at different times: the share of a rank, the tokens of a chunk, or all tokens after the pass. The bits
+// of an expert's result do not depend on the rows that are computed with it (kernels/cpu/products/gemm.h). A token's
+// slots and addends are summed in one order, in f32.
 TEST(Addends, GiveTheSameBitsInBf16UnderEverySchedule) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     const auto under = [&](const std::string& choice) {
@@ -219,8 +219,8 @@ TEST(SharedExperts, BesideTheAllToAllAreATaskOfBothPasses) {
       ASSERT_GE(witness.seen.size(), 2u);  // more if Parm's S1 gathers gradients
       const auto &forward = witness.seen[0], &backward = witness.seen[1];
       ASSERT_TRUE(forward.cost && backward.cost);
-      EXPECT_FALSE(backward.had_gradient) << "computed before the pass";
-      EXPECT_TRUE(backward.has_gradient) << "not computed in the pass";
+      EXPECT_FALSE(backward.had_gradient) << "the gradient was computed before the pass";
+      EXPECT_TRUE(backward.has_gradient) << "the pass did not compute the gradient";
 
       // 12 tokens of 16 features, and 2 experts of 8 features split over the tp ranks. With gates, there are 3
       // products.
@@ -262,7 +262,7 @@ TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
   };
   EXPECT_EQ(most_held({}), 0);
   EXPECT_EQ(most_held(in_moe({"memory_reuse=s4", "chunk_by=tokens", "chunks=3"})), 0);
-  EXPECT_EQ(most_held(beside), 2) << "else this test shows nothing";
+  EXPECT_EQ(most_held(beside), 2) << "this test needs two held sets of weights";
 }
 
 TEST(SharedExperts, AfterTheAllToAllAreNoTask) {

@@ -66,7 +66,7 @@ TEST_P(AdamwEquals, TheFormulaOverFiveStepsWithAndWithoutDecay) {
     oracle.emplace_back();
     for (double w : values_of(p->local())) oracle.back().push_back({w});
   }
-  const double scale = 0.25;  // as if gradients were clipped
+  const double scale = 0.25;  // factor of clipped gradients
   for (int64_t t = 1; t <= 5; ++t) {
     const double lr = 0.1 / static_cast<double>(t);
     for (size_t i = 0; i < 2; ++i) {
@@ -194,7 +194,7 @@ Trained trained(const OptimConfig& config, const Placement& placement = {}, Flat
 TEST(Bf16Moments, AreThoseInF32UpToRounding) {
   const Trained exact = trained({}), rounded = trained(with_bf16_moments());
   EXPECT_NE(rounded, exact);
-  constexpr double step = 0x1p-7;  // of bf16, relative
+  constexpr double step = 0x1p-7;  // relative spacing of bf16 numbers
   const auto near = [&](const std::vector<double>& want, const std::vector<double>& got, double allowed) {
     double largest = 0;
     for (const double w : want) largest = std::max(largest, std::abs(w));
@@ -214,7 +214,7 @@ TEST(Bf16Moments, DependOnTheSeed) {
 }
 
 // A rank's part has the bits of the same elements of the whole parameter.
-TEST(Bf16Moments, OfAPartAreThoseOfTheWholeParameter) {
+TEST(Bf16Moments, HaveTheSameBitsInAPartAsInTheWholeParameter) {
   const Trained whole = trained(with_bf16_moments());
   const auto expect_part = [&](const Trained& part, const Placement& placement, FlatRange range) {
     const auto [begin, size] = placement.region({6, 8});
@@ -241,7 +241,7 @@ TEST(Bf16Moments, OfAPartAreThoseOfTheWholeParameter) {
 }
 
 // There are more elements than are in memory at a time.
-TEST(Bf16Moments, OffloadedOnesHaveTheSameBits) {
+TEST(Bf16Moments, HaveTheSameBitsWhenOffloaded) {
   EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
   const auto result = [](optim::StateOffload offload) {
     Lab lab;

@@ -105,11 +105,11 @@ TEST(NearestLink, MatchesTheKindBeforeTheSize) {
   };
   EXPECT_EQ(first_seconds(2, 1), 0.001);
   EXPECT_EQ(first_seconds(4, 1), 0.002);
-  EXPECT_EQ(first_seconds(3, 1), 0.002) << "nearer to 4 than to 2 as a ratio";
+  EXPECT_EQ(first_seconds(3, 1), 0.002) << "3 is nearer to 4 than to 2 as a ratio";
   EXPECT_EQ(first_seconds(8, 1), 0.002);
   EXPECT_EQ(first_seconds(2, 2), 0.003);
-  EXPECT_EQ(first_seconds(16, 16), 0.003) << "one rank a node: inter, however many";
-  EXPECT_EQ(first_seconds(4, 2), 0.004) << "some ranks of each node: all";
+  EXPECT_EQ(first_seconds(16, 16), 0.003) << "groups with one rank on each node use the link inter";
+  EXPECT_EQ(first_seconds(4, 2), 0.004) << "groups with several ranks on each node use the link all";
   EXPECT_EQ(first_seconds(32, 8), 0.004);
   EXPECT_EQ(nearest_link(cluster, Collective::all_reduce, {"dp", 2, 1}), nullptr);
 }
@@ -119,7 +119,8 @@ TEST(NearestLink, BetweenNodesTheOtherKindIsASubstitute) {
   const MeasuredLink inter = cluster.links[2], all = cluster.links[3];
   cluster.links = {all};
   EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 2, 2}), &cluster.links[0]);
-  EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 2, 1}), nullptr) << "a network is no shared memory";
+  EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 2, 1}), nullptr)
+      << "a network does not replace shared memory";
   cluster.links = {inter};
   EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 8, 2}), &cluster.links[0]);
 }
@@ -144,14 +145,15 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
   const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);
-  EXPECT_DOUBLE_EQ(seconds(GemmPass::input_gradient), 1e-5 / 8 * 40 / 50) << "not measured: as the first pass";
+  EXPECT_DOUBLE_EQ(seconds(GemmPass::input_gradient), 1e-5 / 8 * 40 / 50)
+      << "an unmeasured pass takes the time of the first pass";
   EXPECT_EQ(rates.copy.seconds(65536), 1e-5);
   EXPECT_EQ(rates.alpha(Lane::compute, LaneSet{Lane::inter}), 0.75);
   EXPECT_EQ(rates.alpha(Lane::compute, LaneSet{Lane::inter, Lane::copy}), 0.5);
-  EXPECT_EQ(rates.alpha(Lane::inter, LaneSet{Lane::compute}), 1) << "measured 1.02: not slowed down";
+  EXPECT_EQ(rates.alpha(Lane::inter, LaneSet{Lane::compute}), 1) << "a measured 1.02 means no slowdown";
 }
 
-TEST(Rates, OfALinkDoNotFallBelowTheirLastPoint) {
+TEST(Rates, OfLinksDoNotFallBelowTheirLastPoint) {
   const auto seconds = [](const std::string& points, double bytes) {
     Cluster cluster = load_text(text);
     for (MeasuredLink& link : cluster.links) link.points = load_text(points).links.front().points;
@@ -177,7 +179,7 @@ TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
     for (MeasuredProduct& p : cluster.products) p.points = {std::vector<Curve::Point>{{4, 4e-6}, {8, slow}}};
     return rates_of(cluster, {.groups = {}}).compute.front().seconds(40000);
   };
-  EXPECT_DOUBLE_EQ(seconds(6e-6), 2.5e-6) << "a quarter of 16 rows, along the last two";
+  EXPECT_DOUBLE_EQ(seconds(6e-6), 2.5e-6) << "a quarter of the time of 16 rows, on the line through both points";
   EXPECT_DOUBLE_EQ(seconds(12e-6), 6e-6) << "not 7e-6";
 }
 

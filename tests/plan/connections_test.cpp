@@ -78,7 +78,7 @@ double connections_of(const Recipe& recipe, int64_t world) { return estimate_mem
 
 TEST(ConnectionsOfARank, AreThoseOfNcclAndNone) {
   EXPECT_GT(connections_of(on_cards({"parallel.ep=2"}), 2), 0);
-  EXPECT_EQ(connections_of(on_cards({}), 1), 0) << "one rank";
+  EXPECT_EQ(connections_of(on_cards({}), 1), 0) << "one rank connects to no other";
   EXPECT_EQ(connections_of(on_cards({"parallel.ep=2", "distributed.device_collectives=host"}), 2), 0);
   EXPECT_EQ(connections_of(small_recipe({"parallel.ep=2"}), 2), 0) << "a CPU";
 }

@@ -65,8 +65,8 @@ TEST(FitOfACurve, ShowsABurstThatALineCannotFollow) {
     times.push_back({bytes, 1e-4 + std::max(0.0, bytes - 131072) / 25e6});
   const Fit fit = fit_alpha_beta(times);
   EXPECT_GT(fit.worst_relative_error, 5);
-  EXPECT_LE(times[fit.worst].x, 131072) << "where the line is off is in the burst";
-  EXPECT_NEAR(seconds(times, 65536), 1e-4, rounding) << "a curve's own points know";
+  EXPECT_LE(times[fit.worst].x, 131072) << "the largest error of the line is in the burst";
+  EXPECT_NEAR(seconds(times, 65536), 1e-4, rounding) << "the curve follows the measured points";
 }
 
 TEST(Link, PricesMovedBytesByTheEfficiencyOfTheWholeVolume) {

@@ -132,7 +132,7 @@ TEST(GranularitySearch, TheShortestOfSeveralTimesCounts) {
 TEST(GranularitySearch, UsesMeasurementsOutsideOfItsProposals) {
   const auto seconds = [](int64_t, int64_t n) { return n == 7 ? 0.5 : std::abs(static_cast<double>(n) - 3) + 1; };
   GranularitySearch alone(2, 16), knowing(2, 16);
-  EXPECT_EQ(alone.best(100, seconds), 3) << "7 breaks the hypothesis, and is not proposed";
+  EXPECT_EQ(alone.best(100, seconds), 3) << "7 parts contradict the hypothesis, so they are not proposed";
   knowing.record(100, 7, seconds(100, 7));
   EXPECT_EQ(knowing.best(100, seconds), 7);
 }
@@ -146,7 +146,7 @@ TEST(GranularitySearch, IsConcludedWithTheQuickestSoFar) {
   search.record(1000, second.n, 1);
   EXPECT_EQ(search.conclude(1000, 2), second.n);
   EXPECT_TRUE(search.propose(1000).settled);
-  EXPECT_LE(search.conclude(10, 16), second.n) << "nothing was measured, but a larger batch takes no more";
+  EXPECT_LE(search.conclude(10, 16), second.n) << "an unmeasured batch takes at most the parts of a larger one";
 }
 
 }  // namespace

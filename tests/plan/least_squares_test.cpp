@@ -58,7 +58,7 @@ TEST(LeastSquares, ResidualsArePerpendicularToEveryTerm) {
   const TermsFit fit = least_squares(terms, y);
   double squares = 0;
   for (const double r : fit.residuals) squares += r * r;
-  EXPECT_GT(squares, 1) << "noise leaves much over";
+  EXPECT_GT(squares, 1) << "noise leaves large residuals";
   for (const FitTerm& term : terms) {
     double product = 0;
     for (size_t i = 0; i < y.size(); ++i) product += term.values[i] * fit.residuals[i];
@@ -143,12 +143,12 @@ TEST(FitAlphaBeta, RelativeResidualsLetEverySizeCount) {
   for (double x = 4096; x <= 1 << 24; x *= 4) samples.push_back({x, 5e-5 + x / 1e9});
   samples.back().y *= 2;
   const Fit plain = fit_alpha_beta(samples), relative = fit_alpha_beta(samples, Least::relative_residuals);
-  EXPECT_LT(plain.line.alpha, 0) << "the largest decides";
+  EXPECT_LT(plain.line.alpha, 0) << "the largest sample dominates a plain fit";
   EXPECT_EQ(plain.worst, 0u);
   EXPECT_NEAR(relative.line.alpha, 5e-5, 1e-5);
   EXPECT_EQ(relative.worst, samples.size() - 1);
   for (size_t i = 0; i < samples.size(); ++i)
-    EXPECT_EQ(relative.residuals[i], samples[i].y - relative.line(samples[i].x)) << "in seconds all the same";
+    EXPECT_EQ(relative.residuals[i], samples[i].y - relative.line(samples[i].x)) << "residuals are in seconds";
   EXPECT_EQ(error_of([] {
               fit_alpha_beta(Points{{1, 0}, {2, 1}}, Least::relative_residuals);
             }),

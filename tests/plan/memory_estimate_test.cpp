@@ -126,7 +126,7 @@ TEST(MemoryOfTheNeediest, IsOnTheRankOfTheExpertsInTheTrace) {
   const double loaded = of_rank(1, RoutingLoad::even), idle = of_rank(0, RoutingLoad::even);
   EXPECT_GT(loaded, 1.2 * idle);
   EXPECT_EQ(estimate_memory(recipe, {}, 2).total, loaded);
-  EXPECT_NEAR(of_rank(0, RoutingLoad::one_rank), loaded, 0.01 * loaded) << "whatever the trace says";
+  EXPECT_NEAR(of_rank(0, RoutingLoad::one_rank), loaded, 0.01 * loaded) << "the load one_rank overrides the trace";
 }
 
 TEST(MemoryOfTheNeediest, IsOnTheRankWithTheLargestPiecesOfExperts) {
@@ -146,7 +146,7 @@ void PrintTo(const Layout& l, std::ostream* out) { *out << l.name; }
 
 class LayoutMemory : public testing::TestWithParam<std::tuple<Layout, int, std::string>> {};
 
-TEST_P(LayoutMemory, OfWeightsGradientsAndOptimizerIsWithinOnePercentOfTheEstimate) {
+TEST_P(LayoutMemory, IsWithinOnePercentOfTheEstimateForPersistentTensors) {
   const auto& [layout, zero, precision] = GetParam();
   std::vector<std::string> all{"model.hidden=128",
                                "model.vocab=251",

@@ -51,7 +51,7 @@ TEST(PlanCandidates, AreRecipesThatTrain) {
     for (const auto& [key, value] : c.settings()) overrides.push_back(key + "=" + value);
     const Recipe read = recipe_of(yaml, overrides, ranks);
     EXPECT_EQ(PlanCandidate{read}.to_string(ranks), c.to_string(ranks));
-    EXPECT_TRUE(texts.insert(testing::PrintToString(overrides)).second) << c.to_string(ranks) << " is there twice";
+    EXPECT_TRUE(texts.insert(testing::PrintToString(overrides)).second) << c.to_string(ranks) << " occurs twice";
   }
 }
 

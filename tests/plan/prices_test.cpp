@@ -53,7 +53,7 @@ void expect_rising(const std::string& what, const std::function<double(double)>&
   EXPECT_GT(before, 2 * price(1)) << what;
 }
 
-TEST(Prices, OfEveryDescribedClusterRiseWithSize) {
+TEST(Prices, RiseWithSizeOnEveryDescribedCluster) {
   for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
     const Cluster cluster = load_cluster(entry.path().string());
     if (!cluster.machine) continue;  // measured times are noisy
@@ -84,7 +84,7 @@ TEST(Prices, OfEveryDescribedClusterRiseWithSize) {
   }
 }
 
-TEST(Prices, OfNothingAreZero) {
+TEST(Prices, AreZeroForNothing) {
   const Prices prices(shipped("h100-dgx"));
   EXPECT_EQ(prices.product({.rows = 0, .inputs = 8, .outputs = 8}), 0);
   EXPECT_EQ(prices.attention({.flops = 0}), 0);
@@ -151,7 +151,8 @@ TEST(PricesOfH100, ProductsOfALayerAreABitFasterThanSonicMoe) {
 TEST(PricesOfH100, SkewCostsAFewPercent) {
   const Prices prices(shipped("h100-dgx"));
   const Product p{.rows = 65536, .inputs = 2048, .outputs = 2048, .groups = 32};
-  EXPECT_EQ(prices.product(p, 2048), prices.product(p)) << "equal groups";
+  EXPECT_EQ(prices.product(p, 2048), prices.product(p))
+      << "equal groups cost the same with and without a largest group";
   EXPECT_NEAR(prices.product(p, 6 * 2048) / prices.product(p), 1.08, 0.01);
 }
 
@@ -207,15 +208,15 @@ TEST(PricesOfLinks, StayInsideADomainOfSeveralNodes) {
             5 * racks.collective(Collective::all_to_all, {64, 16, 4}, bytes));
   EXPECT_GT(racks.collective(Collective::all_to_all, {144, 36, 4}, bytes),
             3 * racks.collective(Collective::all_to_all, {72, 18, 4}, bytes))
-      << "two racks";
+      << "two racks exchange over the network, one rack does not";
 }
 
 TEST(PricesOfLinks, ShareTheAdaptersOfANode) {
   const auto price = [](const std::string& cluster, int64_t groups) {
     return Prices(shipped(cluster)).collective(Collective::send, {4, 4, 1, groups}, 1e9);
   };
-  EXPECT_NEAR(price("mpmoe-valor", 4) / price("mpmoe-valor", 1), 4, 0.01) << "one adapter a node";
-  EXPECT_EQ(price("mpmoe-adira", 4), price("mpmoe-adira", 1)) << "one adapter a rank";
+  EXPECT_NEAR(price("mpmoe-valor", 4) / price("mpmoe-valor", 1), 4, 0.01) << "the ranks of a node share one adapter";
+  EXPECT_EQ(price("mpmoe-adira", 4), price("mpmoe-adira", 1)) << "each rank has its own adapter";
 }
 
 TEST(PricesOfLinks, AllReduceIsAReduceScatterAndAnAllGather) {
@@ -245,7 +246,8 @@ TEST(Slowdowns, FollowFromTheSmsOfCommunication) {
   EXPECT_DOUBLE_EQ(prices.slowdown(Lane::copy, {Lane::inter}), 1);
   EXPECT_LT(prices.slowdown(Lane::compute, {Lane::inter, Lane::copy}), 1 - 20.0 / 132);
   cluster.slowdowns = {{Lane::compute, {Lane::inter}, 0.5}};
-  EXPECT_DOUBLE_EQ(Prices(cluster).slowdown(Lane::compute, {Lane::inter}), 0.5) << "listed in the file";
+  EXPECT_DOUBLE_EQ(Prices(cluster).slowdown(Lane::compute, {Lane::inter}), 0.5)
+      << "the file's slowdown takes precedence";
   EXPECT_DOUBLE_EQ(Prices(cluster).slowdown(Lane::compute, {Lane::intra}), 1 - 20.0 / 132);
 }
 
@@ -272,11 +274,13 @@ TEST(PricesOfMeasurements, AreTheirCurves) {
   };
   // 2 rows of one of 8 experts take 1e-5 s.
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 50, 8), 8e-5);
-  EXPECT_DOUBLE_EQ(product(GemmPass::forward, 8, 50, 4), 4e-5) << "half as many experts";
+  EXPECT_DOUBLE_EQ(product(GemmPass::forward, 8, 50, 4), 4e-5) << "half as many experts take half the time";
   EXPECT_DOUBLE_EQ(product(GemmPass::weight_gradient, 16, 50, 8), 24e-5);
-  EXPECT_DOUBLE_EQ(product(GemmPass::input_gradient, 16, 50, 8), 8e-5) << "not measured: another pass";
-  EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 50, 1), 0.5e-4) << "dense: as one expert of twice the weight";
-  EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 25, 8), 4e-5) << "half the weight";
+  EXPECT_DOUBLE_EQ(product(GemmPass::input_gradient, 16, 50, 8), 8e-5)
+      << "an unmeasured pass takes the time of another pass";
+  EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 50, 1), 0.5e-4)
+      << "a dense product is priced as one expert of twice the weight";
+  EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 25, 8), 4e-5) << "half the weight takes half the time";
   EXPECT_DOUBLE_EQ(prices.memory_bound(131072), 1e-5) << "a copy reads and writes its bytes";
   EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5);
   EXPECT_DOUBLE_EQ(prices.copy(CopyKind::gather, 65536), 1e-5);
@@ -300,7 +304,8 @@ TEST(PricesOfMeasurements, TakeTheRestFromTheDescription) {
   inside: {bandwidth: 10e9}
   network: {bandwidth: 1e9}
 )"));
-  EXPECT_GT(prices.product({.rows = 16, .inputs = 10, .outputs = 50}), 0) << "bf16 was not measured";
+  EXPECT_GT(prices.product({.rows = 16, .inputs = 10, .outputs = 50}), 0)
+      << "bf16 was not measured, so the description gives its price";
   EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5) << "measured";
   EXPECT_GT(prices.copy(CopyKind::offload, 65536), 0);
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {2, 1, 2}, 4096), 0.001);
@@ -335,7 +340,7 @@ TEST(Assumptions, AreNamedOfMeasuredAndDescribedClusters) {
   };
   const Cluster profile = load_text(measured);
   EXPECT_EQ(has(profile, "attention in f32: half the rate"), 1);
-  EXPECT_EQ(has(profile, "dense products"), 0) << "one expert was measured";
+  EXPECT_EQ(has(profile, "dense products"), 0) << "dense products were measured with one expert";
   EXPECT_EQ(has(profile, "gather: as the measured copy"), 1);
   EXPECT_EQ(has(default_cluster(1, 2), "a plain machine"), 1);
   EXPECT_TRUE(assumptions(shipped("h100-dgx")).empty());

@@ -105,7 +105,7 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   EXPECT_EQ(cluster.links.size(), 3u * enum_names(Collective{}).size());
   EXPECT_EQ(cluster.products.size(), enum_names(Element{}).size() * enum_names(GemmPass{}).size());
   EXPECT_EQ(cluster.copies.size(), enum_names(CopyKind{}).size());
-  EXPECT_EQ(cluster.slowdowns.size(), 4u * 3u + 4u) << "every pair, and all four together";
+  EXPECT_EQ(cluster.slowdowns.size(), 4u * 3u + 4u) << "each lane beside each other lane, and beside all others";
   for (const MeasuredLink& link : cluster.links) EXPECT_EQ(link.points.points.size(), 2u);
   EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"ep", 2, 2}, {"tp", 2, 1}, {"world", 4, 2}}}));
   const std::string table = profile_table(cluster);

@@ -41,7 +41,7 @@ int64_t of_rank(const std::vector<int64_t>& counts, int rank, int ranks) {
 TEST(RoutingModel, EvenLoadGivesEveryExpertTheSameNumberOfRows) {
   for (const int64_t top_k : {1, 2, 6, 8})
     for (const int64_t n : rows(RoutingLoad::even, 1, 4, 512, top_k, 16)) EXPECT_EQ(n, 512 * top_k / 16) << top_k;
-  for (const int64_t n : rows(RoutingLoad::even, 0, 1, 6, 3, 3)) EXPECT_EQ(n, 6) << "all experts of every token";
+  for (const int64_t n : rows(RoutingLoad::even, 0, 1, 6, 3, 3)) EXPECT_EQ(n, 6) << "every expert gets every token";
 }
 
 // By chance, two of a token's 8 experts are on the same one of 4 ranks, but not all of them.
@@ -63,13 +63,13 @@ TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
   const double x = share_of_rank(RoutingLoad::p99, 2, {2, 4});
   EXPECT_NEAR(x * x * (3 - 2 * x), 0.99, 1e-9);
   EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {4, 4}), 0.5);
-  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 4, {2, 4}), 1) << "all experts are here";
+  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 4, {2, 4}), 1) << "this rank has all experts";
   for (const int rank : {0, 3}) {
     const auto counts = rows(RoutingLoad::p99, rank, 4, 4096, 2, 32);
     const double share = share_of_rank(RoutingLoad::p99, 8, {2, 32});
     EXPECT_NEAR(static_cast<double>(of_rank(counts, rank, 4)) / 8192, share, 2e-4);
     const auto [least, most] = std::minmax_element(counts.begin() + rank * 8, counts.begin() + rank * 8 + 8);
-    EXPECT_LE(*most - *least, 2) << "its experts have as many";
+    EXPECT_LE(*most - *least, 2) << "the rank's experts get nearly equal numbers of rows";
   }
 }
 
@@ -78,8 +78,8 @@ TEST(RoutingModel, InTheWorstCaseEverythingGoesToOneRank) {
   // The rank has two experts, so it gets two slots of each token.
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 0, 4, 100, 6, 8), 0, 4), 200);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {6, 8}), 2.0 / 6);
-  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {2, 8}, 1.5), 1.5 / 4) << "as much as its capacity";
-  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {2, 8}, 0.5), 0.25) << "an even share at least";
+  EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {2, 8}, 1.5), 1.5 / 4) << "the capacity limits the share";
+  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {2, 8}, 0.5), 0.25) << "the share is at least the even one";
 }
 
 // There are 64 experts in groups of 8 on 8 ranks.

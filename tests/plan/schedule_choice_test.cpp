@@ -110,7 +110,7 @@ TEST(LegalSchedules, KeepTheSettingsOfTheRecipe) {
   for (const MoeSchedule& s : legal(open_recipe({"parallel.tp=2"}, {"schedule.moe.chunks=3"})))
     EXPECT_EQ(s.chunks, 3) << to_string(s);
   const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.chunk_by=tokens"});
-  EXPECT_TRUE(recipe.schedule.moe.open()) << "chunks are auto";
+  EXPECT_TRUE(recipe.schedule.moe.open()) << "open_recipe() leaves chunks open";
   for (const MoeSchedule& s : legal(recipe)) EXPECT_EQ(s.chunk_by, ChunkBy::tokens);
 }
 
@@ -130,7 +130,8 @@ TEST(LegalSchedules, VaryTheEspExchangeOnlyWithOtherChoices) {
     const auto all = legal(r);
     return std::ranges::count(all, std::optional(ep::EspExchange::direct), &MoeSchedule::esp_exchange);
   };
-  EXPECT_EQ(direct(small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto"})), 3) << "of those that divide";
+  EXPECT_EQ(direct(small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto"})), 3)
+      << "three treatments of duplicates divide the tokens";
   EXPECT_EQ(direct(open_recipe({"parallel.ep=2"})), 0) << "no rank shares an expert";
   EXPECT_EQ(direct(open_recipe({"parallel.tp=2", "schedule.moe.esp_exchange=gather"})), 0);
 }
@@ -143,7 +144,8 @@ TEST(LegalSchedules, VaryTheOrderOnlyOfCutPasses) {
     }
   }
   EXPECT_EQ(all.size(), 1u + 3 * (4 + 1 + 1));
-  EXPECT_FALSE(small_recipe({"parallel.ep=2", "schedule.moe.order=auto"}).schedule.moe.open()) << "nothing is cut";
+  EXPECT_FALSE(small_recipe({"parallel.ep=2", "schedule.moe.order=auto"}).schedule.moe.open())
+      << "without chunks, there is no order to choose";
   // Restored chunks share two buffers, so a third chunk must not be in flight.
   const Recipe restored = small_recipe(
       {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.memory_reuse=s4", "schedule.moe.order=auto"});
@@ -233,11 +235,12 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
     const auto tried =
         try_all(choice, [&](const MoeSchedule&) { return seconds[turn++ % 4] * (world.rank() == 0 ? 0.5 : 1); });
     ASSERT_EQ(tried.size(), 8u);
-    EXPECT_EQ(std::ranges::count(tried, recipe.schedule.moe.settled()), 2) << "what is done without choosing";
+    EXPECT_EQ(std::ranges::count(tried, recipe.schedule.moe.settled()), 2)
+        << "both rounds also try the recipe's default";
     for (size_t i = 0; i < 4; ++i) EXPECT_EQ(tried[i], tried[i + 4]);
     EXPECT_EQ(tried[0], choice.candidates()[0].schedule);
     EXPECT_EQ(choice.current().schedule, tried[2]);
-    EXPECT_DOUBLE_EQ(choice.current().measured_seconds(), 2) << "forward and backward";
+    EXPECT_DOUBLE_EQ(choice.current().measured_seconds(), 2) << "the time includes forward and backward";
   });
 }
 
@@ -290,10 +293,10 @@ TEST(ScheduleChoice, Algorithm1FindsChunksThatWereNotPredicted) {
     TrainingRun run(recipe, world);
     ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
     const MoeSchedule predicted = choice.candidates()[0].schedule;
-    EXPECT_TRUE(choice.searching()) << "nothing else is open";
+    EXPECT_TRUE(choice.searching()) << "only the number of chunks is open";
     const auto tried = try_all(choice, best_at_five);
     EXPECT_EQ(tried.front(), predicted);
-    EXPECT_LE(tried.size(), 12u) << "3% of the steps, had they been 400";
+    EXPECT_LE(tried.size(), 12u) << "12 trials are 3% of 400 steps";
     EXPECT_EQ(choice.current().schedule.chunks, 5);
     EXPECT_GT(choice.current().predicted, 0);
   });
@@ -320,7 +323,8 @@ TEST(ScheduleChoice, FindsTheChunksOfTheFastestFamily) {
     const auto tried = try_all(
         choice, [](const MoeSchedule& s) { return best_at_five(s) + (s.chunk_by == ChunkBy::tokens ? 0 : 10); });
     EXPECT_LE(tried.size(), 40u);
-    EXPECT_EQ(distinct(tried, [](const MoeSchedule& s) { return s.chunk_by; }).size(), 4u) << "one of each family";
+    EXPECT_EQ(distinct(tried, [](const MoeSchedule& s) { return s.chunk_by; }).size(), 4u)
+        << "one schedule of each family is tried";
     EXPECT_EQ(choice.current().schedule.chunk_by, ChunkBy::tokens);
     EXPECT_EQ(choice.current().schedule.chunks, 5);
   });
@@ -362,14 +366,14 @@ TEST(ScheduleChoice, SearchesOnlyMicroBatchesOutsideTheKnownRange) {
     const auto [text, state] = chosen(cut_recipe({"schedule.moe.trial_share=0.5"}), {}, {}, trials);
     EXPECT_GT(trials, 3u);
     const auto same = chosen(cut_recipe({"schedule.moe.trial_share=0.5"}), text, state, trials);
-    EXPECT_EQ(trials, 0u) << "the same micro-batch";
+    EXPECT_EQ(trials, 0u) << "the times of this micro-batch are known";
     EXPECT_EQ(same.first, text);
     const auto larger = chosen(cut_recipe({"schedule.moe.trial_share=0.5", "batch.micro=4"}), text, state, trials);
     EXPECT_GT(trials, 0u);
-    EXPECT_EQ(larger.first, text) << "5 is best for it, too";
+    EXPECT_EQ(larger.first, text) << "5 parts are best for the larger micro-batch, too";
     chosen(cut_recipe({"schedule.moe.trial_share=0.5", "batch.micro=3", "batch.global=12"}), larger.first,
            larger.second, trials);
-    EXPECT_EQ(trials, 0u) << "between two micro-batches of 5 parts";
+    EXPECT_EQ(trials, 0u) << "5 parts are best for a smaller and a larger micro-batch";
   });
 }
 
@@ -382,7 +386,7 @@ TEST(ScheduleChoice, ResumesOnlySchedulesThatTheRecipeAllows) {
     EXPECT_FALSE(choice.resume("duplicates drop, overlap sequential, chunk_by none, chunks 1", ""));
     EXPECT_FALSE(choice.resume("", ""));
     EXPECT_TRUE(choice.resume("duplicates pause_before_gate, overlap sequential, chunk_by tokens, chunks 3", ""))
-        << "as runs of earlier versions were saved";
+        << "runs of earlier versions saved this form";
     EXPECT_TRUE(choice.made());
     EXPECT_EQ(choice.current().schedule.chunks, 3);
   });
@@ -397,7 +401,8 @@ TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
   const auto order = predicted_on(machine(1e-6, 1e6, 1e12), recipe);
   EXPECT_LT(order.size(), 350u);
   EXPECT_EQ(distinct(order, [](const MoeSchedule& s) { return to_string(s); }).size(), order.size());
-  EXPECT_EQ(order.front().rows, ep::RowOf::token) << "on a slow wire fewer rows travel: " << to_string(order.front());
+  EXPECT_EQ(order.front().rows, ep::RowOf::token)
+      << "a slow wire favours fewer rows, not: " << to_string(order.front());
 }
 
 TEST(ScheduleChoice, PredictionsChangeNoBitOfTheRun) {

@@ -109,9 +109,9 @@ TEST(ScheduleTrace, PredictionsAccountForTheWorkOfOtherRanks) {
   for (auto& [rank, end] : returned) end -= begin.at(rank);
   ASSERT_EQ(returned.size(), 2u);
   const double difference = std::abs(computed[0] - computed[1]);
-  ASSERT_GT(difference, 10) << "one rank has most of the rows";
+  ASSERT_GT(difference, 10) << "one rank must have most of the rows";
   EXPECT_NEAR(returned[0], returned[1], difference / 5)
-      << "the last results come when the slower rank has computed them";
+      << "both ranks get the last results once the slower rank has computed them";
 }
 
 TEST(ScheduleTrace, SumsThePassesOfEachKind) {

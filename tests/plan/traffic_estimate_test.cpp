@@ -64,7 +64,7 @@ constexpr TrafficClass estimated[] = {TrafficClass::tp, TrafficClass::ep, Traffi
 
 class Traffic : public testing::TestWithParam<Case> {};
 
-TEST_P(Traffic, OfEveryRankAndClassIsWithinOnePercentOfTheEstimate) {
+TEST_P(Traffic, IsWithinOnePercentOfTheEstimateForEveryRankAndClass) {
   const Recipe recipe = measured(GetParam());
   const mesh::Layout layout(recipe.parallel.sizes(), GetParam().ranks);
   const auto sent = measure(recipe, GetParam().ranks);

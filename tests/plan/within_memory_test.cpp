@@ -48,11 +48,11 @@ TEST(AllowedSchedules, ReuseMemoryOnlyWhenKeepingExceedsTheLimit) {
   const WithinMemory m = allowed(free);
   ASSERT_LT(m.least, m.kept);
   const std::set<moe::ReuseStrategy> keep{moe::ReuseStrategy::none};
-  EXPECT_EQ(restores(0), keep) << "no limit";
+  EXPECT_EQ(restores(0), keep) << "without a limit, activations are kept";
   EXPECT_EQ(restores(1.01 * m.kept), keep);
   EXPECT_FALSE(restores(0.99 * m.kept).contains(moe::ReuseStrategy::none));
   EXPECT_FALSE(restores(0.99 * m.kept).empty());
-  EXPECT_FALSE(restores(0.5 * m.least).empty()) << "the estimate refuses nothing: those that need the least";
+  EXPECT_FALSE(restores(0.5 * m.least).empty()) << "if no schedule fits, those with the smallest estimate remain";
   EXPECT_FALSE(restores(0.5 * m.least).contains(moe::ReuseStrategy::none));
 }
 

@@ -103,12 +103,12 @@ TEST(PeakActivations, MatchThePapers) {
   EXPECT_EQ(peaks(PipelineKind::gpipe, 4, 12), all(12));
   EXPECT_EQ(peaks(PipelineKind::one_f_one_b, 4, 12), (std::vector{4, 3, 2, 1}));
   EXPECT_EQ(peaks(PipelineKind::interleaved, 4, 12), (std::vector{11, 9, 7, 5}));
-  EXPECT_EQ(peaks(PipelineKind::zb_h1, 4, 12), all(4)) << "the peak of 1F1B";
-  EXPECT_EQ(peaks(PipelineKind::zb_v, 4, 12), all(8)) << "half-sized chunks: the peak of 1F1B";
-  EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "one more";
+  EXPECT_EQ(peaks(PipelineKind::zb_h1, 4, 12), all(4)) << "ZB-H1 has the peak of 1F1B";
+  EXPECT_EQ(peaks(PipelineKind::zb_v, 4, 12), all(8)) << "eight chunks of half the size equal the peak of 1F1B";
+  EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "DualPipe-V needs one more than ZB-V";
 }
 
-TEST(PeakActivations, OfPairsAreTwiceThoseOf1F1B) {
+TEST(PeakActivations, AreTwiceThoseOf1F1BWithPairs) {
   EXPECT_EQ(peak_activations(make_schedule(
                 {.kind = PipelineKind::one_f_one_b, .split = {}, .overlap = Overlap::micro_batches}, 4, 12)),
             (std::vector{8, 6, 4, 2}));

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t elements = 64;
 
-// Stages that pass on what they get. A micro-batch's activations are its number from 1; its gradients are negative.
+// Stages that pass on their inputs. A micro-batch's activations are its number from 1; its gradients are negative.
 class PassOn final : public StageWork {
  public:
   PassOn(const StageMap& stages, int rank, device::DeviceContext& context)

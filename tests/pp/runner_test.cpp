@@ -157,7 +157,8 @@ TEST(RunnerMemory, OneForwardOneBackwardKeepsFewerActivationsThanGPipe) {
     });
     return first.load();
   };
-  EXPECT_EQ(peak(PipelineKind::gpipe), 4 * peak(PipelineKind::one_f_one_b)) << "eight micro-batches against two";
+  EXPECT_EQ(peak(PipelineKind::gpipe), 4 * peak(PipelineKind::one_f_one_b))
+      << "GPipe keeps eight micro-batches, 1F1B two";
 }
 
 // Stages that do only the work that a test needs.
@@ -301,7 +302,7 @@ TEST(RunnerErrors, AFailureOfOneOfAPairEndsBoth) {
     schedule::Fibers fibers;
     Noting work(lab.context, fibers, 1);
     EXPECT_THROW(run(make_schedule(pairs_of(PipelineKind::one_f_one_b), 1, 4), pp, work, lab.context, &fibers), Error);
-    EXPECT_EQ(work.log, "F0( )F0 B0( F1( )B0 )F1 B1( F2( ") << "nothing after the failure";
+    EXPECT_EQ(work.log, "F0( )F0 B0( F1( )B0 )F1 B1( F2( ") << "no action follows the failure";
   });
 }
 

@@ -75,7 +75,7 @@ TEST(StageSplit, PutsTheEmbeddingFirstAndTheHeadLast) {
       EXPECT_EQ(loop.has_embedding(rank, chunk), rank == 0 && chunk == 0);
       EXPECT_EQ(vee.has_embedding(rank, chunk), rank == 0 && chunk == 0);
       EXPECT_EQ(loop.has_head(rank, chunk), rank == 1 && chunk == 1);
-      EXPECT_EQ(vee.has_head(rank, chunk), rank == 0 && chunk == 1) << "both ends are the first rank's";
+      EXPECT_EQ(vee.has_head(rank, chunk), rank == 0 && chunk == 1) << "the first rank has both ends of the model";
     }
 }
 

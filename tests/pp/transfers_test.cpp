@@ -1,4 +1,4 @@
-// When ranks post receives and free sent tensors.
+// Order in which ranks post receives and free sent tensors.
 #include "parallel/pp/transfers.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ Schedule schedule_of(PipelineKind kind, int ranks, int micro_batches) {
   return make_schedule({.kind = kind, .split = {}}, ranks, micro_batches);
 }
 
-// Calls f(schedule, transfers) for every schedule and its evaluation, with pairs as one and one after the other.
+// Calls f(schedule, transfers) for every schedule and its evaluation, with merged pairs and with separate ones.
 template <class F>
 void for_all_transfers(F&& f) {
   for_all_schedules(5, 16, [&](const Schedule& training) {

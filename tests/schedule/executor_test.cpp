@@ -19,7 +19,7 @@ using base::now;
 using device::complete;
 using device::DeviceContext;
 
-class Executor : public testing::TestWithParam<bool> {  // parameter: worker lanes
+class Executor : public testing::TestWithParam<bool> {  // parameter: true if lanes have worker threads
  protected:
   DeviceContext context{{.worker_lanes = GetParam()}};
 };
@@ -182,7 +182,7 @@ TEST_P(Executor, SkippedTasksDoNotHideTheErrorOfALateTask) {
     if (uses) g.add(late(Lane::compute, "use"), {skipped}, [](Stream&) { return Event{}; });
     try {
       execute(g, fresh);
-      ADD_FAILURE() << "no error";
+      ADD_FAILURE() << "no error was thrown";
     } catch (const std::runtime_error& e) {
       EXPECT_STREQ(e.what(), "no room");
     }
@@ -205,7 +205,7 @@ TEST(LateTask, WaitingForTheTaskNotifiesItsAsynchronousPart) {
   }
 }
 
-TEST_P(Executor, NothingIsInFlightWhenAnErrorLeaves) {
+TEST_P(Executor, NothingIsInFlightWhenAnErrorReachesTheCaller) {
   auto state = Event::make_state();
   std::thread peer;
   TaskGraph g;

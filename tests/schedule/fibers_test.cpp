@@ -79,7 +79,7 @@ TEST_F(TurnsOfTwo, WhenTheFirstFailsTheSecondIsUnwound) {
     letters('p', 5)();
   };
   EXPECT_EQ(error_of(failing('a', 2), second), "no");
-  EXPECT_EQ(log, "apbqc!.") << "nothing of the second after the failure but its destructors";
+  EXPECT_EQ(log, "apbqc!.") << "after the failure, only destructors of the second fiber run";
 }
 
 TEST_F(TurnsOfTwo, WhenTheSecondFailsTheErrorLeavesTheFirst) {

@@ -41,8 +41,8 @@ TEST(Queues, QueuesOfASetSlowEachOtherWhileBothWork) {
   const std::vector<Job> jobs{{0, 2}, {1, 3}, {2, 5}};
   const JobTimes t = run_jobs(jobs, {.sets = 2, .beside = 2, .speed = halved});
   EXPECT_EQ(t.jobs[0].end, 4);
-  EXPECT_EQ(t.jobs[1].end, 5) << "2 of 3 seconds at half speed, the last one alone";
-  EXPECT_EQ(t.jobs[2].end, 5) << "another set";
+  EXPECT_EQ(t.jobs[1].end, 5) << "2 of 3 seconds run at half speed, the last at full speed";
+  EXPECT_EQ(t.jobs[2].end, 5) << "a queue of another set is not slowed down";
   const std::vector<Job> waits{{0, 1, {}, 0}, {1, 6}, {2, 9, {}, 0}};
   EXPECT_EQ(run_jobs(waits, {.sets = 2, .beside = 2, .speed = halved}).jobs[1].end, 7);
 }

@@ -26,7 +26,7 @@ TEST(TimeCurve, CostsItsLatencyBelowTheFirstPointAndNothingForNoWork) {
 
 TEST(TimeCurve, ContinuesAlongItsLastSegment) {
   EXPECT_EQ(measured.seconds(50), 24);
-  EXPECT_EQ((TimeCurve{{{10, 4}}}.seconds(30)), 12) << "one point: through the origin";
+  EXPECT_EQ((TimeCurve{{{10, 4}}}.seconds(30)), 12) << "the line of a single point goes through the origin";
   EXPECT_EQ((TimeCurve{{{10, 4}, {20, 3}}}.seconds(1000)), 3) << "noise at the end does not make more work cheaper";
 }
 
@@ -40,7 +40,7 @@ TEST(Alpha, IsOneAloneAndWithoutAMeasurement) {
   const Rates rates{.slowdowns = {{Lane::compute, {Lane::inter}, 0.5}}};
   EXPECT_EQ(rates.alpha(Lane::compute, {}), 1);
   EXPECT_EQ(rates.alpha(Lane::compute, {Lane::copy}), 1);
-  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute}), 1) << "it has two directions";
+  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute}), 1) << "each direction has its own measurement";
   EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter}), 0.5);
   EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter, Lane::compute}), 0.5) << "a lane is not beside itself";
 }
@@ -60,8 +60,8 @@ TEST(Alpha, AddsUpDelaysOfLanesThatWereMeasuredOneByOne) {
   EXPECT_NEAR(rates.alpha(Lane::inter, {Lane::compute, Lane::copy}), 1.0 / 3, rounding(1));
   const double all = rates.alpha(Lane::inter, {Lane::compute, Lane::copy, Lane::intra});
   EXPECT_NEAR(all, 1 / (1 + 1 + 1 + 0.25), rounding(1));
-  EXPECT_LT(all, 0.5) << "the minimum";
-  EXPECT_GT(all, 0.5 * 0.5 * 0.8) << "the product";
+  EXPECT_LT(all, 0.5) << "alpha must be below the smallest single one";
+  EXPECT_GT(all, 0.5 * 0.5 * 0.8) << "alpha must be above the product of the single ones";
 }
 
 TaskSpec exchange(int64_t bytes) {
@@ -72,21 +72,21 @@ TEST(Seconds, AddUpTheCostsOfATask) {
   Rates rates = unit_rates();
   rates.links = {{TaskKind::all_to_all, "ep", 4, false, TimeCurve::linear(0, 0.5)}};
   EXPECT_NEAR(rates.seconds({Lane::compute, "E", {.flops = 3, .copy_bytes = 4}}), 7, rounding(7));
-  EXPECT_NEAR(rates.seconds(exchange(8)), 16, rounding(16)) << "its own link";
+  EXPECT_NEAR(rates.seconds(exchange(8)), 16, rounding(16)) << "the group has a link of its own";
   rates.compute = {TimeCurve{{{2, 5}, {4, 7}}}, TimeCurve{{{2, 10}, {4, 14}}}, TimeCurve{{{2, 1}, {4, 2}}}};
   const auto products = [&](int64_t forward, int64_t of_inputs, int64_t of_weights) {
     return rates.seconds({Lane::compute, "E", {.flops = 6, .products = {forward, of_inputs, of_weights}}});
   };
-  EXPECT_NEAR(products(2, 0, 0), 12, rounding(12)) << "two of 3 FLOPs";
-  EXPECT_NEAR(products(6, 0, 0), 30, rounding(30)) << "six small ones";
-  EXPECT_NEAR(products(1, 0, 1), 7.5, rounding(7.5)) << "each by its pass";
+  EXPECT_NEAR(products(2, 0, 0), 12, rounding(12)) << "two products of 3 FLOPs";
+  EXPECT_NEAR(products(6, 0, 0), 30, rounding(30)) << "six small products";
+  EXPECT_NEAR(products(1, 0, 1), 7.5, rounding(7.5)) << "each pass has its own rate";
   EXPECT_NEAR(products(0, 2, 0), 24, rounding(24));
   TaskSpec between_nodes = exchange(8);
   between_nodes.cost.crosses_nodes = true;
-  EXPECT_NEAR(rates.seconds(between_nodes), 8, rounding(8)) << "another link";
+  EXPECT_NEAR(rates.seconds(between_nodes), 8, rounding(8)) << "a group across nodes uses another link";
   TaskSpec hot = exchange(8);
   hot.cost.received_bytes = 10;
-  EXPECT_NEAR(rates.seconds(hot), 20, rounding(20)) << "the busier direction";
+  EXPECT_NEAR(rates.seconds(hot), 20, rounding(20)) << "the busier direction determines the time";
   EXPECT_EQ(Rates{}.seconds(exchange(0)), 0) << "no bytes need no link";
 }
 

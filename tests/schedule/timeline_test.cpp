@@ -51,7 +51,7 @@ TEST(Timeline, ExposedTimeIsTimeWithoutComputation) {
   EXPECT_EQ(sample.exposed(TaskKind::all_gather), 2);
   EXPECT_EQ(sample.exposed(TaskKind::copy), 3);
   EXPECT_EQ(sample.exposed(TaskKind::send), 0);
-  EXPECT_EQ(sample.exposed(), 5) << "[2, 3] counts once, and copies are no communication";
+  EXPECT_EQ(sample.exposed(), 5) << "[2, 3] counts once, and copies are not communication";
 }
 
 TEST(Timeline, ExposedPartsOfATaskAreInOrder) {

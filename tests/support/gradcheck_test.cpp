@@ -199,7 +199,7 @@ TEST(Compare, DetectsNaNZeroSignsShapesAndMissingTensors) {
   nan.data<double>()[2] = std::nan("");
   expect_says(difference(a, nan, 1), "got nan");
   expect_says(difference(nan, nan, 1), "got nan");
-  EXPECT_EQ(bitwise_difference(nan, nan), "") << "bits are bits";
+  EXPECT_EQ(bitwise_difference(nan, nan), "") << "NaNs with equal bits are equal";
   expect_says(bitwise_difference(minus, plus), "differs in its bits");
   EXPECT_EQ(difference(a, lab.randn({2, 2}), 1), "expected [4] f64, got [2, 2] f64");
   EXPECT_EQ(difference(a, {}, 1), "got no tensor");

@@ -49,7 +49,7 @@ TEST(AppendFile, AHalfWrittenRecordIsRemoved) {
 }
 
 TEST(WriteAll, AClosedPipeIsAnErrorNotASignal) {
-  ASSERT_EQ(signal(SIGPIPE, SIG_DFL), SIG_DFL) << "the test needs the deadly default";
+  ASSERT_EQ(signal(SIGPIPE, SIG_DFL), SIG_DFL) << "the test needs the default action, which ends the process";
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
@@ -57,7 +57,7 @@ TEST(WriteAll, AClosedPipeIsAnErrorNotASignal) {
   close(ends[1]);
   sigset_t pending;
   sigpending(&pending);
-  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0) << "nothing may strike later";
+  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0) << "no SIGPIPE may stay pending";
 }
 
 TEST(WriteAll, WaitsForAFullNonBlockingPipe) {

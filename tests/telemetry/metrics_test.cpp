@@ -139,7 +139,7 @@ TEST(MetricsJson, OlderLinesAreDistinguishedByTheirKeys) {
   const auto eval =
       std::get<EvalMetrics>(parse_json_line(R"({"step":3,"eval_tokens":9,"eval_loss":2.5,"eval_bits_per_byte":0})"));
   EXPECT_EQ(eval.loss, 2.5);
-  EXPECT_FALSE(eval.bits_per_byte) << "there was no text to divide by";
+  EXPECT_FALSE(eval.bits_per_byte) << "0 in an older line means an evaluation without text";
   const auto save = std::get<SaveMetrics>(parse_json_line(R"({"step":3,"checkpoint_bytes":7,"checkpoint_seconds":1})"));
   EXPECT_EQ(save.bytes, 7);
 }
@@ -219,7 +219,7 @@ TEST(MetricsJson, NanAndInfinityAreStringsAndReadBack) {
   EXPECT_EQ(after.aux_loss, s.aux_loss);
 }
 
-TEST(MetricsJson, DamagedLinesAreCountedNotTrusted) {
+TEST(MetricsJson, DamagedLinesAreCountedAndSkipped) {
   const TemporaryFolder folder;
   write_text(folder / "m.jsonl", to_json_line(full_step(1)) + "\n[1,2]\n{\"loss\":\"high\",\"step\":2}\n" +
                                      to_json_line(full_step(3)) + "\n{\"step\":4,\"lo");
@@ -279,7 +279,7 @@ TEST(JsonlSink, ANewEvaluationOfTheLastStepReplacesEarlierOnes) {
   write_text(path, step + eval(4) + save + eval(3));
   JsonlSink sink(path);
   sink.on_start(resumed_after(2));
-  EXPECT_EQ(contents(path), step + eval(4) + save + eval(3)) << "until there is another one";
+  EXPECT_EQ(contents(path), step + eval(4) + save + eval(3)) << "earlier evaluations stay until a new one arrives";
   sink.on_eval({.step = 2, .loss = 1});
   EXPECT_EQ(contents(path), step + save + eval(1));
   sink.on_step(full_step(3));

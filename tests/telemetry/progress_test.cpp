@@ -101,7 +101,7 @@ std::string line_of(const StepMetrics& s) {
   return pipe.text();
 }
 
-TEST(ProgressSink, AStepWithoutTargetsHasNoLossOfZero) {
+TEST(ProgressSink, AStepWithoutTargetsShowsNoLoss) {
   StepMetrics s = step_metrics(1);
   s.loss.reset();
   EXPECT_NE(progress_line(run, s, 1, 200).find("1/1,000  no targets  2.00 k tokens/s"), std::string::npos);
@@ -148,12 +148,12 @@ TEST(ProgressSink, ATerminalGetsOneUpdatedLine) {
   }
   EXPECT_EQ(text, expected);
   setenv("TERM", "dumb", 1);
-  EXPECT_FALSE(TextOutput(terminal).is_terminal()) << "a dumb terminal understands no control codes";
+  EXPECT_FALSE(TextOutput(terminal).is_terminal()) << "a dumb terminal does not support control codes";
   close(terminal), close(controller);
 }
 
 TEST(ProgressSink, SurvivesTheEndOfItsReader) {
-  ASSERT_EQ(signal(SIGPIPE, SIG_DFL), SIG_DFL) << "the test needs the deadly default";
+  ASSERT_EQ(signal(SIGPIPE, SIG_DFL), SIG_DFL) << "the test needs the default action, which ends the process";
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
@@ -171,13 +171,14 @@ TEST(TextOutput, AStuckReaderDelaysTrainingOnlyOnce) {
   TextOutput output(ends[1], Stuck::drop);
   output.write(more_than_fits);  // waits for one second
   for (int i = 0; i < 1000; ++i) output.write("lost\n");
-  EXPECT_EQ(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0) << "the descriptor is shared with others";
+  EXPECT_EQ(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0)
+      << "other processes share the descriptor, so its flags must not change";
   std::string text(more_than_fits.size(), '\0');
   const ssize_t fitted = read(ends[0], text.data(), text.size());
   output.write("back again\n");
   EXPECT_GT(fitted, 0);
   text.resize(std::max<ssize_t>(read(ends[0], text.data(), text.size()), 0));
-  EXPECT_EQ(text, "\nback again\n") << "after a torn text a line begins";
+  EXPECT_EQ(text, "\nback again\n") << "a new line follows incomplete text";
   close(ends[0]), close(ends[1]);
 }
 

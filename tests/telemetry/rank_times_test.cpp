@@ -37,7 +37,7 @@ TEST(SlowRanks, AreNamedSlowestFirstAndAtGrowingIntervals) {
   using Lists = std::vector<std::vector<int>>;
   EXPECT_EQ(named(slow, own, 6), (Lists{{3, 1}, {}, {3, 1}, {}, {}, {3, 1}}));
   EXPECT_EQ(named(slow, std::vector(5, 0.1), 1), Lists{{}});
-  EXPECT_EQ(named(slow, own, 1), (Lists{{3, 1}})) << "it was well again meanwhile";
+  EXPECT_EQ(named(slow, own, 1), (Lists{{3, 1}})) << "ranks 1 and 3 were not slow in between";
 }
 
 TEST(SlowRanks, OneOfTwoCanBeSlow) {

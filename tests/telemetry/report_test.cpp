@@ -72,7 +72,8 @@ TEST(Report, HoldsTheSummaryTheRecipeAndTheCharts) {
 TEST(Report, ShowsTheRecordedSchedule) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
-  EXPECT_EQ(report_of(inputs).find("<h2>Schedule</h2>"), std::string::npos) << "no step was recorded";
+  EXPECT_EQ(report_of(inputs).find("<h2>Schedule</h2>"), std::string::npos)
+      << "without a recorded step, there is no section";
   StepMetrics s = steps_with_losses({1}).front();
   s.schedule = {.predicted_seconds = 0.9, .measured_seconds = 1, .exposed_seconds = {{"<S>", 0.25}}};
   write_text(inputs.metrics, to_json_line(s) + "\n");
@@ -88,7 +89,8 @@ TEST(Report, DrawsNothingThatCannotBeSeen) {
   const std::string page = report_of(small_run(folder));
   // Points of another held-out text are hollow and in front, so that they do not hide the dot of the same step.
   EXPECT_NE(page.find("pointStyle: 'rectRot', pointBackgroundColor: 'transparent'"), std::string::npos);
-  EXPECT_NE(page.find("pen.fillStyle = Heatmap.readable(shade)"), std::string::npos) << "on dark and on light cells";
+  EXPECT_NE(page.find("pen.fillStyle = Heatmap.readable(shade)"), std::string::npos)
+      << "the text of cells must be readable on any colour";
 }
 
 TEST(Report, FetchesNothing) {
@@ -111,10 +113,10 @@ TEST(Report, TextCannotBecomeMarkupOrScript) {
   write_text(inputs.metrics, to_json_line(s) + "\n");
   const std::string html = report_of(inputs);
   EXPECT_EQ(html.find("alert(1)</script>"), std::string::npos);
-  EXPECT_EQ(count(html, "<script"), 3u) << "data, library and program, and no more";
+  EXPECT_EQ(count(html, "<script"), 3u) << "only data, library and program are scripts";
   EXPECT_EQ(count(html, "</script"), 3u);
-  EXPECT_EQ(count(html, "{{data}}"), 8u) << "inserted text is not searched for parts to fill in";
-  EXPECT_NE(html.find(R"(\u003c/script>)"), std::string::npos) << "inside the JSON";
+  EXPECT_EQ(count(html, "{{data}}"), 8u) << "placeholders in inserted text are not replaced";
+  EXPECT_NE(html.find(R"(\u003c/script>)"), std::string::npos) << "a tag inside the JSON is escaped";
 }
 
 void expect_error(const ReportInputs& inputs, base::ExitCode code, const std::string& message) {
@@ -194,7 +196,7 @@ TEST(ReportData, ColumnsAlignAndMissingValuesAreNull) {
   EXPECT_EQ(data["experts"]["max_over_mean"], Json::parse("[[null, 1.5, null]]"));
   EXPECT_EQ(data["experts"]["snapshots"], Json::parse(R"([{"step": 2, "load": [[0.25, 0.75]]}])"));
   EXPECT_EQ(data["heldout"][0]["tokens"], Json::parse("[200]"))
-      << "training tokens at the evaluation, its place on the axis";
+      << "the position on the axis is the number of training tokens";
 }
 
 TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
@@ -264,16 +266,17 @@ TEST(Report, ListsTheLayoutAndChangesOfEachStart) {
   ReportInputs inputs = small_run(folder);
   inputs.run.ranks = 2;
   inputs.parts = {{.after = 0, .date = "monday", .layout = "1 rank", .changes = {}}};
-  EXPECT_EQ(report_of(inputs).find("Parts of the run"), std::string::npos) << "all ran alike";
+  EXPECT_EQ(report_of(inputs).find("Parts of the run"), std::string::npos) << "a single start needs no list";
   inputs.parts.push_back({.after = 4, .date = "tuesday", .layout = "2 ranks", .changes = {"optim.lr: 1 -> <2>"}});
   const std::string page = report_of(inputs);
   EXPECT_NE(page.find("<td>1 – 4</td><td>monday</td><td>1 rank</td><td></td>"), std::string::npos);
   EXPECT_NE(page.find("<td>5 – 10</td><td>tuesday</td><td>2 ranks</td><td>optim.lr: 1 -&gt; &lt;2&gt;</td>"),
             std::string::npos);
   EXPECT_NE(page.find("10 steps, the last 6 on 2 ranks"), std::string::npos);
-  EXPECT_NE(page.find("500 ms a step, median of steps 6 – 10"), std::string::npos) << "as in a comparison";
+  EXPECT_NE(page.find("500 ms a step, median of steps 6 – 10"), std::string::npos)
+      << "the median is the same as in a comparison";
   inputs.parts.push_back({.after = 10, .date = "wednesday", .layout = "4 ranks", .changes = {}});
-  EXPECT_NE(report_of(inputs).find("median of steps 6 – 10"), std::string::npos) << "the last start has none yet";
+  EXPECT_NE(report_of(inputs).find("median of steps 6 – 10"), std::string::npos) << "the last start has no steps yet";
 }
 
 TEST(Report, CountsOnlyTheStepsThatARankTookPartIn) {
@@ -341,7 +344,7 @@ TEST(Comparison, ContainsEveryRunUnderItsName) {
   EXPECT_NE(page.find("<h1>optim.lr: 1, 2 on 1, 2 ranks</h1>"), std::string::npos);
   EXPECT_NE(page.find("<p class=\"muted\">plain, &lt;b&gt;</p>"), std::string::npos);
   EXPECT_NE(page.find("{\"name\":\"\\u003cb>\",\"columns\":{\"step\":[1,"), std::string::npos);
-  EXPECT_EQ(page.find("<b>"), std::string::npos) << "names are text";
+  EXPECT_EQ(page.find("<b>"), std::string::npos) << "names are escaped";
   EXPECT_NE(page.find("Differences from plain"), std::string::npos);
 }
 
@@ -357,17 +360,17 @@ TEST(Comparison, HasATableOfTheRunsSpeed) {
   second.exposed_share = {{"ep", 0.25}, {"dp", 0.05}};
   write_comparison(sweep, output, charts);
   std::string page = contents(output);
-  EXPECT_NE(page.find("<th>Exposed</th><th>ep</th>"), std::string::npos) << "a column a class";
+  EXPECT_NE(page.find("<th>Exposed</th><th>ep</th>"), std::string::npos) << "each class has a column";
   EXPECT_NE(page.find("<td>100 ms</td><td>90 ms – 200 ms</td>"), std::string::npos);
   EXPECT_NE(page.find("<td>1 rank</td>"), std::string::npos);
-  EXPECT_NE(page.find("<td>2 ranks: dp 2, ep 2, zero 1</td>"), std::string::npos) << "sizes of one are left out";
+  EXPECT_NE(page.find("<td>2 ranks: dp 2, ep 2, zero 1</td>"), std::string::npos) << "axes of size one are omitted";
   sweep.runs[1].layout =
       "4 ranks: pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 2 x ep 2 x etp 1 (order tp-cp-dp-ep-pp), zero 1";
   write_comparison(sweep, output, charts);
   EXPECT_NE(contents(output).find("<td>4 ranks: dp 2, tp 2, edp 2, ep 2, order tp-cp-dp-ep-pp, zero 1</td>"),
             std::string::npos);
   EXPECT_NE(page.find("<td>40.0%</td><td>75.0%</td><td>30.0%</td><td>25.0%</td>"), std::string::npos)
-      << "one and a half times as fast on two ranks";
+      << "1.5 times the speed on two ranks is an efficiency of 75%";
   EXPECT_EQ(page.find("above 100%"), std::string::npos);
   second.mfu = 1.2;
   write_comparison(sweep, output, charts);
@@ -388,7 +391,7 @@ TEST(Comparison, HasTheFiguresOfTheCsv) {
   const std::string csv = csv_of(sweep);
   // The pages show the folder as the name of the run, and both percentiles in one column.
   const size_t csv_columns = count(csv.substr(0, csv.find('\n')), ",") + 1;
-  EXPECT_EQ(count(contents(output), "<th>"), csv_columns - 2 + 1) << "the name is in both tables";
+  EXPECT_EQ(count(contents(output), "<th>"), csv_columns - 2 + 1) << "both tables have a column for the name";
   for (const char* name : {"State", "Peak memory", "Timed steps", "Model FLOP/s", "ep", "control"})
     EXPECT_NE(contents(output).find(base::cat("<th>", name, "</th>")), std::string::npos) << name;
 }
@@ -407,11 +410,11 @@ TEST(Comparison, MarksRunsThatAreNotFinished) {
   const std::string page = contents(output);
   EXPECT_NE(page.find("<p class=\"notice\"><b>&lt;b&gt;</b>: The run failed after step 10: no space</p>"),
             std::string::npos);
-  EXPECT_EQ(count(page, "<tr class=\"troubled\">"), 2u) << "in both tables";
+  EXPECT_EQ(count(page, "<tr class=\"troubled\">"), 2u) << "both tables mark the run";
   EXPECT_NE(page.find("<td>failed</td>"), std::string::npos);
 }
 
-TEST(Comparison, SpeaksOfTheChartOfSharesOnlyIfThereIsOne) {
+TEST(Comparison, MentionsTheChartOfSharesOnlyIfItIsDrawn) {
   const TemporaryFolder folder;
   const auto output = folder / "comparison.html";
   Sweep sweep = small_sweep(folder);
@@ -441,7 +444,7 @@ TEST(Comparison, ExplainsItsClassesInTheColoursOfTheReport) {
     EXPECT_LT(ep, dp);
     EXPECT_EQ(page.find("tensor parallelism"), std::string::npos) << "tp sends nothing";
     EXPECT_NE(page.find("const trafficColour = (name) => series("), std::string::npos);
-    EXPECT_EQ(page.find("--class-"), std::string::npos) << "colours of one page only";
+    EXPECT_EQ(page.find("--class-"), std::string::npos) << "the page must use the report's colours";
   }
 }
 

@@ -87,7 +87,7 @@ TEST(Sweep, EfficiencyComparesFlopsPerRankWithTheFirstRun) {
   EXPECT_EQ(efficiency(sweep, 1), 1.5);
   EXPECT_EQ(efficiency(sweep, 2), 0.75);
   sweep.runs[2].ranks = 0;
-  EXPECT_TRUE(std::isnan(efficiency(sweep, 2))) << "of a run that does not say its ranks";
+  EXPECT_TRUE(std::isnan(efficiency(sweep, 2))) << "a run without a number of ranks has no efficiency";
 }
 
 TEST(Sweep, CsvHasALinePerRunAndEmptyUnknownValues) {

@@ -168,7 +168,7 @@ TEST(TensorboardSink, WritesNoLossWithoutTargets) {
   sink.on_step(s);
   sink.on_eval({.step = 1});
   const std::vector<Event> events = read_events(folder / "tb");
-  ASSERT_EQ(events.size(), 3u) << "none of the evaluation";
+  ASSERT_EQ(events.size(), 3u) << "the evaluation has no event";
   EXPECT_EQ(events[2].scalars.count("train/loss"), 0u);
   EXPECT_EQ(events[2].scalars.at("train/grad_norm"), 2.0f);
 }

@@ -12,7 +12,7 @@ namespace hexad::telemetry {
 namespace {
 
 nlohmann::json read_trace(const std::filesystem::path& path) {
-  EXPECT_EQ(contents(path).substr(0, 2), "\x1f\x8b") << "a gzip file";
+  EXPECT_EQ(contents(path).substr(0, 2), "\x1f\x8b") << "the file must be a gzip file";
   gzFile file = gzopen(path.c_str(), "rb");
   std::string text(1 << 20, '\0');
   text.resize(std::max(gzread(file, text.data(), static_cast<unsigned>(text.size())), 0));
@@ -44,7 +44,7 @@ TEST(Trace, RanksAreProcessesAndLanesAreThreads) {
   EXPECT_EQ(slices[0]["pid"], 0);
   EXPECT_EQ(slices[0]["ts"], 10);
   EXPECT_EQ(slices[0]["dur"], 5.5);
-  EXPECT_NE(slices[0]["tid"], slices[1]["tid"]) << "lanes of one rank are rows of their own";
+  EXPECT_NE(slices[0]["tid"], slices[1]["tid"]) << "each lane of a rank has its own row";
   EXPECT_EQ(slices[1]["args"]["bytes"], int64_t{1} << 33);
   EXPECT_EQ(slices[1]["args"]["kind"], "a2a");
   EXPECT_EQ(slices[2]["pid"], 1);

@@ -49,7 +49,7 @@ TEST(TraceTimeline, GivesEachTaskItsRankTimesAndCost) {
   EXPECT_EQ(std::get<std::string>(d.args.at("kind")), "all_to_all");
   EXPECT_EQ(std::get<int64_t>(d.args.at("wire_bytes")), 1 << 20);
   EXPECT_EQ(std::get<std::string>(d.args.at("group")), "ep of 4");
-  EXPECT_EQ(d.args.count("flops"), 0u) << "what is zero is not shown";
+  EXPECT_EQ(d.args.count("flops"), 0u) << "amounts of zero are omitted";
   const TraceEvent& e = events[4];
   EXPECT_EQ(e.lane, "compute");
   EXPECT_EQ(e.start_us, 1000 + 2e6);

@@ -31,7 +31,7 @@ TEST(MetaDevice, ThrowsIfTheHostAccessesATensor) {
   const Tensor t = Tensor::zeros({3, 4}, Dtype::f32, context);
   try {
     t.data<float>();
-    FAIL() << "was given a pointer";
+    FAIL() << "the host got a pointer";
   } catch (const std::logic_error& e) {
     EXPECT_NE(std::string(e.what()).find("[3, 4] f32"), std::string::npos) << e.what();
   }
@@ -60,10 +60,10 @@ TEST(MetaDevice, KeepsValuesFromTheHost) {
   const Tensor t = Tensor::from<int32_t>(std::vector<int32_t>{1, 2, 3, 4}, {4}, context), copy = Tensor::like(t);
   copy.copy_from(t, context.compute());
   EXPECT_EQ(copy.slice(0, 1, 3).to_vector<int32_t>(), (std::vector<int32_t>{2, 3}));
-  EXPECT_EQ(Tensor::like(t).to_vector<int32_t>(), std::vector<int32_t>(4, 0)) << "nobody knows these";
+  EXPECT_EQ(Tensor::like(t).to_vector<int32_t>(), std::vector<int32_t>(4, 0)) << "a new tensor's values are unknown";
   const Tensor other = Tensor::like(t);
   copy.copy_from(other, context.compute());
-  EXPECT_EQ(copy.to_vector<int32_t>(), std::vector<int32_t>(4, 0)) << "nor these any more";
+  EXPECT_EQ(copy.to_vector<int32_t>(), std::vector<int32_t>(4, 0)) << "overwritten values are unknown";
 }
 
 TEST(MetaDevice, RunsAheadIfTheRepresentedDeviceDoes) {

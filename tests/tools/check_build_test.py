@@ -98,7 +98,7 @@ class CheckBuild(unittest.TestCase):
 
 
 class Compiler(unittest.TestCase):
-    """cmake/refuse_warnings.sh around a compiler that says SAID and exits with STATUS."""
+    """Tests of cmake/refuse_warnings.sh, around a compiler that prints SAID and exits with STATUS."""
 
     def run_compiler(self, said, status):
         launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cmake/refuse_warnings.sh")

@@ -85,7 +85,7 @@ TEST(Gaps, AreTheWholeWindowWhenNothingRan) {
   EXPECT_EQ(gaps[0].after, nullptr);
 }
 
-TEST(Gaps, AndActivitiesTogetherFillTheWindow) {
+TEST(Gaps, FillTheWindowTogetherWithActivities) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<Activity> all;

@@ -112,7 +112,7 @@ TEST_P(VocabCrossEntropy, DelayedWeightsAreTheSameBits) {
 }
 
 // L2: every row's loss is log V, to which no log(tp) is added.
-TEST_P(VocabCrossEntropy, L2_OfEqualLogitsIsTheLogarithmOfTheVocabulary) {
+TEST_P(VocabCrossEntropy, L2_IsTheLogarithmOfTheVocabularyForEqualLogits) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     kernels::kernels(lab.context).pointwise.fill(lab.stream(), whole.local(), 0);
@@ -163,7 +163,7 @@ TEST_P(VocabCrossEntropy, InSingleAndHalfPrecisionAgreesWithOneRank) {
 TEST_P(VocabCrossEntropy, ANaNReachesEveryRank) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
-    // A weight on the first rank.
+    // The NaN is in a weight of the first rank.
     change<double>(whole.local(), [](std::span<double> values) { values[0] = std::nan(""); });
     const Outcome got = run(lab, split(lab.group), lab.piece(whole, 0), lab.randn({rows, hidden}),
                             some_targets(vocabulary()), {.gradient_scale = scale});
@@ -246,7 +246,7 @@ TEST(VocabCrossEntropyMemory, IsBelowThreeChunksOfThisRanksColumns) {
 }
 
 TEST(VocabCrossEntropyErrors, NameShapesTargetsAndOptions) {
-  if (test_device() != device::DeviceKind::cpu) GTEST_SKIP() << "what lies on a device is not looked at";
+  if (test_device() != device::DeviceKind::cpu) GTEST_SKIP() << "targets on a device are not checked";
   comm::with_ranks(2, [](const ProcessGroup& group) {
     TpLab lab(group);
     Parameter& piece = lab.piece(lab.parameter({6, 3}), 0);

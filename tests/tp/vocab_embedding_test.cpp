@@ -63,7 +63,7 @@ TEST(VocabEmbeddingOfOneRank, EqualsThePlainOne) {
 }
 
 TEST(VocabEmbeddingErrors, NameTheIdTheTableAndTheRanks) {
-  if (test_device() != device::DeviceKind::cpu) GTEST_SKIP() << "ids on a device are not looked at";
+  if (test_device() != device::DeviceKind::cpu) GTEST_SKIP() << "ids on a device are not checked";
   comm::with_ranks(2, [](const ProcessGroup& group) {
     TpLab lab(group);
     Parameter &whole = lab.parameter({31, hidden}), &row = lab.parameter({1, hidden});

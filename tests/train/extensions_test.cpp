@@ -21,7 +21,7 @@ namespace {
 
 const comm::SelfGroup self;
 
-// Router that chooses a token's experts by its id. A gate of two products weights them.
+// Router that chooses a token's experts by its id. A gate of two products computes their weights.
 class ByToken final : public moe::Router {
  public:
   ByToken(const moe::RouterSpec& s, const Builder& b)
@@ -266,7 +266,7 @@ TEST(Extensions, AnUnknownExpertIsReportedWithRouterAndRow) {
   if (!Device(run.instance.context).on_host()) GTEST_SKIP() << "the host does not see a device's ids";
   try {
     run.step(documents_of(run.recipe));
-    ADD_FAILURE() << "nothing was thrown";
+    ADD_FAILURE() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[router even] row 0 names expert 4, expected at least 0 and less than 4");
   }

@@ -32,12 +32,12 @@ std::vector<double> losses(const Recipe& recipe, int steps) {
   return all;
 }
 
-// Tokens visit given experts. Otherwise rounding would send some tokens elsewhere, as every other change of a run does.
+// The choice of experts is fixed. Otherwise rounding, like any other change, would send some tokens to other experts.
 TEST(Bf16Moments, LossesOfFiftyStepsStayWithinATenthOfANatOfThoseWithF32Moments) {
   const std::vector<std::string> fixed{"train.steps=50", "model.moe.routing=balanced"};
   const std::vector<double> exact = losses(recipe_with("f32", fixed), 50),
                             rounded = losses(recipe_with("bf16", fixed), 50);
-  EXPECT_LT(exact.back(), exact.front() - 0.5) << "the model learns";
+  EXPECT_LT(exact.back(), exact.front() - 0.5) << "the loss must fall";
   EXPECT_NE(exact, rounded);
   for (size_t s = 0; s < exact.size(); ++s) EXPECT_NEAR(rounded[s], exact[s], 0.1) << "step " << s + 1;
 }
@@ -85,7 +85,8 @@ TEST(Bf16Moments, ACheckpointLoadsIntoARunWithTheOtherDtype) {
     EXPECT_EQ(widened.at(name).dtype(), Dtype::f32);
     const auto exact = values_of(t), got = values_of(narrowed.at(name));
     for (size_t i = 0; i < exact.size(); ++i)
-      ASSERT_EQ(got[i], static_cast<double>(bf16(static_cast<float>(exact[i])))) << "to nearest even, element " << i;
+      ASSERT_EQ(got[i], static_cast<double>(bf16(static_cast<float>(exact[i]))))
+          << "not rounded to nearest even: element " << i;
     EXPECT_EQ(values_of(widened.at(name)), values_of(narrow.at(name)));
   }
 }

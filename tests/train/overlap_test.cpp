@@ -124,7 +124,7 @@ int64_t interleaved_passes(const std::vector<std::string>& more) {
 
 TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
   EXPECT_EQ(interleaved_passes({}), 0);
-  EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs, two layers";
+  EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs overlap in two layers";
 }
 
 // Fails the forward of a pair while a backward has sent rows, and the reverse.

@@ -146,7 +146,7 @@ TEST(ChunksOfALimit, MayBeMoreOnOneReplicaThanOnAnother) {
       hang_fails);
   EXPECT_EQ(chunks[0], chunks[1]);
   EXPECT_EQ(chunks[2], chunks[3]);
-  EXPECT_NE(chunks[0], chunks[2]) << "this routing was to make replicas differ";
+  EXPECT_NE(chunks[0], chunks[2]) << "the routing must give the replicas different numbers of chunks";
 }
 
 }  // namespace

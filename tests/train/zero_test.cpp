@@ -55,7 +55,7 @@ Trajectory run_under(const Case& c, int64_t zero, const std::vector<std::string>
 
 class Zero : public testing::TestWithParam<Case> {};
 
-// Sums over ranks are always in rank order, and nothing else differs.
+// Levels differ only in how they sum over ranks, and they all sum in rank order.
 TEST_P(Zero, WithOneMicroBatchEveryLevelHasTheBitsOfLevel0) {
   const std::string one = cat("batch.global=", 2 * GetParam().dp);
   const Trajectory whole = run_under(GetParam(), 0, {one});

@@ -86,7 +86,7 @@ TEST_F(Comparing, NonFiniteValuesOnBothSidesAgree) {
     c.result(1, skipped, skipped);
     EXPECT_TRUE(merged(c).mismatches.empty());
     c.tensors(2, "gradient", expected({1, nan, 1}, {3}), {whole("w", {1, nan, 2}, {3})});
-    EXPECT_EQ(merged(c).mismatches.size(), 1u) << "the others are measured all the same";
+    EXPECT_EQ(merged(c).mismatches.size(), 1u) << "other elements are still compared";
   }
 }
 
@@ -184,7 +184,7 @@ TEST_F(Comparing, ComparedStepsTensorsAndElementsAreCounted) {
   Comparer c(allowed);
   EXPECT_FALSE(merged(c).compared.something());
   c.tensors(0, "initial weight", expected({1, 2}, {2}), {whole("w", {1, 2}, {2})});
-  EXPECT_FALSE(merged(c).compared.something()) << "no step";
+  EXPECT_FALSE(merged(c).compared.something()) << "no step was compared";
   c.result(1, {}, {});
   c.tensors(1, "weight", expected({1, 2}, {2}), {whole("w", {1, 2}, {2}), whole("w", {1, 2}, {2})});
   c.tensors(1, "weight", expected({}, {0}), {whole("w", {}, {0})});

@@ -39,7 +39,7 @@ void PrintTo(const AuxLoss& p, std::ostream* out) { *out << p.name; }
 class AuxLosses : public testing::TestWithParam<AuxLoss> {};
 
 // The recipe weights the mean over MoE layers and micro-batches. The difference of two loss gradients is the gradient
-// of the auxiliary loss. Its norm must equal the slope of the reported, unweighted losses along it.
+// of the auxiliary loss. Its norm must equal the slope of the reported, unweighted losses along this gradient.
 TEST_P(AuxLosses, AreWeightedByTheirCoefficientOverLayersAndMicroBatches) {
   const AuxLoss& aux_losses = GetParam();
   constexpr double coefficient = 0.5, step = 1e-5;

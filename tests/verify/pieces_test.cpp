@@ -82,7 +82,7 @@ TEST(Gather, NamesATensorThatIsNotOwnedExactlyOnce) {
         const int64_t mine = world.rank() == 0 ? count : count - 34;
         gather({piece_of_35("layers.0.w", {{0, 0}, {5, 7}}, 0, mine, true, context)}, world, context);
       });
-      ADD_FAILURE() << "nothing was thrown";
+      ADD_FAILURE() << "no error was thrown";
     } catch (const std::logic_error& e) {
       EXPECT_STREQ(e.what(), count == 34 ? "[gather] the ranks own 34 elements of layers.0.w, which has 35"
                                          : "[gather] the ranks own 36 elements of layers.0.w, which has 35");

@@ -118,7 +118,8 @@ class Bench {
       if (world_.rank() == 0) fmt::print("{}\t{}\t{}\t{:.6f}\t{:.6f}\n", round, name, order, worst, last);
       std::fflush(stdout);
     };
-    measure("alone", Priorities::by_arrival(), {});  // with the whole window, although higher classes are in use
+    measure("alone", Priorities::by_arrival(),
+            {});  // by_arrival() allows the whole window, although higher classes are in use
     // The orders alternate, so that neither always comes first.
     for (bool priority : {round % 2 == 0, round % 2 != 0})
       measure(priority ? "priority" : "fifo", priority ? Priorities{} : Priorities::by_arrival(), others);

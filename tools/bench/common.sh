@@ -80,7 +80,7 @@ print_steps() {
 
 products=()
 
-# Removed at the end. A script with its own EXIT trap must remove it, too.
+# The scratch folder is removed at the end. A script with its own EXIT trap must remove it, too.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT

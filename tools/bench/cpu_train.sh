@@ -59,7 +59,7 @@ pinned() {  # pinned THREADS COMMAND...: on cores 0 .. THREADS - 1
 
 number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }  # number KEY FILE: one value per line
 median() { sort -g | awk '{v[NR] = $1} END {if (NR) printf "%.6g\n", (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
-peak_bytes() { echo $(($(tail -n 1 "$1") * 1024)); }  # of GNU time's output, which is in KiB
+peak_bytes() { echo $(($(tail -n 1 "$1") * 1024)); }  # GNU time prints KiB
 
 measure_gemm() {  # ROUND DTYPE THREADS
   local raw=$output/gemm-$2-$3-$1

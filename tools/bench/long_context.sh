@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the memory of a rank if more and more ranks share a sequence (recipes/long-context.yaml). Uses one length on
+# Measures the memory of a rank as more ranks share a sequence (recipes/long-context.yaml). Uses one length on
 # 1, 2, 4 and 8 ranks, and then the same number of tokens per rank for every number of ranks.
 #
 #   tools/bench/long_context.sh [--length 32768] [--ranks '1 2 4 8'] [--full]

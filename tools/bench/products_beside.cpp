@@ -48,7 +48,7 @@ void grouped(CudaTimer& b, Lines& lines, const KernelTable& k) {
   for (int64_t e = 0; e <= experts; ++e) offsets.push_back(rows / experts * e);
   GroupOffsets groups = GroupOffsets::on_host(offsets);
   groups.device = b.values<int64_t>(offsets, {experts + 1});
-  groups.host = {}, groups.max_rows = rows;  // so that all groups are one kernel
+  groups.host = {}, groups.max_rows = rows;  // without counts on the host, all groups are one kernel
   const Tensor x = b.normal({rows, d}, bf), w = b.normal({experts, n, d}, bf, 0.02), dy = b.normal({rows, n}, bf);
   const Tensor y = b.empty({rows, n}, bf), dw = b.empty({experts, n, d}, f32);
   const auto& g = k.grouped_matmul;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares predicted steps with steps that other trainers have published (published_steps.tsv: settings, tokens per
 # second for each GPU or MFU, grade of the source). Each row is simulated on its described cluster (hexad simulate).
-# Nothing of the clusters' files is fitted to these rows. Prints a line for each row, then medians by grade.
+# No value in the cluster files is fitted to these rows. Prints a line for each row, then medians by grade.
 #
 #   tools/bench/published_steps.sh [--only PATTERN]
 #

@@ -13,9 +13,9 @@ namespace hexad::bench {
 
 struct SpinningFlags;
 
-/// Runs thread blocks that spin until the host releases them. As NCCL's, blocks have 640 threads, come in clusters of
-/// four on an H100 if their number is a multiple of four, and have a stream of the card's highest priority. Blocks that
-/// are not released end by themselves after two seconds at 2 GHz, so they cannot hang the card.
+/// Runs thread blocks that spin until the host releases them. Like NCCL's, the blocks have 640 threads, come in
+/// clusters of four on an H100 if their number is a multiple of four, and have a stream of the card's highest priority.
+/// Blocks that are not released end by themselves after two seconds at 2 GHz, so they cannot hang the card.
 class SpinningBlocks {
  public:
   static constexpr int most = 16;

@@ -25,7 +25,7 @@ END
 )
 export PATH=$pack/bin:$PATH
 export LD_LIBRARY_PATH=$pack/lib:${wheels:+$wheels:}/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-if [ -x "$pack/bin/hexad" ]; then  # else Open MPI searches for its parts where it was installed
+if [ -x "$pack/bin/hexad" ]; then  # otherwise Open MPI searches for its parts where it was installed
   export OPAL_PREFIX=$pack OMPI_MCA_mca_base_component_path=$pack/openmpi
 fi
 exec "$@"

@@ -23,7 +23,7 @@ TEST(Mpmoe, MemoryMatchesEquations1To4) {
   EXPECT_EQ(pipeline_buffers(l), activations(l));
 }
 
-TEST(Mpmoe, SavingsOf2And4And8PartsGoAs1To2To2AndAHalf) {
+TEST(Mpmoe, SavingsOf2And4And8PartsHaveTheRatios1To2To2AndAHalf) {
   const Layer l = gpt_xl(4096);
   const double two = saved(l, 2);
   EXPECT_EQ(saved(l, 4) / two, 2);

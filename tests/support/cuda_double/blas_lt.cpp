@@ -59,7 +59,7 @@ struct Algorithm {
   Kind kind;
   uint32_t alignment[operands];
   uint32_t splits;  // 1 if the sum is in two parts
-  uint64_t number;  // of the call that chose it
+  uint64_t number;  // number of the call that chose the algorithm
 };
 
 template <class T, class Opaque>

@@ -45,7 +45,7 @@ NcclBuffers::Wanted NcclBuffers::wanted_by(const Place& at, const NcclCall& call
   return wanted;
 }
 
-// Returns what the calls need and does not exist yet.
+// Returns the buffers that the calls need and that do not exist yet.
 NcclBuffers::Wanted NcclBuffers::missing(const Place& at, const std::vector<NcclCall>& calls) const {
   Wanted fresh{};
   if (at.ranks == 1) return fresh;

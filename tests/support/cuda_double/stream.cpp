@@ -81,7 +81,7 @@ struct CUstream_st {
   struct Work {
     std::function<void()> run;
     Kind kind;
-    int64_t number;  // of the connection
+    int64_t number;  // number of the work in its connection
   };
 
   void delay() {

@@ -91,7 +91,7 @@ TEST(CheckpointsOfBefore, SeparateGatesAndUpsContinueTheirRun) {
       expect_steps(run, 3, 6);
     });
     if (layout.parallel.zero == 3) {
-      EXPECT_TRUE(parts) << "no rank reads only a part of a gate or an up";
+      EXPECT_TRUE(parts) << "some rank must own only a part of a gate or an up";
     }
   }
 }
@@ -138,7 +138,7 @@ TEST(CheckpointsOfBefore, HoldTheSameBitsAsCurrentOnes) {
       expect_bitwise(saved, run.states());
     });
   }
-  auto weights = io::Checkpoint::open(old, io::Check::full);  // for train.init_from and generation
+  auto weights = io::Checkpoint::open(old, io::Check::full);  // train.init_from and generation read weights this way
   TrainingRun run(recipe, self);
   Checkpointer::load_weights(weights, run.instance);
   for (const auto& [name, w] : run.weights()) expect_bitwise(saved.at(name + "/main"), w, Zeros::expected);

@@ -74,7 +74,7 @@ TEST(Sample, TopPIsAppliedAfterTopK) {
 }
 
 TEST(Sample, TemperatureSharpensAndFlattens) {
-  const double cold = 16.0 / 30;  // from squared probabilities
+  const double cold = 16.0 / 30;  // temperature 0.5 squares probabilities
   EXPECT_EQ(sample(logits, options(0.5), cold - 0.001), 1);
   EXPECT_EQ(sample(logits, options(0.5), cold + 0.001), 3);
   EXPECT_EQ(sample(logits, options(1e9), 0.26), 3);
@@ -273,9 +273,9 @@ TEST(Generate, StopsBeforeTheStopId) {
 
 TEST(Generate, NeverChoosesAnIdBeyondTheTokenizersVocabulary) {
   ModelInstance instance(small_recipe(), Registry(), self);
-  SamplingOptions o = at_most(5, 100);  // so hot that all ids are about equally likely
+  SamplingOptions o = at_most(5, 100);  // at this temperature, all ids are about equally likely
   const auto largest = [&] { return std::ranges::max(generate(instance, prompt(3), o)); };
-  ASSERT_GE(largest(), 3) << "without a limit";
+  ASSERT_GE(largest(), 3) << "larger ids must occur without a limit";
   o.vocabulary = 3;
   for (o.seed = 1; o.seed <= 20; ++o.seed) EXPECT_LT(largest(), 3) << "seed " << o.seed;
 }

@@ -39,7 +39,7 @@ std::string check(const std::function<void(int rank, ParameterSet&)>& damage) {
       texts[world.rank()] = e.what();
     }
   });
-  for (const std::string& text : texts) EXPECT_EQ(text, texts[0]) << "the same on all ranks";
+  for (const std::string& text : texts) EXPECT_EQ(text, texts[0]) << "all ranks must report the same";
   return texts[0];
 }
 

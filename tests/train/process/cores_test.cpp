@@ -20,7 +20,7 @@ TEST(Cores, AreDividedAmongRanksThatShareThem) {
   EXPECT_EQ(share_cores({four}, 0, {}), (Cores{1, 4, 4}));
   EXPECT_EQ(share_cores({four, four}, 1, {}), (Cores{2, 4, 2}));
   EXPECT_EQ(share_cores({four, four, four}, 2, {}), (Cores{3, 4, 1}));
-  EXPECT_EQ(share_cores({four, four, four, four, four}, 0, {}), (Cores{5, 4, 1})) << "at least one";
+  EXPECT_EQ(share_cores({four, four, four, four, four}, 0, {}), (Cores{5, 4, 1})) << "each rank gets at least one core";
 }
 
 TEST(Cores, BelongToTheRanksThatAreBoundToThem) {
@@ -28,7 +28,8 @@ TEST(Cores, BelongToTheRanksThatAreBoundToThem) {
   const CoreMask left = cores({0, 1, 2, 3}), right = cores({64, 65, 66, 67, 1023});
   EXPECT_EQ(share_cores({left, left, right, right}, 1, {}), (Cores{4, 9, 2}));
   EXPECT_EQ(share_cores({left, left, right}, 2, {}), (Cores{3, 9, 5}));
-  EXPECT_EQ(share_cores({cores({0, 1, 2}), cores({2})}, 0, {}), (Cores{2, 3, 2})) << "two and a half";
+  EXPECT_EQ(share_cores({cores({0, 1, 2}), cores({2})}, 0, {}), (Cores{2, 3, 2}))
+      << "two and a half cores are rounded down";
 }
 
 TEST(Cores, AreAtMostTheQuotaOfTheControlGroup) {
@@ -60,7 +61,7 @@ class ControlGroups : public testing::Test {
 };
 
 TEST_F(ControlGroups, GrantTheTightestQuota) {
-  EXPECT_EQ(quota("0::/job/step"), std::nullopt) << "nothing is mounted";
+  EXPECT_EQ(quota("0::/job/step"), std::nullopt) << "no control group is mounted";
   write("job/step/cpu.max", "max 100000");
   EXPECT_EQ(quota("0::/job/step"), std::nullopt);
   write("job/cpu.max", "150000 100000");

@@ -331,7 +331,7 @@ TEST(Recipe, MultiprocessorsAreReservedOnCards) {
 const std::vector<std::string> of_a_card{"device=cuda", "distributed.reserve_multiprocessors=8",
                                          "distributed.device_collectives=nccl", "distributed.register_buffers=true"};
 
-TEST(Recipe, ADeviceFromOutsideReplacesValuesOfTheRecipesOwn) {
+TEST(Recipe, ADeviceFromOutsideTheRecipeReplacesValuesForTheRecipesDevice) {
   const auto load = [](const std::vector<std::string>& overrides, device::DeviceKind device) {
     return load_recipe(config::parse(yaml, "test.yaml", overrides), Registry(), 0, {}, device);
   };
@@ -352,7 +352,7 @@ TEST(Recipe, ADeviceFromOutsideReplacesValuesOfTheRecipesOwn) {
   EXPECT_EQ(load({"schedule.worker_lanes=true"}, device::DeviceKind::cpu).schedule.worker_lanes, true);
 }
 
-TEST(Recipe, TheDeviceOfTheEnvironmentIsFromOutsideToo) {
+TEST(Recipe, TheDeviceOfTheEnvironmentIsFromOutsideTheRecipe) {
   ASSERT_EQ(::setenv("HEXAD_DEVICE", "cpu", 1), 0);
   EXPECT_EQ(recipe_of(yaml, of_a_card).device, device::DeviceKind::cpu);
   EXPECT_NE(problem({"distributed.reserve_multiprocessors=8"}).find("needs device: cuda, but device is cpu"),

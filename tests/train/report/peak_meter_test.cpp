@@ -11,7 +11,7 @@ namespace hexad::tests {
 using namespace train;
 namespace {
 
-constexpr double long_step = 1e6;  // in seconds: a sample is cheap compared with it
+constexpr double long_step = 1e6;  // seconds, much longer than a sample
 
 TEST(PeakMeter, TheRecipesPeakCountsForEachRankAndStays) {
   on_ranks(2, [](const comm::ProcessGroup& world) {

@@ -54,14 +54,14 @@ TEST(RunHistory, AStartWithoutStepsAddsOnlyItsSamples) {
   record_end(dir, {.step = 6, .date = "tuesday", .trouble = "", .facts = {}, .samples = {{"a", "b"}}, .timelines = {}});
   const RunEnd known = *read_history(dir).end;
   EXPECT_EQ(known.date, "monday");
-  EXPECT_EQ(known.trouble, "") << "what was left to do is done";
+  EXPECT_EQ(known.trouble, "") << "the second start completed the run";
   EXPECT_EQ(known.facts.size(), 1u);
   EXPECT_EQ(known.timelines, end.timelines);
   EXPECT_EQ(known.samples.at(0).text, "b");
 
   record_start(dir, started_after(4, "narrow"), "another");
   record_end(dir, {.step = 6, .date = "wednesday", .trouble = "", .facts = {}, .samples = {}, .timelines = {}});
-  EXPECT_EQ(read_history(dir).end->date, "wednesday") << "the steps ran again";
+  EXPECT_EQ(read_history(dir).end->date, "wednesday") << "a start with steps replaces the end";
 }
 
 TEST(RunHistory, TellsHowARunEnded) {

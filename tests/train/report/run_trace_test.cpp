@@ -70,8 +70,8 @@ TEST(RunTrace, HasTheWholeStepOfEveryRank) {
                              "layers.1.moe backward", "head and loss forward", "head and loss backward",
                              "embedding backward", "gradients: reduction", "gradients: norm", "optimizer"})
       EXPECT_TRUE(host.count(name)) << "rank " << rank << " has no " << name;
-    EXPECT_FALSE(host.count("step 1") + host.count("step 4")) << "only what was asked for";
-    EXPECT_TRUE(of_rank["compute"].count("experts[0]")) << "the experts of a pass";
+    EXPECT_FALSE(host.count("step 1") + host.count("step 4")) << "only the selected steps are recorded";
+    EXPECT_TRUE(of_rank["compute"].count("experts[0]")) << "the trace must show the experts of a pass";
     EXPECT_EQ(of_rank.count("device"), test_device() == device::DeviceKind::cpu ? 0u : 1u);
   }
 }
@@ -96,7 +96,7 @@ TEST(RunTrace, HasTheMemoryInUse) {
     most = std::max(most, activations), least = std::min(least, activations);
     ++samples;
   }
-  EXPECT_GT(samples, 2 * 20) << "more than a few a rank";
+  EXPECT_GT(samples, 2 * 20) << "each rank must have more than 20 samples";
   EXPECT_GT(most, 2 * least) << "forward keeps activations, backward frees them";
 }
 
@@ -181,10 +181,10 @@ TEST_P(TracedLayouts, HaveEveryClassOfCommunicationAndAllButThreePercentOfAStep)
     bool waits = false;  // true if a rank waits; the last rank to arrive never waits
     for (auto& [rank, of_rank] : rows) {
       EXPECT_FALSE(of_rank[name + " (intra)"].empty()) << "rank " << rank << " has no operation of " << name;
-      EXPECT_FALSE(of_rank.count(name + " (inter)")) << "threads are one node";
+      EXPECT_FALSE(of_rank.count(name + " (inter)")) << "ranks that are threads share a node";
       waits |= std::ranges::any_of(of_rank["host"], is_wait);
     }
-    // On a device, its queues do most of the waiting.
+    // On a device, mostly the queues wait, and not the ranks.
     EXPECT_TRUE(waits || test_device() != device::DeviceKind::cpu) << "no rank waits for " << name;
   }
   for (const auto& [rank, share] : uncovered_shares(trace)) EXPECT_LE(share, 0.03) << "rank " << rank;

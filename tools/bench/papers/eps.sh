@@ -66,7 +66,7 @@ printf '\nproducts alone, one thread; gain: seconds of grouped over those of den
 
 printf '\ntestbed:   2 nodes of one rank and one core, %s between them\n' "$rate"
 echo "rounds:    $rounds"
-tokens_once=rows=token,gemms=by_load  # for all PN, so that they differ only in PN
+tokens_once=rows=token,gemms=by_load  # the same for all PN, so that cases differ only in PN
 args=(--schedule "pn1:$tokens_once" --schedule "pn1fp8:$tokens_once,wire=fp8")
 for n in 2 5 10 20; do
   groups="chunk_by=experts,chunks=$n,$tokens_once"

@@ -1,4 +1,4 @@
-# Compares the counted bytes that a device sends in the forward of a block with tensor-parallel attention with EPS-MoE's
+# Compares the counted bytes that a device sends in the forward of a block (tensor-parallel attention) to EPS-MoE's
 # section 4.2. Reads the rows of moe_layer --block. P: activations of all tokens; D: devices.
 
 BEGIN {

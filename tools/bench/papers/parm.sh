@@ -7,8 +7,8 @@
 #   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds R]
 #                              [--profile-seconds 60] [--pictures FOLDER]
 #
-# Runs on 2 nodes of 4 ranks. In a layer, N_MP and N_ESP are 1, 2, 4 in turn. B L and H/N_ESP are those of Table III
-# over 32, M/N_ESP over 8. k f is drawn as k = 1 or 2: no padding is sent, so a capacity factor has no bytes. Each EP
+# Runs on 2 nodes of 4 ranks. In a layer, N_MP and N_ESP are 1, 2, 4 in turn. Sizes are those of Table III: B L and
+# H/N_ESP over 32, M/N_ESP over 8. Draws k = 1 or 2; f has no effect on bytes, because padding is not sent. Each EP
 # rank has one expert; f32. --rounds: 2, or 1 for more than 50 layers, because the table's means are over layers. 36
 # layers take four minutes, 200 a quarter of an hour. --pictures: writes an SVG of each schedule and pass of the last
 # layer. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).

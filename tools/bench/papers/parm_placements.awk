@@ -10,7 +10,7 @@ BEGIN { FS = "\t" }
   read_row()
 }
 
-# Returns the mean share of a rank's traffic to other ranks of its group that leaves the node. Groups are ranks that
+# Returns the share of the traffic inside groups that leaves the node, averaged over the ranks. Ranks of a group
 # differ only in r % size (in blocks of `size`), or every `stride`-th rank.
 function leaving(nodes, size, stride,    of, i, j, n, out, all, first) {
   n = split(nodes, of, ",")
