@@ -73,11 +73,11 @@ TEST_P(ExpertBlocks, WeightedBackwardInBlocksEqualsBackwardOfAllRows) {
   k.slots.iota(s, own, 0);
   const ExpertWeights held = experts.hold(s, Direction::backward);
 
-  const ExpertActivations made = held.activations(s, x, groups);
+  ExpertActivations made = held.activations(s, x, groups, {});
   const Tensor dweights = Tensor::like(weights), weighed = Tensor::like(dout);
   k.permute.row_dots(s, dweights, dout, held.output(s, made, groups));
   k.permute.gather_weighted(s, weighed, dout, own, weights);
-  const ExpertGradients gradients = held.input_gradients(s, made, weighed, groups);
+  const ExpertGradients gradients = held.input_gradients(s, made, weighed, groups, {});
   experts.weight_gradients(s, x, made, gradients, weighed, groups);
   const std::vector<Tensor> expected = taken_gradients();
 

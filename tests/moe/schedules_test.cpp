@@ -28,6 +28,7 @@ const Mesh4 meshes[] = {{"Ep1", {}},
                         {"Tp2Ep2Etp2", {"parallel.tp=2", "parallel.ep=2"}},
                         {"Tp4Ep2Etp2", {"parallel.tp=4", "parallel.ep=2", "parallel.etp=2"}},
                         {"Tp2Ep4Etp1", {"parallel.tp=2", "parallel.ep=4", "parallel.etp=1"}},
+                        {"Tp2Ep1Etp1", {"parallel.tp=2", "parallel.etp=1"}},
                         {"Tp1Ep2Etp2", {"parallel.ep=2", "parallel.etp=2"}},
                         {"Tp2SpEp2Etp2", {"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"}}};
 
@@ -147,7 +148,7 @@ void compare(const Mesh4& m, const Words& load) {
 class EverySchedule : public testing::TestWithParam<Load> {};
 
 // True for the meshes on which every load runs. The other meshes run with the default load only.
-bool is_telling(const Mesh4& m) { return m.name == "Ep4" || m.name == "Tp4Ep2Etp2"; }
+bool is_telling(const Mesh4& m) { return m.name == "Ep4" || m.name == "Tp2Ep1Etp1" || m.name == "Tp4Ep2Etp2"; }
 
 TEST_P(EverySchedule, EqualsThePlainSchedule) {
   for (const Mesh4& m : meshes)

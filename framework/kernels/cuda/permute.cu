@@ -75,6 +75,16 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
+/// copy_kernel for rows of one element, one thread per row.
+template <class D>
+__global__ void __launch_bounds__(threads)
+    copy_elements(Rows<D> out, Rows<D> x, const int64_t* to, const int64_t* from, int64_t count) {
+  const int64_t r = int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (r >= count) return;
+  const int64_t source = from ? from[r] : r, place = to ? to[r] : r;
+  if (source >= 0 && place >= 0) *vectors<1>(out, place) = *vectors<1>(x, source);
+}
+
 /// Copies out[rows[t, k]] = x[t]; a token is read once.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
@@ -283,6 +293,9 @@ void copy_rows(std::string_view op, Stream& stream, const Tensor& out, const Ten
                const Tensor& from, int64_t count) {
   using D = device_t<T>;
   const auto target = matrix_of<T>(op, out), source = matrix_of<T>(op, x);
+  if (source.width == 1)
+    return launch(op, copy_elements<D>, blocks_of(count, threads), threads, stream, target, source,
+                  pointer<int64_t>(to), pointer<int64_t>(from), count);
   with_vector<D>(target.aligned(wide<D>) && source.aligned(wide<D>), [&]<int N>(std::integral_constant<int, N>) {
     launch(op, copy_kernel<D, N>, blocks_of(count, warps), threads, stream, target, source, pointer<int64_t>(to),
            pointer<int64_t>(from), count);

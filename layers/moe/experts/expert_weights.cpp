@@ -1,5 +1,7 @@
 #include "layers/moe/experts/expert_weights.h"
 
+#include <utility>
+
 #include "framework/kernels/gate_and_up.h"
 
 namespace hexad::moe {
@@ -54,11 +56,13 @@ Tensor ExpertWeights::HeldProjection::input_gradient(Stream& s, const Tensor& dy
 }
 
 ExpertActivations ExpertWeights::before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const {
-  return {.gate_up = gate_up_.forward(s, rows, groups), .activated = {}};
+  return {.gate_up = gate_up_.forward(s, rows, groups), .activated = {}, .weights = {}};
 }
 
-ExpertActivations ExpertWeights::activations(Stream& s, const Tensor& rows, const RowGroups& groups) const {
+ExpertActivations ExpertWeights::activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                             const Tensor& weights) const {
   ExpertActivations m = before_activation(s, rows, groups);
+  m.weights = weights;
   m.activated = activated_like(m);
   activate(s, m.activated, m);
   return m;
@@ -71,19 +75,29 @@ Tensor ExpertWeights::activated_like(const ExpertActivations& m) const {
 void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertActivations& m) const {
   if (kind_ == ExpertKind::gelu) return table(out).gelu.forward(s, out, m.gate_up, gelu_);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);
-  table(out).swiglu.forward(s, out, gate, up, {});
+  table(out).swiglu.forward(s, out, gate, up, m.weights);
 }
 
 Tensor ExpertWeights::output(Stream& s, const ExpertActivations& m, const RowGroups& groups) const {
   return down_.forward(s, m.activated, groups);
 }
 
-ExpertGradients ExpertWeights::input_gradients(Stream& s, const ExpertActivations& m, const Tensor& doutput,
-                                               const RowGroups& groups) const {
+ExpertGradients ExpertWeights::input_gradients(Stream& s, ExpertActivations& m, const Tensor& doutput,
+                                               const RowGroups& groups, const Tensor& dweights) const {
   ExpertGradients g;
   Tensor dactivated = activated_gradient(s, doutput, groups);
   g.gate_up = Tensor::like(m.gate_up);
-  gate_up_gradient(s, g.gate_up, dactivated, m);
+  if (m.weights.defined()) {
+    const auto [dgate, dup] = kernels::gate_and_up(g.gate_up);
+    const auto [gate, up] = kernels::gate_and_up(m.gate_up);
+    // `activated` replaces its gradient.
+    table(dactivated)
+        .swiglu.backward(s, {.dgate = dgate, .dup = dup, .product = dactivated, .dweights = dweights}, dactivated,
+                         {gate, up, m.weights});
+    m.activated = std::move(dactivated);
+  } else {
+    gate_up_gradient(s, g.gate_up, dactivated, m);
+  }
   dactivated = {};
   g.rows = row_gradient(s, g.gate_up, groups);
   return g;

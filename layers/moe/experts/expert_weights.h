@@ -29,7 +29,8 @@ struct RowGroups {
 /// Activations of the experts, for backward (MPMoE's T_M).
 struct ExpertActivations {
   Tensor gate_up;    // before the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU experts
-  Tensor activated;  // after the activation [R, F]; undefined: must be computed again
+  Tensor activated;  // after the activation, times weights [R, F]; undefined: must be computed again
+  Tensor weights;    // [R] acc: routing weights, by which results are multiplied here; undefined: one
 
   bool defined() const { return gate_up.defined(); }
 };
@@ -51,8 +52,9 @@ class ExpertWeights {
  public:
   /// Returns the activations of `rows` [R, D] without `activated`.
   ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
-  /// Returns the activations of `rows` [R, D], including `activated`.
-  ExpertActivations activations(Stream& s, const Tensor& rows, const RowGroups& groups) const;
+  /// Returns the activations of `rows` [R, D], including `activated`. `weights` [R] acc are the factors of the results;
+  /// undefined: one. Only experts that can weight (Experts::can_weight) accept weights.
+  ExpertActivations activations(Stream& s, const Tensor& rows, const RowGroups& groups, const Tensor& weights) const;
   /// Returns a buffer for ExpertActivations::activated, [R, F].
   Tensor activated_like(const ExpertActivations& activations) const;
   /// Computes ExpertActivations::activated into `out`.
@@ -61,11 +63,12 @@ class ExpertWeights {
   Tensor output(Stream& s, const ExpertActivations& activations, const RowGroups& groups) const;
 
   /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. The weight
-  /// gradients follow in Experts::weight_gradients.
-  ExpertGradients input_gradients(Stream& s, const ExpertActivations& activations, const Tensor& doutput,
-                                  const RowGroups& groups) const;
-  /// Steps of input_gradients(): the gradient of ExpertActivations::activated [R, F], the gradients of gate and up,
-  /// which may overwrite gate and up, and the gradient of the rows.
+  /// gradients follow in Experts::weight_gradients. If `activations` has weights, also computes their gradient
+  /// `dweights` [R] acc, which is otherwise undefined, and `activated` again.
+  ExpertGradients input_gradients(Stream& s, ExpertActivations& activations, const Tensor& doutput,
+                                  const RowGroups& groups, const Tensor& dweights) const;
+  /// Steps of input_gradients() without weights: the gradient of ExpertActivations::activated [R, F], the gradients of
+  /// gate and up, which may overwrite gate and up, and the gradient of the rows.
   Tensor activated_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
   void gate_up_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dactivated,
                         const ExpertActivations& activations) const;

@@ -57,6 +57,9 @@ class Experts {
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
 
+  /// True if results can be multiplied by weights before the product `down`: SwiGLU experts without biases.
+  bool can_weight() const { return gated() && !config_.bias; }
+
   ExpertShape shape() const { return {config_.hidden, activation_width() / (gated() ? 2 : 1), gated()}; }
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }

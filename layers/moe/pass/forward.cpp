@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "layers/moe/pass/local_weights.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
@@ -56,7 +57,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                       const ForwardKeeps& keeps, const std::vector<Value>& addends, const SharedWork& shared,
                       Stream& stream) {
   const Times times(routes, keeps.offloaded != nullptr);
-  const bool of_tokens = routes.of_tokens();
+  const bool of_tokens = routes.of_tokens(), weighted = experts_weight(routes, experts);
   const auto compute_shared = [&](Times::Shared now) {
     if (now == times.shared && shared.compute) shared.compute();
   };
@@ -64,11 +65,13 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto& k = kernels::kernels(x.device()).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
   Tensor tokens = routes.own_of_result(x);  // all of x if tp is 1
-  // Rows of slots return without weights and are weighted here. Rows of tokens are sent with their weights and return
-  // as weighted sums.
+  // Rows of slots return without weights and are weighted here, unless the experts are on this rank and weight them.
+  // Rows of tokens are sent with their weights and return as weighted sums.
   const Tensor row_weights =
       of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
-  const Tensor weights_on_return = of_tokens ? Tensor{} : weights;
+  const Tensor computed_weights =
+      weighted ? weights_of_computed(stream, routes, routes.plan_weights(weights, stream)) : Tensor{};
+  const Tensor weights_on_return = of_tokens || weighted ? Tensor{} : weights;
 
   PassGraph g(routes, x, times.sums_chunks);
   add_token_gather(g, tokens);
@@ -85,8 +88,10 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   Dispatch dispatch(g, {.row_weights = of_tokens ? 1 : 0, .keeps_weights = of_tokens});
   ExpertTasks expert_tasks(g, experts.flops_per_row(), {experts.products(), 0, 0});
   const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
-    ExpertActivations activations = expert_weights->activations(s, rows.values, routes.groups(c));
+    ExpertActivations activations =
+        expert_weights->activations(s, rows.values, routes.groups(c), part_of_computation(routes, computed_weights, c));
     Rows results{expert_weights->output(s, activations, routes.groups(c))};
+    if (weighted) activations.activated = {};  // backward computes it again
     ChunkActivations made{.inputs = std::move(rows.values),
                           .activations = std::move(activations),
                           .results = of_tokens ? results.values : Tensor{}};

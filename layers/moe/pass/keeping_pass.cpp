@@ -1,10 +1,12 @@
 // Pass for memory_reuse: none. The tape's policy keeps T_DI and T_M for backward. For the gradient of the routing
-// weights, it also keeps the returned slot rows or, if rows are of tokens, T_DO.
+// weights, it also keeps the returned slot rows or, if rows are of tokens, T_DO. Experts that weight their results
+// (experts_weight) need neither, nor T_M after the activation.
 #include "layers/moe/pass/pass_call.h"
 
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
+#include "layers/moe/pass/local_weights.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
@@ -14,7 +16,8 @@ namespace {
 
 // All tensors that the tape keeps.
 struct KeptTensors {
-  Tensor slot_results, weights;           // [S, D], undefined if rows are of tokens; [T, K]
+  Tensor slot_results;                    // [S, D], if they return without weights
+  Tensor weights;                         // [T, K]; undefined if the experts weight, which have weights by row
   std::vector<ChunkActivations> experts;  // by chunk, or one entry if chunks are computed together
 
   /// Calls f(tensor) for each tensor, always in the same order.
@@ -41,9 +44,9 @@ Value keeping_pass(Tape& tape, const Value& x, const Value& weights, const PassC
   kept.experts.resize(call.routes->computations());
   ForwardResult result = forward(*call.routes, *call.experts, x.data, weights.data,
                                  {.all = tape.recording() ? &kept.experts : nullptr}, addends, shared, tape.stream);
-  if (call.routes->of_tokens()) result.slot_results = {};
-  kept.slot_results = std::move(result.slot_results);
-  kept.weights = weights.data;
+  const bool weighted = experts_weight(*call.routes, *call.experts);
+  if (!call.routes->of_tokens() && !weighted) kept.slot_results = std::move(result.slot_results);
+  if (!weighted) kept.weights = weights.data;
   return call.record(tape, result.out, x, weights, addends, tensors_of(std::move(kept)),
                      [call](Backward& b, const Tensor& dout, const Saved& saved) { pull_back(call, b, dout, saved); });
 }
@@ -90,8 +93,8 @@ struct GradientRows {
   // Converts the arrived rows to the gradients of the experts' results `results`, in place. Returns the row weights to
   // send back.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
-  // Takes the gradients of the routing weights from the slot rows, after all rows have returned.
-  std::function<void(Stream&, const Rows& slot_rows)> take_returned_dweights{};
+  // Takes the gradients of the routing weights, from the slot rows or from the experts, after all rows have returned.
+  std::function<void(Stream&, const Rows& slot_rows)> take_dweights{};
 };
 
 // Returns rows of slots. The row of a slot is the gradient of its result: its token's gradient times the slot's weight.
@@ -130,10 +133,18 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
                 k.permute.gather_weighted(s, arrived.values, arrived.values, own, arrived.row_weights);
                 return dots;
               },
-          .take_returned_dweights =
+          .take_dweights =
               [&](Stream& s, const Rows& slot_rows) {
                 scatter_by_slot(s, dweights, slot_rows.row_weights, routes.plan.indices.row_slots);
               }};
+}
+
+// Returns rows of slots for experts that weight their results. The row of a slot is its token's gradient. The experts
+// compute the gradients of the weights, `computed_dweights`.
+GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const Tensor& computed_dweights,
+                            const Tensor& dweights) {
+  return {.to_send = [&](Stream&, size_t chunk) { return routes.sent_rows(chunk, dtokens, {}); },
+          .take_dweights = [&](Stream& s, const Rows&) { take_slot_weights(s, dweights, routes, computed_dweights); }};
 }
 
 // Accumulates the gradients of the op's inputs if they are not gathered. `dslots` are the gradients of the slot rows,
@@ -167,10 +178,10 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   const bool at_end = !routes.collection;
   Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
   std::vector<TaskId> after = g.return_tasks();
-  if (at_end || gradients.take_returned_dweights)
+  if (at_end || gradients.take_dweights)
     // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
     after = {add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
-      if (gradients.take_returned_dweights) gradients.take_returned_dweights(s, combine.slot_rows());
+      if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
       if (!at_end) return;
       own_dx.put(Tensor::like(dtokens));
       k.combine(s, own_dx.read(), combine.slot_rows().values, routes.rows_of_own_slots(), {}, {});
@@ -195,11 +206,16 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   const Routes& routes = *call.routes;
   const ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
-  const Tensor weights = routes.plan_weights(kept.weights, b.stream);  // all of kept.weights if tp is 1
-  // If rows are of slots, to_send fills these gradients. If rows are of tokens, take_returned_dweights fills them.
-  const Tensor dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
-  const GradientRows gradients = routes.of_tokens() ? rows_of_tokens(b.stream, routes, dtokens, weights, dweights)
-                                                    : rows_of_slots(routes, dtokens, kept, weights, dweights);
+  const Dtype acc = accumulator_dtype(dout.dtype());
+  const bool weighted = experts_weight(routes, *call.experts);
+  const Tensor weights = weighted ? Tensor{} : routes.plan_weights(kept.weights, b.stream);
+  // Filled by take_dweights if there is one, else by to_send.
+  const Tensor dweights = Tensor::zeros(routes.plan.indices.rows.shape(), acc, dout.device());
+  const Tensor computed_dweights =
+      weighted ? Tensor::empty({routes.plan.counts.slots()}, acc, dout.device()) : Tensor{};
+  const GradientRows gradients = weighted             ? rows_to_weight(routes, dtokens, computed_dweights, dweights)
+                                 : routes.of_tokens() ? rows_of_tokens(b.stream, routes, dtokens, weights, dweights)
+                                                      : rows_of_slots(routes, dtokens, kept, weights, dweights);
 
   PassGraph g(routes, dout, false);
   add_token_gather(g, dtokens);
@@ -211,7 +227,8 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   const auto compute_chunk = [&](Stream& s, size_t c, Rows rows) {
     WeightWork& w = work[c];
     const Tensor beside = gradients.weigh ? gradients.weigh(s, rows, std::exchange(w.made.results, {})) : Tensor{};
-    w.gradients = expert_weights.input_gradients(s, w.made.activations, rows.values, routes.groups(c));
+    w.gradients = expert_weights.input_gradients(s, w.made.activations, rows.values, routes.groups(c),
+                                                 part_of_computation(routes, computed_dweights, c));
     w.doutput = std::move(rows.values);
     return Rows{std::exchange(w.gradients.rows, {}), beside};
   };
@@ -234,7 +251,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   g.add_steps(steps);
   if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, b);
   g.run("backward");
-  if (gradients.take_returned_dweights) gradients.take_returned_dweights(b.stream, combine.slot_rows());
+  if (gradients.take_dweights) gradients.take_dweights(b.stream, combine.slot_rows());
   accumulate(routes, dout, combine.slot_rows().values, dweights, b);
 }
 

@@ -16,7 +16,7 @@ struct ChunkActivations {
   /// Calls f(tensor) for each tensor, always in this order. Tensors may be undefined.
   template <class F>
   void each(const F& f) {
-    f(inputs), f(activations.gate_up), f(activations.activated), f(results);
+    f(inputs), f(activations.gate_up), f(activations.activated), f(activations.weights), f(results);
   }
 };
 
