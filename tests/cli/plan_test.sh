@@ -46,10 +46,50 @@ test_more_ranks_than_the_cluster_has_are_refused() {
   expect_text err "32 of the layout" "at most 16"
 }
 
-test_a_model_that_fits_no_layout_is_refused_with_the_bytes() {
+test_a_model_that_fits_no_layout_is_refused_with_the_nearest_that_fits() {
   write_model
-  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=65536 model.layers=64
-  expect_text err "does not fit 16 ranks" "legal layouts, the one that needs least takes " " more than the " " ranks would do"
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" model.hidden=32768 model.layers=32
+  expect_text err "with a context of 512 does not fit 16 ranks" "the least memory found is " " a rank, as dp " \
+    " more than the " "nearest that fit: " " nodes) would do: " "no shorter context of at least 1024 tokens would do"
+}
+
+test_a_path_of_lengths_says_what_grows() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..16K
+  expect_text out "context 4K..16K" " 4K      16 " " 8K " " 16K " "expansion" "inside" "network" "smallest step of ranks" \
+    "not modelled: "
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K --json
+  expect_text out '"path": [' '"context": 4096' '"context": 8192' '"fits": true' '"expansion": ' '"switched_ranks": ' \
+    '"smallest_step": ' '"sent_inside_bytes": ' '"sent_network_bytes": ' '"changed": {' '"assumed": ['
+}
+
+# Sets $least to the least memory of a rank, in bytes, of model.yaml on one node at a context.
+find_least_memory() {
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --context "$1" --objective memory --json
+  least=$(sed -nE '0,/memory_bytes/ s/.*"memory_bytes": ([0-9]+).*/\1/p' out)
+  [ -n "$least" ] || failed "no memory in out"
+}
+
+test_a_path_ends_with_what_its_last_length_lacks() {
+  write_model
+  local least short
+  find_least_memory 4K
+  short=$least
+  find_least_memory 32K
+  # 6% of a rank's memory is not for tensors.
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --context 4K..32K cluster.machine.nodes=1 \
+    "cluster.machine.memory=$(((short + least) * 50 / 94))"
+  expect_text out " 32K       8 does not fit: the least memory found is " "longest that fits: "
+}
+
+test_a_path_takes_no_option_of_one_length() {
+  write_model
+  for option in --explain "--out best.yaml"; do
+    expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K $option
+    expect_text err "${option%% *} and --context 4K..8K are given" "--context 4K"
+  done
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 3K..20K
+  expect_text err "--context: '3K..20K' given" "nearest: 3K..12K, 3K..24K"
 }
 
 test_a_step_is_simulated_with_its_timeline() {

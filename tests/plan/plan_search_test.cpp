@@ -66,6 +66,31 @@ TEST(PlanCandidates, CountEveryRefusalByItsKey) {
   EXPECT_EQ(all.tried, refused + std::ssize(all.legal));
 }
 
+TEST(PlanCandidates, HaveMicroBatchesWhoseStepsArePredicted) {
+  std::string longer = yaml;
+  longer.replace(longer.find("context: 512"), 12, "context: 1048576");
+  const PlanCandidates all = plan_candidates(config::parse(longer, "plan.yaml"), recipe_of(longer), {},
+                                             {.world = ranks, .ranks_per_domain = 8});
+  int64_t most = 0;
+  for (const PlanCandidate& c : all.legal) most = std::max(most, c.recipe.batch.micro);
+  EXPECT_EQ(most << 20, most_micro_batch_tokens);
+}
+
+TEST(StepForecast, CountsWhatLeavesANode) {
+  const train::Extensions extensions;
+  const auto forecast = [&](int world) {
+    const Recipe r = recipe_of(yaml, {"parallel.tp=8", "parallel.sp=true", "parallel.zero=1"}, world);
+    return forecast_step(r, extensions, mesh::Layout(r.parallel.sizes(), world), StepPrices(two_nodes(), world));
+  };
+  const StepForecast::Stage one = forecast(8).stages.front(), two = forecast(16).stages.front();
+  EXPECT_EQ(one.network, 0);
+  EXPECT_GT(one.sent[base::ordinal(comm::TrafficClass::tp)], 0);
+  // Groups of tp fill a node, and those of dp have a rank of each. Sums over all ranks leave a node in part.
+  const double between = two.sent[base::ordinal(comm::TrafficClass::dp)];
+  EXPECT_GT(between, 0);
+  EXPECT_NEAR(two.network / between, 1, 0.05);
+}
+
 TEST(LayerCosts, ComposeStepsNearTheSimulatedOnes) {
   const PlanCandidates all = candidates();
   const Cluster cluster = two_nodes();

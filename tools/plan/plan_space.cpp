@@ -9,6 +9,7 @@
 #include "framework/base/enum_names.h"
 #include "framework/config/problems.h"
 #include "framework/config/typed_recipe.h"
+#include "tools/plan/step_forecast.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/schedule_check.h"
 #include "tools/train/recipe/stages.h"
@@ -132,7 +133,9 @@ class Enumeration {
     const int64_t dp = space_.world / (r.parallel.tp * r.parallel.cp * r.parallel.pp);
     for (const int64_t zero : dp* r.parallel.cp > 1 ? std::vector<int64_t>{1, 3} : std::vector<int64_t>{0}) {
       r.parallel.zero = zero;
-      for (const int64_t micro : powers_of_two(8)) with_batch(r, micro, dp);
+      for (const int64_t micro :
+           powers_of_two(std::clamp<int64_t>(most_micro_batch_tokens / recipe_.model.context, 1, 8)))
+        with_batch(r, micro, dp);
     }
   }
 

@@ -14,10 +14,10 @@ using train::Recipe;
 
 // The tokens of recorded micro-batches are in host memory.
 void require_few_tokens(const Recipe& r) {
-  constexpr int64_t most = 1 << 22;
-  if (const int64_t tokens = r.batch.micro * r.model.context; tokens > most)
+  if (const int64_t tokens = r.batch.micro * r.model.context; tokens > most_micro_batch_tokens)
     base::fail(base::ExitCode::usage, "model.context (", r.model.context, ") x batch.micro (", r.batch.micro, ") is ",
-               tokens, " tokens; steps are predicted for micro-batches of at most ", most, " tokens");
+               tokens, " tokens; steps are predicted for micro-batches of at most ", most_micro_batch_tokens,
+               " tokens");
 }
 
 // Records and simulates a step with `micro_batches` micro-batches.
@@ -36,8 +36,10 @@ StepForecast forecast_of(const Recipe& recipe, const train::Extensions& extensio
     const SimulatedRank& rank = forecast.simulated.ranks[s];
     StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
     for (const device::Issue& issue : forecast.records[s].issues)
-      if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work))
+      if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work)) {
         stage.sent[forecast.records[s].groups[work->group].traffic] += static_cast<double>(work->sent);
+        stage.network += prices.sent_over_network(forecast.records[s], issue);
+      }
     forecast.stages.push_back(stage);
   }
   return forecast;
@@ -52,6 +54,7 @@ void extend(StepForecast& more, const StepForecast& less, double times) {
     const StepForecast::Stage& before = less.stages[s];
     extend(stage.busy, before.busy, times);
     extend(stage.idle, before.idle, times);
+    extend(stage.network, before.network, times);
     for (size_t c = 0; c < stage.exposed.size(); ++c) {
       extend(stage.exposed[c], before.exposed[c], times);
       extend(stage.sent[c], before.sent[c], times);

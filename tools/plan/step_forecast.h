@@ -8,6 +8,9 @@
 
 namespace hexad::plan {
 
+/// Largest micro-batch for which steps are predicted, in tokens.
+inline constexpr int64_t most_micro_batch_tokens = 1 << 22;
+
 /// Prediction of a step. Times are in seconds.
 struct StepForecast {
   double seconds = 0;
@@ -18,6 +21,7 @@ struct StepForecast {
     double busy = 0, idle = 0;
     std::array<double, comm::traffic_class_count> exposed{};
     std::array<double, comm::traffic_class_count> sent{};  // bytes
+    double network = 0;  // bytes of those that leave the ranks of the fast link (StepPrices::sent_over_network)
   };
   std::vector<Stage> stages;
 

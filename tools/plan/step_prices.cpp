@@ -88,6 +88,21 @@ double StepPrices::communication(const StepRecord& record, const device::Issue& 
   return prices_.collective(Collective::send, place_of({me, group.ranks[work.peer]}, me), bytes);
 }
 
+double StepPrices::sent_over_network(const StepRecord& record, const device::Issue& issue) const {
+  const auto& work = std::get<CommunicationWork>(issue.work);
+  if (work.sent == 0) return 0;
+  const device::IssuedGroup& group = record.groups[work.group];
+  const int me = group.ranks[group.rank];
+  const bool to_all = work.peer < 0 || issue.name == "broadcast";
+  const GroupPlace place = to_all ? place_of(group.ranks, me) : place_of({me, group.ranks[work.peer]}, me);
+  const auto sent = static_cast<double>(work.sent);
+  if (place.ranks_in_domain == place.ranks) return 0;
+  if (to_all && issue.name == "all_to_all")
+    return sent * static_cast<double>(place.ranks - place.ranks_in_domain) / static_cast<double>(place.ranks - 1);
+  // Rings leave a domain by one rank of those inside (Prices::collective).
+  return sent / static_cast<double>(place.ranks_in_domain);
+}
+
 double StepPrices::seconds(const StepRecord& record, const device::Issue& issue) const {
   const auto number = [](int64_t n) { return static_cast<double>(n); };
   return std::visit(

@@ -26,6 +26,9 @@ class StepPrices {
   /// Returns the seconds of an operation that has the machine for itself. Throws Error(usage) if the cluster lacks the
   /// rate; the error names it.
   double seconds(const StepRecord& record, const device::Issue& issue) const;
+  /// Returns the bytes of a recorded communication that leave the ranks of the fast link; of a ring, the
+  /// mean over its ranks.
+  double sent_over_network(const StepRecord& record, const device::Issue& issue) const;
   /// Returns the speeds of kernels and communication beside each other.
   StepContention contention(const comm::Priorities& priorities) const;
 

@@ -127,6 +127,43 @@ TEST(Monta, Algorithm3TakesTheQuickest) {
   EXPECT_EQ(choose(3, Pipelined{2, 3}, Pipelined{2, 3}).strategy, Strategy::o1);
 }
 
+// Choice at a length, with 4 chunks as in Fig. 14, if a chunk takes so many seconds more than Table 8 says.
+Strategy choice_at(int64_t tokens, double more_of_o2, double more_of_o3) {
+  const double volume = table_8_volume * static_cast<double>(tokens) / 8192;
+  const Network network = table_8();
+  const Chunk whole = chunk(volume, network, 1), quarter = chunk(volume, network, 4);
+  return choose(seconds(Strategy::o1, whole, 1), Pipelined{4, seconds(Strategy::o2, quarter, 4) + 4 * more_of_o2},
+                Pipelined{4, seconds(Strategy::o3, quarter, 4) + 4 * more_of_o3})
+      .strategy;
+}
+
+// Section 4: O1 up to 16K, O2 from 32K to 128K, O3 at 256K.
+bool chooses_as_the_paper(double more_of_o2, double more_of_o3) {
+  for (int64_t tokens = 4096; tokens <= 262144; tokens *= 2) {
+    const Strategy paper = tokens <= 16384 ? Strategy::o1 : tokens <= 131072 ? Strategy::o2 : Strategy::o3;
+    if (choice_at(tokens, more_of_o2, more_of_o3) != paper) return false;
+  }
+  return true;
+}
+
+TEST(Monta, PrintedEfficienciesDoNotGiveThePapersChoice) {
+  EXPECT_EQ(choice_at(4096, 0, 0), Strategy::o1);
+  for (int64_t tokens = 8192; tokens <= 262144; tokens *= 2)  // the paper took O1 at 8K, where Table 8 is exact
+    EXPECT_EQ(choice_at(tokens, 0, 0), Strategy::o3) << tokens;
+}
+
+// docs/reports/monta.md states these bounds.
+TEST(Monta, AFixedCostOfAChunkGivesThePapersChoice) {
+  EXPECT_TRUE(chooses_as_the_paper(0.201e-3, 0.9e-3));
+  EXPECT_FALSE(chooses_as_the_paper(0.199e-3, 0.9e-3));
+  EXPECT_TRUE(chooses_as_the_paper(0.43e-3, 1.2e-3));
+  EXPECT_FALSE(chooses_as_the_paper(0.434e-3, 1.2e-3));
+  EXPECT_TRUE(chooses_as_the_paper(0.3e-3, 0.901e-3));
+  EXPECT_FALSE(chooses_as_the_paper(0.3e-3, 0.899e-3));
+  EXPECT_TRUE(chooses_as_the_paper(0.3e-3, 1.499e-3));
+  EXPECT_FALSE(chooses_as_the_paper(0.3e-3, 1.501e-3));
+}
+
 TEST(Monta, Equation3NeedsTopK) {
   // "256 M" at 8K x 8192 in bf16 means two assignments a token. M is 2^20 here, but 1e6 in the latencies.
   EXPECT_EQ(all_to_all_volume(1, 8192, 8192, 2, 2), 256.0 * (1 << 20));

@@ -14,6 +14,7 @@
 #include "framework/config/document.h"
 #include "tools/hexad/commands/cluster_options.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/plan_contexts.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
@@ -32,9 +33,9 @@ using namespace train;
 namespace {
 
 struct Options {
-  std::string recipe, cluster, include_root, out, objective = "time", routing = "even";
+  std::string recipe, cluster, include_root, out, context, objective = "time", routing = "even";
   std::vector<std::string> overrides;
-  int64_t ranks = 0, context = 0;
+  int64_t ranks = 0;
   bool explain = false, json = false;
 };
 
@@ -52,6 +53,7 @@ class Planner {
   Planner(const Options& options, const Extensions& extensions)
       : options_(options),
         extensions_(extensions),
+        contexts_(lengths(options.context)),
         cluster_(load_cluster(options.cluster, divided(options.overrides).cluster)),
         document_(renamed(config::load(options.recipe, of_recipe(), options.include_root))),
         recipe_(load_recipe(document_, extensions, 0)),
@@ -59,10 +61,9 @@ class Planner {
         ranks_(options.ranks > 0 ? options.ranks : prices_.nodes() * prices_.ranks_per_node()) {
     complete(recipe_, 1);
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
-    constexpr int64_t most = 1 << 20;
-    if (ranks_ > most)
+    if (ranks_ > most_planned_ranks)
       base::fail(base::ExitCode::usage, options.ranks > 0 ? "--ranks" : options.cluster, ": ", ranks_,
-                 " ranks; plans are made for at most ", most, "; set --ranks");
+                 " ranks; plans are made for at most ", most_planned_ranks, "; set --ranks");
     if (ranks_ > all)
       base::fail(base::ExitCode::usage, "--ranks (", ranks_, ") is more than ", options.cluster,
                  " has: ", prices_.nodes(), " nodes of ", prices_.ranks_per_node(), " ranks, ", all, " in all");
@@ -75,10 +76,8 @@ class Planner {
                  "each layout's step");
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     const double begin = base::now();
-    const PlanRequest request{.world = ranks_,
-                              .objective = *base::enum_named<Objective>(options_.objective),
-                              .load = load_of(options_.routing)};
-    const Plan plan = search_plan(document_, recipe_, extensions_, cluster_, request);
+    if (contexts_.size() > 1) return run_path(begin);
+    const Plan plan = plan_at({.context = recipe_.model.context, .ranks = ranks_, .objective = objective()});
     if (plan.best.empty()) refuse(plan);
     options_.json ? print_json(plan) : print_text(plan, base::now() - begin);
     if (options_.explain) explain(plan);
@@ -92,24 +91,87 @@ class Planner {
     for (const std::string& line : rename_keys(document)) say(line);
     return document;
   }
+  // Returns the lengths that are given; none: the recipe's.
+  static std::vector<int64_t> lengths(const std::string& context) try {
+    return context.empty() ? std::vector<int64_t>{} : context_lengths(context);
+  } catch (const base::Error& e) {
+    base::fail(e.code(), "--context: ", e.what());
+  }
   std::vector<std::string> of_recipe() const {
     std::vector<std::string> out = divided(options_.overrides).recipe;
-    if (options_.context > 0) out.push_back(fmt::format("model.context={}", options_.context));
+    if (!contexts_.empty()) out.push_back(fmt::format("model.context={}", contexts_.front()));
     return out;
+  }
+  Objective objective() const { return *base::enum_named<Objective>(options_.objective); }
+
+  // Plans the recipe with another length, number of ranks or memory.
+  Plan plan_at(const PlanQuestion& question) const {
+    const PlanRequest request{.world = question.ranks,
+                              .objective = question.objective,
+                              .load = load_of(options_.routing),
+                              .wanted = question.wanted};
+    Cluster cluster = cluster_;
+    if (cluster.machine) {
+      const int64_t nodes = (question.ranks - 1) / prices_.ranks_per_node() + 1;
+      cluster.machine->nodes = std::max(cluster.machine->nodes, nodes);
+      if (question.any_memory) cluster.machine->memory = int64_t{1} << 60;
+    }
+    if (question.context == recipe_.model.context)
+      return search_plan(document_, recipe_, extensions_, cluster, request);
+    config::Document document = document_;
+    config::override_key(document, fmt::format("model.context={}", question.context));
+    Recipe recipe = load_recipe(document, extensions_, 0);
+    complete(recipe, 1);
+    return search_plan(document, recipe, extensions_, cluster, request);
+  }
+
+  PlanAt planner() const {
+    return [this](const PlanQuestion& question) { return plan_at(question); };
+  }
+
+  // Plans each of the lengths.
+  base::ExitCode run_path(double begin) const {
+    if (options_.explain || !options_.out.empty())
+      base::fail(base::ExitCode::usage, options_.explain ? "--explain" : "--out", " and --context ", options_.context,
+                 " are given; expected one length with it, such as --context ", context_text(contexts_.front()));
+    const int64_t all = prices_.nodes() * prices_.ranks_per_node();
+    const std::vector<PathPoint> path = expansion_path(planner(), {.lengths = contexts_,
+                                                                   .ranks = ranks_,
+                                                                   .most_ranks = std::min(all, most_planned_ranks),
+                                                                   .objective = objective()});
+    if (const PathPoint& first = path.front(); !first.layout) {
+      if (first.lack->least) refuse_size(*first.lack);
+      refuse_rules(plan_at({.context = first.context, .ranks = first.ranks}), first.ranks);
+    }
+    if (options_.json) {
+      const nlohmann::ordered_json json{{"recipe", options_.recipe},
+                                        {"cluster", options_.cluster},
+                                        {"path", path_json(path)},
+                                        {"assumed", assumptions(cluster_)}};
+      fmt::print("{}\n", json.dump(2));
+      return base::ExitCode::done;
+    }
+    fmt::print("{} on {}, context {}; {}\n\n", options_.recipe, options_.cluster, options_.context,
+               base::human_duration(base::now() - begin));
+    print_path(planner(), path, prices_.ranks_per_node());
+    print_limits();
+    return base::ExitCode::done;
   }
 
   [[noreturn]] void refuse(const Plan& plan) const {
+    if (plan.legal == 0) refuse_rules(plan, ranks_);
+    refuse_size(shortfall(planner(), recipe_.model.context, ranks_, plan.memory));
+  }
+  [[noreturn]] void refuse_rules(const Plan& plan, int64_t ranks) const {
     std::string reasons;
     for (const auto& [key, count] : plan.candidates.refused) reasons += fmt::format("\n  {:<28} {}", key, count);
-    if (plan.legal == 0)
-      base::fail(base::ExitCode::usage, options_.recipe, ": no layout of ", ranks_, " ranks is legal; of ",
-                 plan.candidates.tried, " combinations, refused by the rules of:", reasons);
-    const double memory = plan.memory;
-    base::fail(base::ExitCode::usage, options_.recipe, " does not fit ", ranks_, " ranks of ", options_.cluster,
-               ": of ", plan.legal, " legal layouts, the one that needs least takes ",
-               base::human_bytes(plan.least_memory), " a rank, ", base::human_bytes(plan.least_memory - memory),
-               " more than the ", base::human_bytes(memory), " that its tensors may take; about ",
-               static_cast<int64_t>(std::ceil(plan.least_memory / memory)) * ranks_, " ranks would do");
+    base::fail(base::ExitCode::usage, options_.recipe, ": no layout of ", ranks, " ranks is legal; of ",
+               plan.candidates.tried, " combinations, refused by the rules of:", reasons);
+  }
+  [[noreturn]] void refuse_size(const Shortfall& lack) const {
+    base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(lack.least->context),
+               " does not fit ", lack.least->ranks, " ranks of ", options_.cluster, ": ",
+               lack_text(planner(), lack, prices_.ranks_per_node()));
   }
 
   Figures figures(const PlannedLayout& l) const {
@@ -151,6 +213,11 @@ class Planner {
     fmt::print("\nrefused by the rules of:");
     for (const auto& [key, count] : plan.candidates.refused) fmt::print(" {} {}", key, count);
     fmt::print("\n");
+    print_limits();
+  }
+
+  // Prints what the prices assume, and what a step leaves out.
+  void print_limits() const {
     const std::vector<std::string> assumed = assumptions(cluster_);
     for (size_t i = 0; i < assumed.size(); ++i) fmt::print("{}{}\n", i == 0 ? "assumed: " : "         ", assumed[i]);
     fmt::print(
@@ -243,6 +310,7 @@ class Planner {
 
   const Options& options_;
   const Extensions& extensions_;
+  const std::vector<int64_t> contexts_;  // given lengths; none: the recipe's
   const Cluster cluster_;
   const config::Document document_;
   Recipe recipe_;
@@ -263,10 +331,15 @@ void add_plan(const Program& program) {
                   "YAML of a cluster, measured (hexad profile) or described (recipes/clusters)")
       .required()
       .path();
-  command.add_option("--ranks", &options->ranks, "number of ranks; 0: all of the cluster")
+  command
+      .add_option(
+          "--ranks", &options->ranks,
+          "number of ranks; 0: all of the cluster. A path begins with them, and doubles them where nothing fits")
       .legal(whole_number(0, 1 << 24));
-  command.add_option("--context", &options->context, "tokens of a sequence; 0: as in the recipe")
-      .legal(whole_number(0, 1 << 30));
+  command.add_option(
+      "--context", &options->context,
+      "tokens of a sequence, such as 4096 or 4K, instead of the recipe's; or 4K..1M: a path through these "
+      "lengths, each twice the one before");
   command.add_option("--objective", &options->objective, "what is least: time of a step, or memory of a rank")
       .legal(one_of({"time", "memory"}));
   add_routing(command, options->routing);

@@ -1,0 +1,147 @@
+#include "tools/hexad/commands/plan_contexts.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "framework/base/counted.h"
+#include "framework/base/enum_names.h"
+#include "framework/base/units.h"
+
+namespace hexad::app {
+
+using namespace plan;
+
+namespace {
+
+using base::human_bytes;
+
+// Bytes that a rank sends in a step: over the fast link, and over the network. Means over stages.
+struct Sent {
+  double inside = 0, network = 0;
+};
+
+Sent sent_by(const StepForecast& step) {
+  Sent sent;
+  for (const StepForecast::Stage& stage : step.stages) {
+    sent.network += stage.network, sent.inside -= stage.network;
+    for (const double bytes : stage.sent) sent.inside += bytes;
+  }
+  const auto stages = static_cast<double>(step.stages.size());
+  return {sent.inside / stages, sent.network / stages};
+}
+
+mesh::Layout layout_of(const PlannedLayout& l, int64_t ranks) {
+  return {l.candidate.recipe.parallel.sizes(), static_cast<int>(ranks)};
+}
+
+// Returns "140 GiB a rank, as dp 1, tp 8, ...".
+std::string memory_text(const FittingLayout& l) {
+  return fmt::format("{} a rank, as {}", human_bytes(l.layout.memory.total), l.layout.candidate.to_string(l.ranks));
+}
+
+// Returns "64 ranks (8 nodes)".
+std::string ranks_text(int64_t ranks, int64_t ranks_per_node) {
+  return fmt::format("{} ({})", base::counted(ranks, "rank"),
+                     base::counted((ranks + ranks_per_node - 1) / ranks_per_node, "node"));
+}
+
+std::string missing_text(const Shortfall& lack) {
+  if (!lack.least) return "no layout is legal";
+  return fmt::format("the least memory found is {}, {} more than the {} that its tensors may take",
+                     memory_text(*lack.least), human_bytes(lack.missing()), human_bytes(lack.memory));
+}
+
+std::string more_ranks_text(const PlanAt& plan_at, const Shortfall& lack, int64_t ranks_per_node) {
+  const auto fit = with_more_ranks(plan_at, lack);
+  return fit ? fmt::format("{} would do: {}", ranks_text(fit->ranks, ranks_per_node), memory_text(*fit))
+             : "no number of ranks that was tried would do";
+}
+
+// Returns "cp 1 -> 2, dp 8 -> 4" for the change from the point before; empty if no axis changes.
+std::string growth_text(const PathPoint& before, const PathPoint& now) {
+  std::string text;
+  for (const ChangedAxis& c : changed_axes(layout_of(*before.layout, before.ranks), layout_of(*now.layout, now.ranks)))
+    text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", mesh::name_of(c.axis), c.from, c.to);
+  return text;
+}
+
+}  // namespace
+
+std::string lack_text(const PlanAt& plan_at, const Shortfall& lack, int64_t ranks_per_node) {
+  std::string text =
+      fmt::format("{}\nnearest that fit: {}", missing_text(lack), more_ranks_text(plan_at, lack, ranks_per_node));
+  if (const auto fit = with_shorter_context(plan_at, lack))
+    text += fmt::format("; or a context of {}: {}", context_text(fit->context), memory_text(*fit));
+  else
+    text += "; no shorter context of at least 1024 tokens would do";
+  return text;
+}
+
+void print_path(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t ranks_per_node) {
+  fmt::print("{:>7} {:>7} {:>10} {:>9} {:>9} {:>9} {:<10} {:>6} {:>5}  {}\n", "context", "ranks", "step", "memory",
+             "inside", "network", "expansion", "switch", "by", "layout");
+  for (size_t i = 0; i < path.size(); ++i) {
+    const PathPoint& p = path[i];
+    const std::string begin = fmt::format("{:>7} {:>7}", context_text(p.context), p.ranks);
+    if (!p.layout) {
+      fmt::print("{} does not fit: {}\n", begin, missing_text(*p.lack));
+      continue;
+    }
+    const ContextExpansion e = expansion_of(layout_of(*p.layout, p.ranks));
+    const Sent sent = sent_by(p.layout->step);
+    fmt::print("{} {:>10} {:>9} {:>9} {:>9} {:<10} {:>6} {:>5}  {}\n", begin,
+               base::human_duration(p.layout->step.seconds), human_bytes(p.layout->memory.total),
+               human_bytes(sent.inside), human_bytes(sent.network), base::enum_name(e.kind), e.switched,
+               e.smallest_step, p.layout->candidate.to_string(p.ranks));
+    if (i == 0) continue;
+    if (const std::string growth = growth_text(path[i - 1], p); !growth.empty()) fmt::print("{:>15} {}\n", "", growth);
+  }
+  fmt::print(
+      "\ninside, network: bytes that a rank sends in a step over each link, a mean over stages; switch: ranks of a "
+      "tensor position\nthat the network connects; by: smallest step of ranks with these groups\n");
+  const auto lacking = std::ranges::find_if(path, [](const PathPoint& p) { return p.lack.has_value(); });
+  if (lacking == path.end()) return;
+  const PathPoint& longest = *(lacking - 1);
+  fmt::print("longest that fits: {} on {}\n", context_text(longest.context), ranks_text(longest.ranks, ranks_per_node));
+  fmt::print("for {}: {}\n", context_text(lacking->context), more_ranks_text(plan_at, *lacking->lack, ranks_per_node));
+}
+
+nlohmann::ordered_json path_json(std::span<const PathPoint> path) {
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
+  for (size_t i = 0; i < path.size(); ++i) {
+    const PathPoint& p = path[i];
+    Json point{{"context", p.context}, {"ranks", p.ranks}, {"fits", p.layout.has_value()}};
+    const PlannedLayout* layout = p.layout ? &*p.layout : p.lack->least ? &p.lack->least->layout : nullptr;
+    if (layout) {
+      Json settings = Json::object();
+      for (const auto& [key, value] : layout->candidate.settings()) settings[key] = value;
+      point["settings"] = settings;
+      point["memory_bytes"] = layout->memory.total;
+      if (p.lack) point["missing_bytes"] = p.lack->missing();
+    }
+    if (p.layout) {
+      const mesh::Layout now = layout_of(*p.layout, p.ranks);
+      const ContextExpansion e = expansion_of(now);
+      const Sent sent = sent_by(p.layout->step);
+      Json changed = Json::object();
+      if (i > 0)
+        for (const ChangedAxis& c : changed_axes(layout_of(*path[i - 1].layout, path[i - 1].ranks), now))
+          changed[std::string(mesh::name_of(c.axis))] = {c.from, c.to};
+      point.update(Json{{"step_seconds", p.layout->step.seconds},
+                        {"sent_inside_bytes", sent.inside},
+                        {"sent_network_bytes", sent.network},
+                        {"expansion", std::string(base::enum_name(e.kind))},
+                        {"switched_ranks", e.switched},
+                        {"smallest_step", e.smallest_step},
+                        {"micro_batches_of_ep_group", e.micro_batches},
+                        {"changed", changed}});
+    }
+    list.push_back(std::move(point));
+  }
+  return list;
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,25 @@
+// What `hexad plan` prints of growing sequences, and of recipes that do not fit.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "tools/plan/context_expansion.h"
+#include "tools/plan/expansion_path.h"
+
+namespace hexad::app {
+
+/// Returns what a recipe lacks, and the nearest layouts that fit: "of its legal layouts, the least memory found is 140
+/// GiB a rank, 65 GiB more than ...".
+std::string lack_text(const plan::PlanAt& plan_at, const plan::Shortfall& lack, int64_t ranks_per_node);
+
+/// Prints a row for each length, with the groups that change, and what lengths that do not fit lack. The first point
+/// has a layout.
+void print_path(const plan::PlanAt& plan_at, std::span<const plan::PathPoint> path, int64_t ranks_per_node);
+
+/// Returns the path as a JSON list. The first point has a layout.
+nlohmann::ordered_json path_json(std::span<const plan::PathPoint> path);
+
+}  // namespace hexad::app

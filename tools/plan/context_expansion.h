@@ -1,0 +1,52 @@
+// How groups of ranks grow with the length of sequences (MoNTA, section IV).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parallel/mesh/layout.h"
+
+namespace hexad::plan {
+
+/// Returns the lengths of a text: "4096" and "4K" are one, "4K..1M" are 4K and its doublings up to 1M. K is 1024, M is
+/// 1024 K. Throws Error(usage) if the text has another form, a length is not in 1 .. 2^30, or the last length is not
+/// the first one doubled some times; the error begins with the text and gives the nearest legal range.
+std::vector<int64_t> context_lengths(std::string_view text);
+
+/// Returns "4K", "1M", or the plain number if it is not a multiple of 1024.
+std::string context_text(int64_t tokens);
+
+/// Place of experts beside context parallelism in a layout.
+struct ContextExpansion {
+  /// none: sequences are not cut (cp 1). horizontal, vertical: as mesh::Expansion.
+  enum class Kind : uint8_t { none, horizontal, vertical } kind;
+  /// Ranks of one tensor position that the network connects: horizontal cp x ep, vertical max(cp, ep). If etp differs
+  /// from tp, ep counts for ep x etp / tp, at least 1.
+  int64_t switched;
+  /// Number of ranks by which a job with these groups can grow, and its least number of ranks.
+  int64_t smallest_step;
+  /// Micro-batches that an EP group works on at the same time: 1 under vertical expansion with cp >= ep.
+  int64_t micro_batches;
+};
+constexpr auto enum_names(ContextExpansion::Kind) {
+  using enum ContextExpansion::Kind;
+  return std::to_array<std::pair<ContextExpansion::Kind, std::string_view>>(
+      {{none, "none"}, {horizontal, "horizontal"}, {vertical, "vertical"}});
+}
+
+/// Returns the expansion of a layout without an order of axes.
+ContextExpansion expansion_of(const mesh::Layout& layout);
+
+/// Axis whose size differs between two layouts.
+struct ChangedAxis {
+  base::Axis axis;
+  int from, to;
+};
+/// Returns the axes that differ: tp, cp, ep, etp, pp, dp, edp.
+std::vector<ChangedAxis> changed_axes(const mesh::Layout& from, const mesh::Layout& to);
+
+}  // namespace hexad::plan
