@@ -151,11 +151,18 @@ struct LayerNormKernels {
 
 enum class Direction : uint8_t { forward, backward };
 
+/// Queries [T, H, C] and keys [T, G, C] of the same tokens, or their gradients.
+struct QueriesAndKeys {
+  Tensor q, k;
+  static constexpr auto tensors() { return std::array{&QueriesAndKeys::q, &QueriesAndKeys::k}; }
+};
+
 /// Rotary position embedding (Su et al. 2021), halves convention: dimension i is paired with i + C/2.
 struct RotaryKernels {
-  /// Computes out[T, H, C] = x rotated by the angles of positions[T] (i32). Strided rows allowed for x. cosine, sine:
-  /// [context, C/2] acc. `backward` rotates by the negative angle (the adjoint). out may be x.
-  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& positions, const Tensor& cosine,
+  /// Computes out = x rotated by the angles of positions[T] (i32). Strided rows allowed for x. cosine, sine: [context,
+  /// C/2] acc. `backward` rotates by the negative angle (the adjoint). out.q may be x.q, and out.k may be x.k. q or k
+  /// may be undefined in both x and out.
+  Kernel<void(Stream&, Out<QueriesAndKeys> out, const QueriesAndKeys& x, const Tensor& positions, const Tensor& cosine,
               const Tensor& sine, Direction direction)>
       apply;
 

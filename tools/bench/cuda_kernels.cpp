@@ -130,8 +130,10 @@ void attention(CudaTimer& b, const KernelTable& k) {
   for (size_t i = 0; i < positions_of.size(); ++i) positions_of[i] = static_cast<int32_t>(i % positions);
   const Tensor where = b.values<int32_t>(positions_of, {tokens});
   const Tensor cosine = b.normal({positions, head_size / 2}, f32), sine = b.normal({positions, head_size / 2}, f32);
-  b.line("rotary q", {.bytes = bytes({q, out})},
-         [&](Stream& s) { k.rotary.apply(s, out, q, where, cosine, sine, Direction::forward); });
+  const QueriesAndKeys rotated{out, b.empty(keys.shape(), bf)};
+  b.line("rotary", {.bytes = bytes({q, keys, rotated.q, rotated.k})}, [&](Stream& s) {
+    k.rotary.apply(s, rotated, {q, keys}, where, cosine, sine, Direction::forward);
+  });
 }
 
 void norms(CudaTimer& b, const KernelTable& k) {

@@ -36,8 +36,12 @@ Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, d
 
 // --- attention (rotary.cpp, attention.cpp)
 
-/// Returns x[T, H, C] rotated; see RotaryKernels.
-Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine);
+struct Rotated {
+  Value q, k;
+};
+/// Returns q[T, H, C] and k[T, G, C] rotated; see RotaryKernels.
+Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
+               const Tensor& sine);
 /// Returns the attention of q[T, H, C] to k and v[T, G, C]. `first` and `last` may be undefined.
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
                 const AttentionShape& shape);
