@@ -105,7 +105,7 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
       dslots.put(Tensor::like(kept.slot_results));
       kernels::kernels(dtokens.device())
           .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
-                                    weights);
+                                    routes.tokens_of_slot_rows(), weights);
     }
     // The chunk's part of dslots. Each row to send is a slot row. Some plans send a slot row to several ranks
     // (PlanIndices::wire_slots).
@@ -196,8 +196,9 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   const ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
   const Tensor weights = routes.plan_weights(kept.weights, b.stream);  // all of kept.weights if tp is 1
-  // Filled by to_send if rows are of slots, by take_returned_dweights if rows are of tokens.
-  const Tensor dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
+  // Written by to_send if rows are of slots. If rows are of tokens, take_returned_dweights writes those of kept slots.
+  const Tensor dweights = Tensor::like(weights);
+  if (routes.of_tokens()) dweights.fill_bytes(0, b.stream);
   const GradientRows gradients = routes.of_tokens() ? rows_of_tokens(b.stream, routes, dtokens, weights, dweights)
                                                     : rows_of_slots(routes, dtokens, kept, weights, dweights);
 
