@@ -151,11 +151,18 @@ struct LayerNormKernels {
 
 enum class Direction : uint8_t { forward, backward };
 
+/// Queries [T, H, C] and keys [T, G, C] of the same tokens, or their gradients.
+struct QueriesAndKeys {
+  Tensor q, k;
+  static constexpr auto tensors() { return std::array{&QueriesAndKeys::q, &QueriesAndKeys::k}; }
+};
+
 /// Rotary position embedding (Su et al. 2021), halves convention: dimension i is paired with i + C/2.
 struct RotaryKernels {
-  /// Computes out[T, H, C] = x rotated by the angles of positions[T] (i32). Strided rows allowed for x. cosine, sine:
-  /// [context, C/2] acc. `backward` rotates by the negative angle (the adjoint). out may be x.
-  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& positions, const Tensor& cosine,
+  /// Computes out = x rotated by the angles of positions[T] (i32). Strided rows allowed for x. cosine, sine: [context,
+  /// C/2] acc. `backward` rotates by the negative angle (the adjoint). out.q may be x.q, and out.k may be x.k. q or k
+  /// may be undefined in both x and out.
+  Kernel<void(Stream&, Out<QueriesAndKeys> out, const QueriesAndKeys& x, const Tensor& positions, const Tensor& cosine,
               const Tensor& sine, Direction direction)>
       apply;
 
@@ -309,32 +316,48 @@ struct RouterKernels {
   static const RouterKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Factors of a router's loss on a rank.
+struct LossFactors {
+  double scale = 1;   // of the sum over tokens
+  double share = 1;   // share of the loss that is this rank's value
+  double weight = 1;  // weight of that value in the loss of the model
+};
+
+/// A router's loss. Each product is rounded to acc: the loss, value = share * loss, weighted = weight * value.
+struct RouterLoss {
+  Tensor weighted;  // [1] acc
+  Tensor total{};   // [1] f64, += value; may be undefined
+  static constexpr auto tensors() { return std::array{&RouterLoss::weighted, &RouterLoss::total}; }
+};
+
 /// Statistics of a router's choices and the losses computed from them. A scope is a set of tokens. segment[T] (i32) is
-/// the scope of each token, -1 for none (padding). If undefined, all tokens are in scope 0.
+/// the scope of each token, -1 for none (padding). If undefined, all tokens are in scope 0. The gradients of losses are
+/// those of weight * loss, rounded to acc, without `share`.
 struct RouterLossKernels {
-  /// Computes counts[S, E] (i64) = or += slots of ids [T, K] (i32, -1: none) by scope and expert.
-  Kernel<void(Stream&, Out<Tensor> counts, const Tensor& ids, const Tensor& segment, Write write)> count;
+  /// Computes counts[S, E] (i64) = slots of ids [T, K] (i32, -1: none) by scope and expert, and adds their sums over
+  /// scopes to totals[E] (i64). One of the two may be undefined.
+  Kernel<void(Stream&, Out<Tensor> counts, Out<Tensor> totals, const Tensor& ids, const Tensor& segment)> count;
   /// Computes fractions[S, E] (acc) = counts[S, E] (i64 or acc) divided by their sum in the scope; 1/E if that sum is
   /// zero.
   Kernel<void(Stream&, Out<Tensor> fractions, const Tensor& counts)> fractions;
-  /// Computes loss[1] (acc) = sum_t c_s <p_t, f_s> over tokens t of scopes s (Shazeer 2017; Fedus 2021, eq. 4). p_t =
+  /// Computes the loss sum_t c_s <p_t, f_s> over tokens t of scopes s (Shazeer 2017; Fedus 2021, eq. 4). p_t =
   /// scores[t, :] divided by their sum; a row whose sum is zero contributes nothing. f_s = fractions[s, :] and c_s =
-  /// coefficients[s] (f64). Summed in double in an order that depends only on the shape.
-  Kernel<void(Stream&, Out<Tensor> loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
-              const Tensor& coefficients)>
+  /// scale * coefficients[s] (f64; undefined: ones). Summed in double in an order that depends only on the shape.
+  Kernel<void(Stream&, Out<RouterLoss> loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
+              const Tensor& coefficients, const LossFactors& factors)>
       balance;
-  /// Computes dscores[T, E] (acc) = dloss[1] times the gradient of `balance`; zero rows for tokens in no scope.
-  Kernel<void(Stream&, Out<Tensor> dscores, const Tensor& dloss, const Tensor& scores, const Tensor& segment,
-              const Tensor& fractions, const Tensor& coefficients)>
+  /// Computes dscores[T, E] (acc) = dweighted[1] times the gradient of `balance`; zero rows for tokens in no scope.
+  Kernel<void(Stream&, Out<Tensor> dscores, const Tensor& dweighted, const Tensor& scores, const Tensor& segment,
+              const Tensor& fractions, const Tensor& coefficients, const LossFactors& factors)>
       balance_backward;
-  /// Computes loss[1] (acc) = scale times the sum over tokens in a scope of logsumexp(logits[t, :])^2 (Zoph et al.
-  /// 2022, eq. 5), summed as above; log_sum_exp[T] (acc, 0 for tokens in no scope) is kept for backward.
-  Kernel<void(Stream&, Out<Tensor> loss, Out<Tensor> log_sum_exp, const Tensor& logits, const Tensor& segment,
-              double scale)>
+  /// Computes the loss scale times the sum over tokens in a scope of logsumexp(logits[t, :])^2 (Zoph et al. 2022, eq.
+  /// 5), summed as above; log_sum_exp[T] (acc, 0 for tokens in no scope) is kept for backward.
+  Kernel<void(Stream&, Out<RouterLoss> loss, Out<Tensor> log_sum_exp, const Tensor& logits, const Tensor& segment,
+              const LossFactors& factors)>
       z;
-  /// Computes dlogits[T, E] (acc) = dloss[1] times the gradient of `z`.
-  Kernel<void(Stream&, Out<Tensor> dlogits, const Tensor& dloss, const Tensor& logits, const Tensor& log_sum_exp,
-              const Tensor& segment, double scale)>
+  /// Computes dlogits[T, E] (acc) = dweighted[1] times the gradient of `z`.
+  Kernel<void(Stream&, Out<Tensor> dlogits, const Tensor& dweighted, const Tensor& logits, const Tensor& log_sum_exp,
+              const Tensor& segment, const LossFactors& factors)>
       z_backward;
 
   static constexpr auto entries() {
@@ -438,9 +461,10 @@ struct PermuteKernels {
               std::span<const Tensor> addends)>
       combine;
   /// Computes dy[rows[t, k], :] = weights[t, k] dout[t, :] and dweights[t, k] = <dout[t, :], y[rows[t, k], :]> (0 if
-  /// dropped). Rows of dy that no slot names are zero.
+  /// dropped). Rows of dy that no slot names are zero. `tokens` (may be undefined) is the inverse of rows. A backend
+  /// may use it to find these rows.
   Kernel<void(Stream&, Out<Tensor> dy, Out<Tensor> dweights, const Tensor& dout, const Tensor& y, const Tensor& rows,
-              const Tensor& weights)>
+              const Tensor& tokens, const Tensor& weights)>
       combine_backward;
   /// Computes out[index[r], :] = x[r, :] for distinct rows index[R] (i64; -1: row r is not copied), the inverse of
   /// `gather` over a part of the rows. Rows of out that no index names do not change. Strided rows allowed, here and in

@@ -46,8 +46,8 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
   Heads h{split(projected[0], heads_), split(projected[1], kv_heads_), split(projected[2], kv_heads_)};
   if (q_norm_) h.q = (*q_norm_)(t, h.q), h.k = (*k_norm_)(t, h.k);
   if (rotary_) {
-    h.q = rotary(t, h.q, pass.batch.positions, rotary_->cosine, rotary_->sine);
-    h.k = rotary(t, h.k, pass.batch.positions, rotary_->cosine, rotary_->sine);
+    const Rotated rotated = rotary(t, h.q, h.k, pass.batch.positions, rotary_->cosine, rotary_->sine);
+    h.q = rotated.q, h.k = rotated.k;
   }
   return h;
 }

@@ -6,7 +6,6 @@
 
 #include "framework/kernels/meta/meta_routing.h"
 #include "layers/moe/router/capacity.h"
-#include "layers/moe/router/router_statistics.h"
 #include "layers/moe/router/routing_log.h"
 #include "parallel/tp/regions.h"
 
@@ -94,17 +93,6 @@ void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) 
             ", expected at least 0 and less than ", c.experts);
 }
 
-// Returns this rank's addend of a loss [1] that `ranks` ranks compute identically: its value divided by `ranks`, with
-// the whole gradient.
-Value share_value(Tape& tape, const Value& loss, int ranks) {
-  const Tensor out = Tensor::like(loss.data);
-  const auto& k = table(loss.data).pointwise;
-  k.copy(tape.stream, out, loss.data);
-  k.scale(tape.stream, out, 1.0 / ranks);
-  return tape.record("share_value", out, {loss}, {},
-                     [](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, dout); });
-}
-
 // Throws Error(usage) if the recipe has a loss whose input the router does not return.
 void require_for(double coefficient, std::string_view key, const Value& what, std::string_view name,
                  const MoeConfig& c) {
@@ -157,32 +145,38 @@ Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t r
   return out.reshape({rows});
 }
 
-// Returns f_e, the share of a scope's assignments to expert e before drops, over all ranks that share the scope.
-Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const {
+// True if the balancing loss depends on the choices of the micro-batch.
+bool MoeLayer::balances_choices() const {
+  return config_.aux_loss.coefficient > 0 && config_.aux_loss.scope != AuxScope::global_batch;
+}
+
+// Returns f_e, the share of a scope's assignments to expert e before drops, over all ranks that share the scope. If
+// balances_choices(), also adds this rank's assignments to `totals` [E], if defined.
+Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
+                                  Stream& stream) const {
   const auto& k = table(ids).router_loss;
   const Tensor out = Tensor::empty({scopes, config_.experts}, acc_, ids.device());
-  if (config_.aux_loss.scope == AuxScope::global_batch) {
+  if (!balances_choices()) {
     k.fractions(stream, out, previous_counts_.reshape({1, config_.experts}));
     return out;
   }
   const Tensor counts = Tensor::empty(out.shape(), Dtype::i64, ids.device(), Category::communication);
-  k.count(stream, counts, ids, segment, kernels::Write::replace);
+  k.count(stream, counts, totals, ids, segment);
   stream.wait(tokens_->all_reduce(counts, comm::Reduce::sum, stream));
   k.fractions(stream, out, counts);
   return out;
 }
 
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
-                           const ForwardContext& pass) const {
-  // If the tp ranks route the same rows, each rank has the whole gradient and a share of the value.
-  const auto addend = [&](const Value& loss) {
-    return r.held == Held::alike ? share_value(t, loss, tensor_.group->size()) : loss;
+                           const ForwardContext& pass, const RouterStatistics::Sums& sums) const {
+  // The recipe's coefficients weigh the mean over the model's MoE layers. If the tp ranks route the same rows, each
+  // rank has the whole gradient and a share of the value.
+  const auto use = [&](double coefficient, const Tensor& total) {
+    return LossUse{.weight = coefficient * (1.0 / static_cast<double>(moe_layers_)),
+                   .share = r.held == Held::alike ? 1.0 / tensor_.group->size() : 1.0,
+                   .total = total};
   };
   const int64_t rows = ids.dim(0);
-  RouterStatistics* statistics =
-      pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[index_] : nullptr;
-  // The recipe's coefficients weigh the mean over the model's MoE layers.
-  const double share = 1.0 / static_cast<double>(moe_layers_);
   Value sum;
   if (config_.aux_loss.coefficient > 0) {
     const bool by_sequence = config_.aux_loss.scope == AuxScope::sequence;
@@ -192,19 +186,16 @@ Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, co
     for (int64_t s = 0; s < pass.batch.sequences; ++s)
       in_scope[by_sequence ? static_cast<size_t>(s) : 0] += pass.batch.valid_in(s);
     const Tensor fractions = expert_fractions(r.own(ids), segment.defined() ? r.own(segment) : segment,
-                                              static_cast<int64_t>(in_scope.size()), t.stream);
-    const Value loss = addend(load_balancing_loss(t, scores, segment, fractions, in_scope));
-    if (statistics) statistics->add_aux_loss(loss.data, t.stream);
-    sum = scale(t, loss, config_.aux_loss.coefficient * share);
+                                              static_cast<int64_t>(in_scope.size()), sums.chosen, t.stream);
+    sum =
+        load_balancing_loss(t, scores, segment, fractions, in_scope, use(config_.aux_loss.coefficient, sums.aux_loss));
   }
   if (config_.z_loss > 0) {
     int64_t valid = 0;
     for (int64_t s = 0; s < pass.batch.sequences; ++s) valid += pass.batch.valid_in(s);
-    const Value loss =
-        addend(router_z_loss(t, logits, segments(pass, r, rows, pass.batch.tokens(), ids.device(), t.stream), valid));
-    if (statistics) statistics->add_z_loss(loss.data, t.stream);
-    const Value weighted = scale(t, loss, config_.z_loss * share);
-    sum = sum.data.defined() ? add(t, sum, weighted) : weighted;
+    const Tensor segment = segments(pass, r, rows, pass.batch.tokens(), ids.device(), t.stream);
+    const Value loss = router_z_loss(t, logits, segment, valid, use(config_.z_loss, sums.z_loss));
+    sum = sum.data.defined() ? add(t, sum, loss) : loss;
   }
   return sum;
 }
@@ -242,18 +233,31 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
 
   // The router's op keeps choice.ids for backward, so slots are masked and dropped in a copy. These slots have row -1
   // in the plan, and so get no gradient.
-  Tensor ids = Tensor::like(choice.ids);
-  ids.copy_from(choice.ids, t.stream);
+  Tensor ids = choice.ids;
+  if (pass.batch.valid.defined() || config_.capacity_factor) {
+    ids = Tensor::like(choice.ids);
+    ids.copy_from(choice.ids, t.stream);
+  }
   kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined());
   mask_padding(ids, r, pass, t.stream);
-  const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
-  if (counting) (*pass.statistics)[index_].add_choices(r.own(ids), t.stream);
+  RouterStatistics* statistics =
+      pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[index_] : nullptr;
+  const auto count_own = [&](const Tensor& totals) {
+    table(ids).router_loss.count(t.stream, {}, totals, r.own(ids), {});
+  };
+  // The balancing loss counts choices and adds them to the statistics.
+  if (statistics && !balances_choices()) count_own(statistics->sums.chosen);
   // An evaluation skips the losses, because it has no gradients and no statistics.
   const bool training = t.recording() || pass.statistics;
-  const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass) : Value{};
+  const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass,
+                                             statistics ? statistics->sums : RouterStatistics::Sums{})
+                                : Value{};
   if (config_.capacity_factor) {
     drop(ids, choice.scores.data, r, pass, t.stream);
-    if (counting) (*pass.statistics)[index_].add_kept(r.own(ids), t.stream);
+    if (statistics) {
+      statistics->may_drop = true;
+      count_own(statistics->sums.kept);
+    }
   }
   scope.reset();
 

@@ -10,6 +10,7 @@
 #include "layers/moe/experts/experts.h"
 #include "layers/moe/pass/moe_pass.h"
 #include "layers/moe/router/router.h"
+#include "layers/moe/router/router_statistics.h"
 #include "layers/moe/router/routing_override.h"
 
 namespace hexad::moe {
@@ -69,8 +70,10 @@ class MoeLayer {
   Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
   Value aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
-                   const ForwardContext& pass) const;
-  Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, Stream& stream) const;
+                   const ForwardContext& pass, const layers::RouterStatistics::Sums& sums) const;
+  bool balances_choices() const;
+  Tensor expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
+                          Stream& stream) const;
   void mask_padding(const Tensor& ids, const Routed& r, const ForwardContext& pass, Stream& stream) const;
   void drop(const Tensor& ids, const Tensor& scores, const Routed& r, const ForwardContext& pass, Stream& stream) const;
 

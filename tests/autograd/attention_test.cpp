@@ -33,19 +33,38 @@ TEST(Rotary, GradientsMatchFiniteDifferences) {
   Lab lab;
   const auto [cosine, sine] = angles(lab, 8, 6);
   const Tensor positions = lab.values<int32_t>({0, 5, 5, 7});
-  gradcheck(lab, {lab.randn({4, 2, 6})}, [&](Tape& t, Inputs x) { return rotary(t, x[0], positions, cosine, sine); });
+  gradcheck(lab, {lab.randn({4, 4, 6}), lab.randn({4, 2, 6})}, [&](Tape& t, Inputs x) {
+    const Rotated y = rotary(t, x[0], x[1], positions, cosine, sine);
+    return std::vector<Value>{y.q, y.k};
+  });
 }
 
 TEST(Rotary, BackwardUndoesForward) {
   Lab lab;
   const auto [cosine, sine] = angles(lab, 8, 6);
-  const Tensor positions = lab.values<int32_t>({1, 2, 3, 4}), x = lab.randn({4, 2, 6});
+  const Tensor positions = lab.values<int32_t>({1, 2, 3, 4}), q = lab.randn({4, 4, 6}), k = lab.randn({4, 2, 6});
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);
-  const Value leaf = tape.leaf(x), y = rotary(tape, leaf, positions, cosine, sine);
-  Replay replay(tape, std::vector<Replay::Root>{{y, y.data}});
+  const Value queries = tape.leaf(q), keys = tape.leaf(k);
+  const Rotated y = rotary(tape, queries, keys, positions, cosine, sine);
+  Replay replay(tape, std::vector<Replay::Root>{{y.q, y.q.data}, {y.k, y.k.data}});
   replay.run();
-  expect_close(x, replay.take_gradient(leaf), tolerance(Dtype::f64, 4));
+  expect_close(q, replay.take_gradient(queries), tolerance(Dtype::f64, 4));
+  expect_close(k, replay.take_gradient(keys), tolerance(Dtype::f64, 4));
+}
+
+TEST(Rotary, KeysHaveAGradientWhereQueriesHaveNone) {
+  Lab lab;
+  const auto [cosine, sine] = angles(lab, 8, 6);
+  const Tensor positions = lab.values<int32_t>({1, 2, 3, 4}), k = lab.randn({4, 2, 6});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value queries = tape.leaf(lab.randn({4, 4, 6})), keys = tape.leaf(k);
+  const Rotated y = rotary(tape, queries, keys, positions, cosine, sine);
+  Replay replay(tape, std::vector<Replay::Root>{{y.k, y.k.data}});
+  replay.run();
+  EXPECT_FALSE(replay.take_gradient(queries).defined());
+  expect_close(k, replay.take_gradient(keys), tolerance(Dtype::f64, 4));
 }
 
 struct Case {

@@ -60,6 +60,16 @@ TEST_P(RouterLosses, ZLossGradientsMatchFiniteDifferences) {
             {.zeros = GetParam().zeros});
 }
 
+TEST_P(RouterLosses, GradientsOfWeightedLossesMatchFiniteDifferences) {
+  const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});
+  gradcheck(lab, {scores(), lab.randn({tokens(), experts})},
+            [&](Tape& t, Inputs x) {
+              return std::vector<Value>{load_balancing_loss(t, x[0], segment, fractions, {}, {.weight = -3}),
+                                        router_z_loss(t, x[1], segment, {}, {.weight = 0.25})};
+            },
+            {.zeros = GetParam().zeros});
+}
+
 // A3: loss and gradients do not depend on the contents of padding rows, even if these are NaN.
 TEST_P(RouterLosses, PaddingHasNoEffect) {
   const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});

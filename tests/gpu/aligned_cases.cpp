@@ -135,12 +135,14 @@ void attention(K k, Trial& r, Heads h, bool causal, Documents documents, bool de
 }
 
 void rotary(K k, Trial& r) {
-  constexpr int64_t heads = 5, size = 128, context = 64;
+  constexpr int64_t size = 128, context = 64;
+  const Shape q{tokens, 5, size}, keys{tokens, 2, size};
   const Tensor cosine = r.normal({context, size / 2}, r.acc()), sine = r.normal({context, size / 2}, r.acc());
   const Tensor positions = r.integers({tokens}, Dtype::i32, context);
   for (Direction direction : {Direction::forward, Direction::backward})
-    k.rotary.apply(r.stream, r.output({tokens, heads, size}),
-                   r.normal({tokens, heads, size}, r.dtype, Layout::aligned_rows), positions, cosine, sine, direction);
+    k.rotary.apply(r.stream, {r.output(q), r.output(keys)},
+                   {r.normal(q, Layout::aligned_rows), r.normal(keys, Layout::aligned_rows)}, positions, cosine, sine,
+                   direction);
 }
 
 void swiglu(K k, Trial& r) {

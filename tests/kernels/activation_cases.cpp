@@ -10,14 +10,19 @@ constexpr std::array kinds{GeluKind::exact, GeluKind::tanh};
 constexpr Layout strided = Layout::strided_rows;
 
 void rotary(K k, Trial& r, Direction direction) {
-  constexpr int64_t heads = 3, context = 19;
+  constexpr int64_t context = 19;
   const int64_t t = r.size.rows, c = 2 * r.size.width;
+  const Shape q{t, 5, c}, keys{t, 2, c};
   const Tensor cosine = r.normal({context, c / 2}, r.acc()), sine = r.normal({context, c / 2}, r.acc());
   const Tensor positions = r.integers({t}, Dtype::i32, context);
-  const Tensor x = r.normal({t, heads, c}, Layout::strided_rows);
-  k.rotary.apply(r.stream, r.output({t, heads, c}), x, positions, cosine, sine, direction);
-  const Tensor in_place = r.update({t, heads, c}, r.dtype);
-  k.rotary.apply(r.stream, in_place, in_place, positions, cosine, sine, direction);
+  const auto apply = [&](const QueriesAndKeys& out, const QueriesAndKeys& x) {
+    k.rotary.apply(r.stream, out, x, positions, cosine, sine, direction);
+  };
+  apply({r.output(q), r.output(keys)}, {r.normal(q, strided), r.normal(keys, strided)});
+  apply({r.output(q), {}}, {r.normal(q), {}});
+  apply({{}, r.output(keys)}, {{}, r.normal(keys)});
+  const QueriesAndKeys in_place{r.update(q, r.dtype), r.update(keys, r.dtype)};
+  apply(in_place, in_place);
 }
 
 void swiglu_backward(K k, Trial& r) {

@@ -51,9 +51,13 @@ TEST_P(Edge, ADroppedSlotIsNotRead) {  // R3: 0 x NaN would be NaN
 TEST_P(Edge, CombineBackwardZeroesRowsAndWeightsOfDroppedSlots) {
   const Tensor y = tensor<float>({nan, 3}, {2, 1}), rows = tensor<int64_t>({-1, 1}, {1, 2});
   const Tensor dy = filled({2, 1}, nan), dweights = filled({1, 2}, nan);
-  k.permute.combine_backward(stream, dy, dweights, filled({1, 1}, 5), y, rows, tensor<float>({nan, 2}, {1, 2}));
-  EXPECT_EQ(dy.to_vector<float>(), (Floats{0, 10}));
-  EXPECT_EQ(dweights.to_vector<float>(), (Floats{0, 15}));
+  for (const Tensor& tokens : {tensor<int64_t>({-1, 0}, {2}), Tensor{}}) {
+    k.permute.combine_backward(stream, dy, dweights, filled({1, 1}, 5), y, rows, tokens,
+                               tensor<float>({nan, 2}, {1, 2}));
+    EXPECT_EQ(dy.to_vector<float>(), (Floats{0, 10}));
+    EXPECT_EQ(dweights.to_vector<float>(), (Floats{0, 15}));
+    k.pointwise.fill(stream, dy, nan), k.pointwise.fill(stream, dweights, nan);
+  }
 }
 
 // R6: for 1e8 + 1 - 1e8, the order of the sum decides whether 1 remains. The reference, in double, keeps it.
@@ -73,7 +77,7 @@ TEST_P(Edge, CombineBackwardIsTheGradientOfCombine) {
   const Tensor weights = tensor<float>({2, 3, 5, 7, 11, 13}, {3, 2}), dout = tensor<float>({1, 4, 2, 5, 3, 6}, {3, 2});
   const Tensor out = filled({3, 2}, nan), dy = filled({4, 2}, nan), dweights = filled({3, 2}, nan);
   k.permute.combine(stream, out, y, rows, weights, {});
-  k.permute.combine_backward(stream, dy, dweights, dout, y, rows, weights);
+  k.permute.combine_backward(stream, dy, dweights, dout, y, rows, {}, weights);
   const auto dot = [](const Tensor& a, const Tensor& b) {
     const Floats x = a.to_vector<float>(), z = b.to_vector<float>();
     return std::inner_product(x.begin(), x.end(), z.begin(), 0.0F);
@@ -182,7 +186,7 @@ TEST_P(Edge, AResultThatIsReplacedIsNotRead) {
   EXPECT_EQ(sum.to_vector<float>(), (Floats{6}));
   k.optimizer.squared_norm(stream, norm, x, Write::replace);
   EXPECT_EQ(norm.to_vector<double>(), (Doubles{18}));
-  k.router_loss.count(stream, counts, tensor<int32_t>({1, -1}, {1, 2}), {}, Write::replace);
+  k.router_loss.count(stream, counts, {}, tensor<int32_t>({1, -1}, {1, 2}), {});
   EXPECT_EQ(counts.to_vector<int64_t>(), (Rows{0, 1}));
 }
 

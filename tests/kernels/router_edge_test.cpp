@@ -81,25 +81,47 @@ TEST_P(RouterEdge, FractionsAreEqualWhenNoExpertIsChosen) {
 TEST_P(RouterEdge, TokensWithoutScopeOrScoreHaveNoRouterLoss) {
   const Tensor scores = tensor<float>({nan, nan, 0, 0, 1, 3}, {3, 2}), fractions = tensor<float>({0.5, 0.25}, {1, 2});
   const Tensor segment = tensor<int32_t>({-1, 0, 0}, {3}), loss = filled({1}, nan), one = filled({1}, 1);
-  k.router_loss.balance(stream, loss, scores, segment, fractions, doubles({4}));
+  k.router_loss.balance(stream, {loss}, scores, segment, fractions, doubles({4}), {});
   EXPECT_EQ(loss.to_vector<float>(), (Floats{1.25}));  // 4 (1/4 1/2 + 3/4 1/4)
   const Tensor dscores = filled({3, 2}, nan);
-  k.router_loss.balance_backward(stream, dscores, one, scores, segment, fractions, doubles({4}));
+  k.router_loss.balance_backward(stream, dscores, one, scores, segment, fractions, doubles({4}), {});
   EXPECT_EQ(dscores.to_vector<float>(), (Floats{0, 0, 0, 0, 0.1875, -0.0625}));
   const Tensor log_sum_exp = filled({3}, nan), dlogits = filled({3, 2}, nan);
-  k.router_loss.z(stream, loss, log_sum_exp, scores, tensor<int32_t>({-1, -1, -1}, {3}), 1);
+  k.router_loss.z(stream, {loss}, log_sum_exp, scores, tensor<int32_t>({-1, -1, -1}, {3}), {});
   EXPECT_EQ(loss.to_vector<float>(), (Floats{0}));
   EXPECT_EQ(log_sum_exp.to_vector<float>(), (Floats{0, 0, 0}));
-  k.router_loss.z_backward(stream, dlogits, one, scores, log_sum_exp, tensor<int32_t>({-1, -1, -1}, {3}), 1);
+  k.router_loss.z_backward(stream, dlogits, one, scores, log_sum_exp, tensor<int32_t>({-1, -1, -1}, {3}), {});
   EXPECT_EQ(dlogits.to_vector<float>(), (Floats{0, 0, 0, 0, 0, 0}));
 }
 
 TEST_P(RouterEdge, LossOfNanIsNan) {
   const Tensor scores = tensor<float>({nan, 1}, {1, 2}), loss = filled({1}, 0), log_sum_exp = filled({1}, 0);
-  k.router_loss.balance(stream, loss, scores, {}, filled({1, 2}, 1), doubles({1}));
+  k.router_loss.balance(stream, {loss}, scores, {}, filled({1, 2}, 1), doubles({1}), {});
   EXPECT_TRUE(std::isnan(loss.to_vector<float>()[0]));
-  k.router_loss.z(stream, loss, log_sum_exp, scores, {}, 1);
+  k.router_loss.z(stream, {loss}, log_sum_exp, scores, {}, {});
   EXPECT_TRUE(std::isnan(loss.to_vector<float>()[0]));
+}
+
+TEST_P(RouterEdge, TotalsGetTheSharesOfLossesBeforeTheirWeights) {
+  const Tensor scores = tensor<float>({1, 3}, {1, 2}), fractions = tensor<float>({0.5, 0.25}, {1, 2});
+  const Tensor weighted = filled({1}, nan), total = doubles({100}), log_sum_exp = filled({1}, nan);
+  const LossFactors factors{.scale = 8, .share = 0.25, .weight = 0.5};
+  k.router_loss.balance(stream, {weighted, total}, scores, {}, fractions, {}, factors);
+  EXPECT_EQ(weighted.to_vector<float>(), (Floats{0.3125}));  // 1/2 1/4 8 (1/4 1/2 + 3/4 1/4)
+  EXPECT_EQ(total.to_vector<double>(), (Doubles{100.625}));
+  k.router_loss.z(stream, {weighted, total}, log_sum_exp, tensor<float>({2}, {1, 1}), {}, factors);
+  EXPECT_EQ(weighted.to_vector<float>(), (Floats{4}));  // 1/2 1/4 8 2^2
+  EXPECT_EQ(total.to_vector<double>(), (Doubles{108.625}));
+}
+
+TEST_P(RouterEdge, ShareDoesNotChangeTheGradient) {
+  const Tensor scores = tensor<float>({1, 3}, {1, 2}), fractions = tensor<float>({0.5, 0.25}, {1, 2});
+  const Tensor dscores = filled({1, 2}, nan), dlogits = filled({1, 1}, nan), one = filled({1}, 1);
+  const LossFactors factors{.scale = 8, .share = 0.25, .weight = 0.5};
+  k.router_loss.balance_backward(stream, dscores, one, scores, {}, fractions, {}, factors);
+  EXPECT_EQ(dscores.to_vector<float>(), (Floats{0.1875, -0.0625}));
+  k.router_loss.z_backward(stream, dlogits, one, filled({1, 1}, 2), filled({1}, 2), {}, factors);
+  EXPECT_EQ(dlogits.to_vector<float>(), (Floats{16}));  // 1/2 8 2 2
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace {
 using K = const KernelTable&;
 using L = RouterLossKernels;
 constexpr int64_t scopes = 3;
+constexpr LossFactors factors{.scale = 0.37, .share = 0.5, .weight = 3};
 
 // Returns two tensors: segments that leave some tokens out of all scopes, and an undefined tensor, which puts all
 // tokens into the first scope.
@@ -51,9 +52,11 @@ void count(K k, Trial& r) {
     ids.push_back(i % 7 == 3 ? -1 : static_cast<int32_t>((i * 31 + i / 5) % experts));
   const Tensor slots_of = r.values<int32_t>(ids, {tokens, slots});
   for (const Tensor& segment : segments(r)) {
-    k.router_loss.count(r.stream, r.output({scopes, experts}, Dtype::i64), slots_of, segment, Write::replace);
-    k.router_loss.count(r.stream, updated(r, r.integers({scopes, experts}, Dtype::i64, 100)), slots_of, segment,
-                        Write::add);
+    const auto counts = [&] { return r.output({scopes, experts}, Dtype::i64); };
+    const auto totals = [&] { return updated(r, r.integers({experts}, Dtype::i64, 100)); };
+    k.router_loss.count(r.stream, counts(), {}, slots_of, segment);
+    k.router_loss.count(r.stream, {}, totals(), slots_of, segment);
+    k.router_loss.count(r.stream, counts(), totals(), slots_of, segment);
   }
 }
 
@@ -79,32 +82,36 @@ std::vector<Case> router_loss_cases() {
        [](K k, Trial& r) {
          const Operands o(r);
          for (const Tensor& segment : segments(r))
-           k.router_loss.balance(r.stream, r.output({1}, r.acc(), o.tokens), o.scores, segment, o.fractions,
-                                 o.coefficients);
+           for (const Tensor& coefficients : {o.coefficients, Tensor{}})
+             k.router_loss.balance(r.stream, {r.output({1}, r.acc(), o.tokens)}, o.scores, segment, o.fractions,
+                                   coefficients, factors);
        }},
       {"router_balance_backward", e(&L::balance_backward),
        [](K k, Trial& r) {
          const Operands o(r);
          if (o.experts == 1) return r.expect_zeros();  // its share is one, so the gradient is a rounding error
          for (const Tensor& segment : segments(r))
-           k.router_loss.balance_backward(r.stream, r.output({o.tokens, o.experts}, r.acc(), o.experts),
-                                          r.normal({1}, r.acc()), o.scores, segment, o.fractions, o.coefficients);
+           for (const Tensor& coefficients : {o.coefficients, Tensor{}})
+             k.router_loss.balance_backward(r.stream, r.output({o.tokens, o.experts}, r.acc(), o.experts),
+                                            r.normal({1}, r.acc()), o.scores, segment, o.fractions, coefficients,
+                                            factors);
        }},
       {"router_z", e(&L::z),
        [](K k, Trial& r) {
          const auto [tokens, experts] = r.size;
          for (const Tensor& segment : segments(r))
-           k.router_loss.z(r.stream, r.output({1}, r.acc(), tokens), r.output({tokens}, r.acc(), experts),
-                           r.normal({tokens, experts}, r.acc()), segment, 0.37);
+           k.router_loss.z(r.stream, {r.output({1}, r.acc(), tokens)}, r.output({tokens}, r.acc(), experts),
+                           r.normal({tokens, experts}, r.acc()), segment, factors);
        }},
       {"router_z_backward", e(&L::z_backward),
        [](K k, Trial& r) {
          const auto [tokens, experts] = r.size;
          const Tensor logits = r.normal({tokens, experts}, r.acc()), log_sum_exp = r.scratch({tokens}, r.acc());
          for (const Tensor& segment : segments(r)) {
-           reference_table.router_loss.z(r.host_stream, r.scratch({1}, r.acc()), log_sum_exp, logits, segment, 0.37);
+           reference_table.router_loss.z(r.host_stream, {r.scratch({1}, r.acc())}, log_sum_exp, logits, segment,
+                                         factors);
            k.router_loss.z_backward(r.stream, r.output({tokens, experts}, r.acc(), experts), r.normal({1}, r.acc()),
-                                    logits, log_sum_exp, segment, 0.37);
+                                    logits, log_sum_exp, segment, factors);
            r.stream.synchronize();  // log_sum_exp will be overwritten
          }
        }},

@@ -77,9 +77,10 @@ std::vector<Case> routing_cases() {
          const auto [t, d] = r.size;
          const Plan plan(r);
          if (t < 7) r.expect_zeros();
-         k.permute.combine_backward(r.stream, r.output({plan.count, d}), r.output({t, Plan::slots}, r.acc(), d),
-                                    r.normal({t, d}), r.normal({plan.count, d}), plan.rows,
-                                    r.normal({t, Plan::slots}, r.acc()));
+         for (const Tensor& tokens : {plan.tokens, Tensor{}})
+           k.permute.combine_backward(r.stream, r.output({plan.count, d}), r.output({t, Plan::slots}, r.acc(), d),
+                                      r.normal({t, d}), r.normal({plan.count, d}), plan.rows, tokens,
+                                      r.normal({t, Plan::slots}, r.acc()));
        }},
       {"scatter", entry(&KernelTable::permute, &PermuteKernels::scatter),
        [](K k, Trial& r) {

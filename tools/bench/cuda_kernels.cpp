@@ -130,8 +130,10 @@ void attention(CudaTimer& b, const KernelTable& k) {
   for (size_t i = 0; i < positions_of.size(); ++i) positions_of[i] = static_cast<int32_t>(i % positions);
   const Tensor where = b.values<int32_t>(positions_of, {tokens});
   const Tensor cosine = b.normal({positions, head_size / 2}, f32), sine = b.normal({positions, head_size / 2}, f32);
-  b.line("rotary q", {.bytes = bytes({q, out})},
-         [&](Stream& s) { k.rotary.apply(s, out, q, where, cosine, sine, Direction::forward); });
+  const QueriesAndKeys rotated{out, b.empty(keys.shape(), bf)};
+  b.line("rotary", {.bytes = bytes({q, keys, rotated.q, rotated.k})}, [&](Stream& s) {
+    k.rotary.apply(s, rotated, {q, keys}, where, cosine, sine, Direction::forward);
+  });
 }
 
 void norms(CudaTimer& b, const KernelTable& k) {
@@ -186,13 +188,11 @@ void routing(CudaTimer& b, const KernelTable& k) {
          [&](Stream& s) { k.router.forward(s, scores, ids, weights, logits, {}, rule); });
   b.line("router backward", {.bytes = bytes({scores, dlogits, ids, weights})},
          [&](Stream& s) { k.router.backward(s, dlogits, weights, {}, scores, ids, rule); });
-  b.line("router_loss count", {.bytes = bytes({ids})},
-         [&](Stream& s) { k.router_loss.count(s, counts, ids, {}, Write::replace); });
+  b.line("router_loss count", {.bytes = bytes({ids})}, [&](Stream& s) { k.router_loss.count(s, counts, {}, ids, {}); });
   const Tensor fractions = b.empty({1, experts}, f32), loss = b.empty({1}, f32);
-  const Tensor coefficients = b.values<double>({1e-2}, {1});
   b.line("router_loss balance", {.bytes = bytes({scores})}, [&](Stream& s) {
     k.router_loss.fractions(s, fractions, counts);
-    k.router_loss.balance(s, loss, scores, {}, fractions, coefficients);
+    k.router_loss.balance(s, {loss}, scores, {}, fractions, {}, {.scale = 1e-2});
   });
   const Tensor by_row = b.empty({rows}, i64), by_slot = b.empty({tokens, top_k}, i64);
   const Tensor offsets = b.empty({experts + 1}, i64);
@@ -214,7 +214,7 @@ void routing(CudaTimer& b, const KernelTable& k) {
          [&](Stream& s) { p.gather_weighted(s, y, x, by_row, scale); });
   const Tensor dy = b.empty(y.shape(), bf);
   b.line("permute combine_backward", {.bytes = bytes({x, y, dy})},
-         [&](Stream& s) { p.combine_backward(s, dy, dweights, x, y, by_slot, weights); });
+         [&](Stream& s) { p.combine_backward(s, dy, dweights, x, y, by_slot, by_row, weights); });
   b.line("permute row_dots", {.bytes = bytes({y, dy})}, [&](Stream& s) { p.row_dots(s, dots, y, dy); });
   for (const auto& [format, name] : enum_names(WireFormat{})) {
     const Tensor packed = b.empty({rows, wire_row_bytes(format, bf, hidden, 1)}, Dtype::u8);

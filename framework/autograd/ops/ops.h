@@ -36,8 +36,12 @@ Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, d
 
 // --- attention (rotary.cpp, attention.cpp)
 
-/// Returns x[T, H, C] rotated; see RotaryKernels.
-Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine);
+struct Rotated {
+  Value q, k;
+};
+/// Returns q[T, H, C] and k[T, G, C] rotated; see RotaryKernels.
+Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
+               const Tensor& sine);
 /// Returns the attention of q[T, H, C] to k and v[T, G, C]. `first` and `last` may be undefined.
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
                 const AttentionShape& shape);
@@ -88,6 +92,13 @@ struct RouterChoice {
 /// (may be undefined) replaces the choice; weights and their gradients then belong to the forced experts.
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
+/// Use of a router's loss: the op returns weight * share * loss, and adds share * loss to `total` ([1] f64; undefined:
+/// nowhere). The gradient is that of weight * loss: several ranks may compute the same loss, each with a share of the
+/// value and with the whole gradient.
+struct LossUse {
+  double weight = 1, share = 1;
+  Tensor total{};
+};
 /// Returns the load-balancing loss (Shazeer 2017; Fedus 2021, eq. 4), the mean over scopes, [1] in acc. The loss of one
 /// scope is E sum_e f_e P_e. f_e is the fraction of assignments to expert e, a given constant. P_e is the mean over
 /// valid tokens of the scores, normalised to sum to one per token. segment[T] (i32) assigns tokens to scopes. -1
@@ -95,10 +106,11 @@ RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias,
 /// [S] is needed if several ranks hold tokens of the same scopes: it counts the tokens of all ranks, and the sum of the
 /// ranks' results is the loss. If it is empty, the host reads `segment` and counts its tokens.
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
-                          const std::vector<int64_t>& tokens_in_scope = {});
-/// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), [1] in acc. `segment` assigns
-/// tokens as in load_balancing_loss(). `valid_tokens` is the number of valid tokens of all ranks that share the mean
-/// (default: the number in `segment`).
-Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens = {});
+                          const std::vector<int64_t>& tokens_in_scope = {}, const LossUse& use = {});
+/// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), [1] in acc. `segment`
+/// assigns tokens as in load_balancing_loss(). `valid_tokens` is the number of valid tokens of all ranks that share the mean (default: the number in
+/// `segment`).
+Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens = {},
+                    const LossUse& use = {});
 
 }  // namespace hexad::autograd

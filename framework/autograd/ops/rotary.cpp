@@ -4,20 +4,28 @@ namespace hexad::autograd {
 
 using namespace kernels;
 
-Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine) {
-  require(x.data.rank() == 3 && positions.dim(0) == x.data.dim(0) && cosine.dim(1) * 2 == x.data.dim(2),
-          "[rotary] x is ", x.shape(), ", positions ", positions.shape(), ", angles ", cosine.shape(),
-          "; expected [T, H, C], [T] and [context, C/2]");
-  const auto& k = kernels::kernels(x.device()).rotary;
-  Tensor out = Tensor::like(x.data);
-  k.apply(tape.stream, out, x.data, positions, cosine, sine, Direction::forward);
+Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
+               const Tensor& sine) {
+  for (const Value& x : {q, k})
+    require(x.data.rank() == 3 && positions.dim(0) == x.data.dim(0) && cosine.dim(1) * 2 == x.data.dim(2),
+            "[rotary] q is ", q.shape(), ", k ", k.shape(), ", positions ", positions.shape(), ", angles ",
+            cosine.shape(), "; expected [T, H, C], [T] and [context, C/2]");
+  const auto& kernel = kernels::kernels(q.device()).rotary;
+  const QueriesAndKeys out{Tensor::like(q.data), Tensor::like(k.data)};
+  kernel.apply(tape.stream, out, {q.data, k.data}, positions, cosine, sine, Direction::forward);
+  const Value inputs[] = {q, k};
   // The tables belong to the layer, the positions to the batch: both outlive the tape.
-  return tape.record("rotary", out, {x}, {},
-                     [&k, positions, cosine, sine](Backward& b, const Tensor& dout, const Saved&) {
-                       Tensor dx = Tensor::like(dout);
-                       k.apply(b.stream, dx, dout, positions, cosine, sine, Direction::backward);
-                       b.accumulate(0, dx);
-                     });
+  const std::vector<Value> values =
+      tape.record_many("rotary", {out.q, out.k}, inputs, {},
+                       [&kernel, positions, cosine, sine](Backward& b, const Tensor& dq, const Saved&) {
+                         const QueriesAndKeys gradients{dq, b.output_gradient(1)};
+                         const auto like = [](const Tensor& x) { return x.defined() ? Tensor::like(x) : x; };
+                         const QueriesAndKeys result{like(gradients.q), like(gradients.k)};
+                         kernel.apply(b.stream, result, gradients, positions, cosine, sine, Direction::backward);
+                         if (result.q.defined()) b.accumulate(0, result.q);
+                         if (result.k.defined()) b.accumulate(1, result.k);
+                       });
+  return {values[0], values[1]};
 }
 
 }  // namespace hexad::autograd

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <functional>
 
 #include "framework/autograd/ops/ops.h"
 
 namespace hexad::autograd {
+
+using namespace kernels;
 namespace {
 
 // Returns the number of tokens of each scope. The host reads `segment`.
@@ -27,47 +30,63 @@ int64_t count_valid(const Tensor& segment, int64_t tokens) {
   return std::count_if(s, s + segment.numel(), [](int32_t x) { return x >= 0; });
 }
 
+// Coefficients of scopes: `scale` for all of them, or [S] f64 if they differ (kernels::RouterLossKernels::balance).
+struct Coefficients {
+  double scale = 1;
+  Tensor of_scopes{};
+};
+
+// Returns E / (S n) for each scope of n tokens, which turns sums over tokens into means over tokens and scopes; 0 if
+// the scope has no token.
+Coefficients coefficients(const std::vector<int64_t>& tokens_in_scope, int64_t experts, Device device) {
+  const auto scopes = static_cast<int64_t>(tokens_in_scope.size());
+  std::vector<double> values;
+  for (const int64_t n : tokens_in_scope)
+    values.push_back(n > 0 ? static_cast<double>(experts) / (static_cast<double>(scopes) * static_cast<double>(n)) : 0);
+  if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) return {.scale = values.front()};
+  return {.of_scopes = Tensor::from<double>(values, {scopes}, device)};
+}
+
 }  // namespace
 
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
-                          const std::vector<int64_t>& tokens_in_scope) {
+                          const std::vector<int64_t>& tokens_in_scope, const LossUse& use) {
   const int64_t tokens = scores.data.dim(0), experts = scores.data.dim(1), scopes = fractions.dim(0);
   require((!segment.defined() || segment.dim(0) == tokens) && fractions.dim(1) == experts,
           "[load_balancing_loss] scores ", scores.shape(), ", segment ", segment.shape(), ", fractions ",
           fractions.shape(), "; expected [T, E], [T] and [S, E]");
   const std::vector<int64_t> counts = tokens_in_scope.empty() ? count_tokens(segment, tokens, scopes) : tokens_in_scope;
-  require(static_cast<int64_t>(counts.size()) == scopes, "[load_balancing_loss] there are counts of ", counts.size(),
-          " scopes; expected ", scopes);
-  // E / (scopes tokens_in_scope) turns sums over tokens into means over tokens and scopes.
-  std::vector<double> values;
-  for (const int64_t n : counts)
-    values.push_back(n > 0 ? static_cast<double>(experts) / (static_cast<double>(scopes) * static_cast<double>(n)) : 0);
-  const Tensor coefficients = Tensor::from<double>(values, {scopes}, scores.device());
+  require(!counts.empty() && static_cast<int64_t>(counts.size()) == scopes,
+          "[load_balancing_loss] there are counts of ", counts.size(), " scopes; expected ", scopes);
+  const auto [scale, of_scopes] = coefficients(counts, experts, scores.device());
+  const LossFactors factors{.scale = scale, .share = use.share, .weight = use.weight};
   const auto& k = kernels::kernels(scores.device()).router_loss;
   Tensor out = Tensor::empty({1}, scores.data.dtype(), scores.device());
-  k.balance(tape.stream, out, scores.data, segment, fractions, coefficients);
+  k.balance(tape.stream, {out, use.total}, scores.data, segment, fractions, of_scopes, factors);
   return tape.record("load_balancing_loss", out, {scores}, save(scores.data),
-                     [&k, segment, fractions, coefficients](Backward& b, const Tensor& dout, const Saved& s) {
+                     [&k, segment, fractions, of_scopes, factors](Backward& b, const Tensor& dout, const Saved& s) {
                        auto [saved] = s.get<1>();
                        Tensor dscores = Tensor::like(saved);
-                       k.balance_backward(b.stream, dscores, dout, saved, segment, fractions, coefficients);
+                       k.balance_backward(b.stream, dscores, dout, saved, segment, fractions, of_scopes, factors);
                        b.accumulate(0, dscores);
                      });
 }
 
-Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens) {
+Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens,
+                    const LossUse& use) {
   const int64_t tokens = logits.data.dim(0);
   const int64_t valid = valid_tokens ? *valid_tokens : count_valid(segment, tokens);
-  const double scale = valid > 0 ? 1 / static_cast<double>(valid) : 0;
+  const LossFactors factors{
+      .scale = valid > 0 ? 1 / static_cast<double>(valid) : 0, .share = use.share, .weight = use.weight};
   const auto& k = kernels::kernels(logits.device()).router_loss;
   Tensor out = Tensor::empty({1}, logits.data.dtype(), logits.device());
   Tensor lse = Tensor::empty({tokens}, logits.data.dtype(), logits.device());
-  k.z(tape.stream, out, lse, logits.data, segment, scale);
+  k.z(tape.stream, {out, use.total}, lse, logits.data, segment, factors);
   return tape.record("router_z_loss", out, {logits}, save(logits.data, lse),
-                     [&k, segment, scale](Backward& b, const Tensor& dout, const Saved& s) {
+                     [&k, segment, factors](Backward& b, const Tensor& dout, const Saved& s) {
                        auto [l, z] = s.get<2>();
                        Tensor dlogits = Tensor::like(l);
-                       k.z_backward(b.stream, dlogits, dout, l, z, segment, scale);
+                       k.z_backward(b.stream, dlogits, dout, l, z, segment, factors);
                        b.accumulate(0, dlogits);
                      });
 }

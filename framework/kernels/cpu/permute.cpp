@@ -65,7 +65,7 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
 }
 
 void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, const Tensor& dout, const Tensor& y,
-                      const Tensor& rows, const Tensor& weights) {
+                      const Tensor& rows, const Tensor&, const Tensor& weights) {
   stream.run([=] {
     with_dtype<float, bf16, double>("combine", y.dtype(), [&]<class T>() {
       using A = accumulator_t<T>;

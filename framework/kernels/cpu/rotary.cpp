@@ -7,29 +7,36 @@ namespace hexad::kernels::cpu {
 using namespace base;
 namespace {
 
-void apply(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& positions, const Tensor& cosine,
-           const Tensor& sine, Direction direction) {
-  stream.run([=] {
-    with_dtype<float, bf16, double>("rotary", x.dtype(), [&]<class T>() {
-      using A = accumulator_t<T>;
-      require(x.rank() == 3 && x.dim(2) % 2 == 0, "[rotary] x has shape ", x.shape(), "; expected [T, H, C], C even");
-      const int64_t heads = x.dim(1), half = x.dim(2) / 2, context = cosine.dim(0);
-      require_shape("rotary", "out", out, x.shape());
-      require_shape("rotary", "cosine", cosine, {context, half});
-      require_shape("rotary", "sine", sine, {context, half});
-      require_flat("rotary", "positions", positions, x.dim(0));
-      const int32_t* position = checked_indices<int32_t>("rotary", "positions", positions, 0, context);
-      const A *c = cosine.data<A>(), *s = sine.data<A>();
-      const A sign = direction == Direction::forward ? A(1) : A(-1);
-      const Rows<T> X(x), Y(out);
-      const auto rotate = choose<T>(v3::activation_loops, v4::activation_loops).rotate;
-      parallel_for(x.dim(0), row_grain(heads * 2 * half), [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin * heads; row < end * heads; ++row) {
-          const int64_t angles = position[row / heads] * half;
-          rotate(Y[row], X[row], c + angles, s + angles, sign, half);
-        }
-      });
+void rotate(const Tensor& out, const Tensor& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine,
+            Direction direction) {
+  if (!x.defined()) return;
+  with_dtype<float, bf16, double>("rotary", x.dtype(), [&]<class T>() {
+    using A = accumulator_t<T>;
+    require(x.rank() == 3 && x.dim(2) % 2 == 0, "[rotary] x has shape ", x.shape(), "; expected [T, H, C], C even");
+    const int64_t heads = x.dim(1), half = x.dim(2) / 2, context = cosine.dim(0);
+    require_shape("rotary", "out", out, x.shape());
+    require_shape("rotary", "cosine", cosine, {context, half});
+    require_shape("rotary", "sine", sine, {context, half});
+    require_flat("rotary", "positions", positions, x.dim(0));
+    const int32_t* position = checked_indices<int32_t>("rotary", "positions", positions, 0, context);
+    const A *c = cosine.data<A>(), *s = sine.data<A>();
+    const A sign = direction == Direction::forward ? A(1) : A(-1);
+    const Rows<T> X(x), Y(out);
+    const auto loop = choose<T>(v3::activation_loops, v4::activation_loops).rotate;
+    parallel_for(x.dim(0), row_grain(heads * 2 * half), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin * heads; row < end * heads; ++row) {
+        const int64_t angles = position[row / heads] * half;
+        loop(Y[row], X[row], c + angles, s + angles, sign, half);
+      }
     });
+  });
+}
+
+void apply(Stream& stream, const QueriesAndKeys& out, const QueriesAndKeys& x, const Tensor& positions,
+           const Tensor& cosine, const Tensor& sine, Direction direction) {
+  stream.run([=] {
+    rotate(out.q, x.q, positions, cosine, sine, direction);
+    rotate(out.k, x.k, positions, cosine, sine, direction);
   });
 }
 

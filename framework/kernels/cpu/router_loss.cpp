@@ -34,16 +34,29 @@ double sum_over_tokens(int64_t tokens, int64_t experts, const F& f) {
   return std::accumulate(addends.begin(), addends.end(), 0.0);
 }
 
-void count(Stream& stream, const Tensor& counts, const Tensor& ids, const Tensor& segment, Write write) {
+// Any number of scopes, for kernels that only treat tokens without a scope differently.
+constexpr int64_t any = std::numeric_limits<int32_t>::max();
+
+void count(Stream& stream, const Tensor& counts, const Tensor& totals, const Tensor& ids, const Tensor& segment) {
   stream.run([=] {
-    const int64_t scopes = counts.dim(0), experts = counts.dim(1), slots = ids.dim(1);
-    require_flat("count", "counts", counts, scopes * experts);
+    const int64_t experts = counts.defined() ? counts.dim(1) : totals.numel(), slots = ids.dim(1);
     const int32_t* id = checked_indices<int32_t>("count", "ids", ids, -1, experts);
-    const Scopes scope("count", segment, ids.dim(0), scopes);
-    auto* c = counts.data<int64_t>();
-    if (write == Write::replace) std::fill_n(c, counts.numel(), 0);
-    for (int64_t i = 0; i < ids.numel(); ++i)
-      if (id[i] >= 0 && scope[i / slots] >= 0) ++c[scope[i / slots] * experts + id[i]];
+    const Scopes scope("count", segment, ids.dim(0), counts.defined() ? counts.dim(0) : any);
+    int64_t *by_scope = nullptr, *total = nullptr;
+    if (counts.defined()) {
+      require_flat("count", "counts", counts, counts.dim(0) * experts);
+      by_scope = counts.data<int64_t>();
+      std::fill_n(by_scope, counts.numel(), 0);
+    }
+    if (totals.defined()) {
+      require_flat("count", "totals", totals, experts);
+      total = totals.data<int64_t>();
+    }
+    for (int64_t i = 0; i < ids.numel(); ++i) {
+      if (id[i] < 0 || scope[i / slots] < 0) continue;
+      if (by_scope) ++by_scope[scope[i / slots] * experts + id[i]];
+      if (total) ++total[id[i]];
+    }
   });
 }
 
@@ -71,16 +84,21 @@ template <class A>
 struct Balance {
   int64_t tokens, experts;
   const A *scores, *fractions;
-  const double* coefficients;
+  const double* coefficients = nullptr;
+  double scale;
   Scopes scope;
 
-  Balance(const Tensor& s, const Tensor& segment, const Tensor& f, const Tensor& c)
-      : tokens(s.dim(0)), experts(s.dim(1)), scope("balance", segment, tokens, f.dim(0)) {
+  Balance(const Tensor& s, const Tensor& segment, const Tensor& f, const Tensor& c, const LossFactors& factors)
+      : tokens(s.dim(0)), experts(s.dim(1)), scale(factors.scale), scope("balance", segment, tokens, f.dim(0)) {
     require_flat("balance", "scores", s, tokens * experts);
     require_flat("balance", "fractions", f, f.dim(0) * experts);
+    scores = s.data<A>(), fractions = f.data<A>();
+    if (!c.defined()) return;
     require_flat("balance", "coefficients", c, f.dim(0));
-    scores = s.data<A>(), fractions = f.data<A>(), coefficients = c.data<double>();
+    coefficients = c.data<double>();
   }
+
+  double coefficient(int64_t t) const { return coefficients ? scale * coefficients[scope[t]] : scale; }
 
   /// Sums for a token in a scope: of its scores, and of its scores times the scope's fractions.
   struct Sums {
@@ -97,29 +115,47 @@ struct Balance {
   }
 };
 
-void balance(Stream& stream, const Tensor& loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
-             const Tensor& coefficients) {
+template <class A>
+void store_loss(const RouterLoss& out, A loss, const LossFactors& factors) {
+  require_flat("router loss", "weighted", out.weighted, 1);
+  const A value = loss * static_cast<A>(factors.share);
+  *out.weighted.data<A>() = value * static_cast<A>(factors.weight);
+  if (!out.total.defined()) return;
+  require_flat("router loss", "total", out.total, 1);
+  *out.total.data<double>() += static_cast<double>(value);
+}
+
+/// Returns the gradient of the loss.
+template <class A>
+double loss_gradient(const Tensor& dweighted, const LossFactors& factors) {
+  require_flat("router loss", "dweighted", dweighted, 1);
+  const A gradient = *dweighted.data<A>() * static_cast<A>(factors.weight);
+  return static_cast<double>(gradient);
+}
+
+void balance(Stream& stream, const RouterLoss& out, const Tensor& scores, const Tensor& segment,
+             const Tensor& fractions, const Tensor& coefficients, const LossFactors& factors) {
   stream.run([=] {
-    require_flat("balance", "loss", loss, 1);
     with_dtype<float, double>("balance", scores.dtype(), [&]<class A>() {
-      const Balance<A> b(scores, segment, fractions, coefficients);
-      *loss.data<A>() = static_cast<A>(sum_over_tokens(b.tokens, b.experts, [&](int64_t t) {
+      const Balance<A> b(scores, segment, fractions, coefficients, factors);
+      const double loss = sum_over_tokens(b.tokens, b.experts, [&](int64_t t) {
         if (b.scope[t] < 0) return 0.0;
         const auto [total, weighted] = b.sums(t);
-        return total != 0 ? b.coefficients[b.scope[t]] * weighted / total : 0.0;
-      }));
+        return total != 0 ? b.coefficient(t) * weighted / total : 0.0;
+      });
+      store_loss(out, static_cast<A>(loss), factors);
     });
   });
 }
 
-void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dloss, const Tensor& scores,
-                      const Tensor& segment, const Tensor& fractions, const Tensor& coefficients) {
+void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dweighted, const Tensor& scores,
+                      const Tensor& segment, const Tensor& fractions, const Tensor& coefficients,
+                      const LossFactors& factors) {
   stream.run([=] {
-    require_flat("balance", "dloss", dloss, 1);
     require_flat("balance", "dscores", dscores, scores.numel());
     with_dtype<float, double>("balance", scores.dtype(), [&]<class A>() {
-      const Balance<A> b(scores, segment, fractions, coefficients);
-      const double gradient = static_cast<double>(*dloss.data<A>());
+      const Balance<A> b(scores, segment, fractions, coefficients, factors);
+      const double gradient = loss_gradient<A>(dweighted, factors);
       parallel_for(b.tokens, row_grain(4 * b.experts), [&, d = dscores.data<A>()](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) {
           A* row = d + t * b.experts;
@@ -129,7 +165,7 @@ void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dloss
             continue;
           }
           const A* f = b.fractions + b.scope[t] * b.experts;
-          const double c = b.coefficients[b.scope[t]] * gradient / total;
+          const double c = b.coefficient(t) * gradient / total;
           for (int64_t e = 0; e < b.experts; ++e)
             row[e] = static_cast<A>(c * (static_cast<double>(f[e]) - weighted / total));
         }
@@ -138,14 +174,10 @@ void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dloss
   });
 }
 
-// Any number of scopes is allowed, because only tokens without a scope are treated differently.
-constexpr int64_t any = std::numeric_limits<int32_t>::max();
-
-void z(Stream& stream, const Tensor& loss, const Tensor& log_sum_exp, const Tensor& logits, const Tensor& segment,
-       double scale) {
+void z(Stream& stream, const RouterLoss& out, const Tensor& log_sum_exp, const Tensor& logits, const Tensor& segment,
+       const LossFactors& factors) {
   stream.run([=] {
     const int64_t tokens = logits.dim(0), experts = logits.dim(1);
-    require_flat("z", "loss", loss, 1);
     require_flat("z", "log_sum_exp", log_sum_exp, tokens);
     require_flat("z", "logits", logits, tokens * experts);
     const Scopes scope("z", segment, tokens, any);
@@ -163,22 +195,21 @@ void z(Stream& stream, const Tensor& loss, const Tensor& log_sum_exp, const Tens
         kept[t] = static_cast<A>(value);
         return value * value;
       });
-      *loss.data<A>() = static_cast<A>(scale * sum);
+      store_loss(out, static_cast<A>(factors.scale * sum), factors);
     });
   });
 }
 
-void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, const Tensor& logits,
-                const Tensor& log_sum_exp, const Tensor& segment, double scale) {
+void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dweighted, const Tensor& logits,
+                const Tensor& log_sum_exp, const Tensor& segment, const LossFactors& factors) {
   stream.run([=] {
     const int64_t tokens = logits.dim(0), experts = logits.dim(1);
-    require_flat("z", "dloss", dloss, 1);
     require_flat("z", "dlogits", dlogits, tokens * experts);
     require_flat("z", "logits", logits, tokens * experts);
     require_flat("z", "log_sum_exp", log_sum_exp, tokens);
     const Scopes scope("z", segment, tokens, any);
     with_dtype<float, double>("z", logits.dtype(), [&]<class A>() {
-      const double gradient = static_cast<double>(*dloss.data<A>());
+      const double gradient = loss_gradient<A>(dweighted, factors);
       parallel_for(
           tokens, row_grain(4 * experts),
           [&, d = dlogits.data<A>(), x = logits.data<A>(), kept = log_sum_exp.data<A>()](int64_t begin, int64_t end) {
@@ -187,7 +218,7 @@ void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, cons
                 std::fill_n(d + t * experts, experts, A(0));
                 continue;
               }
-              const double value = static_cast<double>(kept[t]), c = 2 * value * gradient * scale;
+              const double value = static_cast<double>(kept[t]), c = 2 * value * gradient * factors.scale;
               for (int64_t e = t * experts; e < (t + 1) * experts; ++e)
                 d[e] = static_cast<A>(c * std::exp(static_cast<double>(x[e]) - value));
             }

@@ -240,11 +240,12 @@ __global__ void __launch_bounds__(threads) name_kernel(uint8_t* named, const int
   if (slot < slots && rows[slot] >= 0) named[rows[slot]] = 1;
 }
 
-/// Zeroes the rows that no slot names; a warp checks 32 rows.
+/// Zeroes the rows that no slot names: those without a token or, if tokens is null, with named[r] = 0. A warp checks 32
+/// rows.
 template <class D, int N>
-__global__ void __launch_bounds__(threads) zero_kernel(Rows<D> dy, const uint8_t* named) {
+__global__ void __launch_bounds__(threads) zero_kernel(Rows<D> dy, const int64_t* tokens, const uint8_t* named) {
   const int64_t first = warp_id() * warp_size, mine = first + lane_id();
-  unsigned unnamed = __ballot_sync(0xffffffffu, mine < dy.count && named[mine] == 0);
+  unsigned unnamed = __ballot_sync(0xffffffffu, mine < dy.count && (tokens ? tokens[mine] < 0 : named[mine] == 0));
   const int64_t width = dy.width / N;
   Vector<D, N> zero;
   for (int n = 0; n < N; ++n) zero.at[n] = to<D>(0.0f);
@@ -342,20 +343,27 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
   });
 }
 
-void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, const Tensor& dout, const Tensor& y,
-                      const Tensor& rows, const Tensor& weights) {
-  require_flat("combine", "rows", rows, rows.numel());
-  require_shape("combine", "dout", dout, {rows.dim(0), y.dim(-1)});
-  require_shape("combine", "dy", dy, y.shape());
-  require_flat("combine", "weights", weights, rows.numel());
-  require_flat("combine", "dweights", dweights, rows.numel());
-  const Tensor named = Tensor::empty({y.dim(0)}, Dtype::u8, y.device());
-  if (named.numel() > 0) {
+/// Returns a byte for each of `count` rows, which is zero if no slot names the row.
+Tensor named_rows(Stream& stream, const Tensor& rows, int64_t count) {
+  const Tensor named = Tensor::empty({count}, Dtype::u8, rows.device());
+  if (count > 0) {
     const auto queue = cuda_stream(stream).handle();
     check(cudaMemsetAsync(pointer<uint8_t>(named), 0, named.numel(), queue.get()), "combine");
   }
   launch("combine", name_kernel, blocks_of(rows.numel(), threads), threads, stream, pointer<uint8_t>(named),
          pointer<int64_t>(rows), rows.numel());
+  return named;
+}
+
+void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, const Tensor& dout, const Tensor& y,
+                      const Tensor& rows, const Tensor& tokens, const Tensor& weights) {
+  require_flat("combine", "rows", rows, rows.numel());
+  require_shape("combine", "dout", dout, {rows.dim(0), y.dim(-1)});
+  require_shape("combine", "dy", dy, y.shape());
+  require_flat("combine", "weights", weights, rows.numel());
+  require_flat("combine", "dweights", dweights, rows.numel());
+  if (tokens.defined()) require_flat("combine", "tokens", tokens, y.dim(0));
+  const Tensor named = tokens.defined() ? Tensor{} : named_rows(stream, rows, y.dim(0));
   with_dtype<float, bf16, double>("combine", y.dtype(), [&]<class T>() {
     using D = device_t<T>;
     const auto to_y = matrix_of<T>("combine", dy), from_y = matrix_of<T>("combine", y),
@@ -363,7 +371,7 @@ void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, 
     const bool aligned = to_y.aligned(wide<D>) && from_y.aligned(wide<D>) && out.aligned(wide<D>);
     with_vector<D>(aligned, [&]<int N>(std::integral_constant<int, N>) {
       launch("combine", zero_kernel<D, N>, blocks_of(to_y.count, threads), threads, stream, to_y,
-             pointer<uint8_t>(named));
+             pointer<int64_t>(tokens), pointer<uint8_t>(named));
       launch("combine", combine_backward_kernel<D, N>, blocks_of(out.count, warps), threads, stream, to_y,
              pointer<accumulator_t<T>>(dweights), out, from_y, pointer<int64_t>(rows),
              pointer<accumulator_t<T>>(weights), out.count, rows.dim(1));

@@ -8,79 +8,108 @@ namespace {
 
 constexpr int at_once = 2;  // items whose loads are in flight together
 
-template <class D, class A = sum_t<D>>
-struct Operands {
-  Rows<D> out, x;  // [T H, C]
+/// The rows [T H, C] of queries or of keys. `out` may be `x`.
+template <class D>
+struct Heads {
+  Rows<D> out, x;
+  int64_t per_token = 1, rows = 0;
+};
+
+template <class A>
+struct Angles {
   const int32_t* positions;
   const A *cosine, *sine;
-  int64_t heads;
   A sign;
 };
 
-/// Rotates an item: N elements of a head's first half and their partners in the second half. out may be x.
-template <class D, int N>
-__global__ void __launch_bounds__(item_threads) rotate(Operands<D> o, Items<N> items) {
-  using A = sum_t<D>;
-  const int64_t half = items.per_row * N;
+/// Rotates the items of one block of `heads`. An item is N elements of a head's first half and their partners in the
+/// second half. A half has `per_row` items.
+template <int N, class D, class A>
+__device__ __forceinline__ void rotate_block(const Heads<D>& heads, const Angles<A>& angles, int64_t block,
+                                             int64_t per_row) {
+  const int64_t half = per_row * N, count = heads.rows * per_row;
+  const auto item = [block](int u) { return (block * at_once + u) * item_threads + threadIdx.x; };
   Words<D, N> first[at_once], second[at_once];
   Words<A, N> cosine[at_once], sine[at_once];
 #pragma unroll
   for (int u = 0; u < at_once; ++u) {
-    const int64_t i = item_of_thread<at_once>(u);
-    if (i >= items.count) break;
-    const int64_t row = items.row(i), column = (i - row * items.per_row) * N;
-    const int64_t angles = o.positions[row / o.heads] * half + column;
-    const D* x = row_at(o.x, row) + column;
+    const int64_t i = item(u);
+    if (i >= count) break;
+    const int64_t row = i / per_row, column = (i - row * per_row) * N;
+    const int64_t angle = angles.positions[row / heads.per_token] * half + column;
+    const D* x = row_at(heads.x, row) + column;
     first[u] = load_words<N>(x);
     second[u] = load_words<N>(x + half);
-    cosine[u] = load_words<N>(o.cosine + angles);
-    sine[u] = load_words<N>(o.sine + angles);
+    cosine[u] = load_words<N>(angles.cosine + angle);
+    sine[u] = load_words<N>(angles.sine + angle);
   }
 #pragma unroll
   for (int u = 0; u < at_once; ++u) {
-    const int64_t i = item_of_thread<at_once>(u);
-    if (i >= items.count) break;
-    const int64_t row = items.row(i), column = (i - row * items.per_row) * N;
+    const int64_t i = item(u);
+    if (i >= count) break;
+    const int64_t row = i / per_row, column = (i - row * per_row) * N;
     const Vector<D, N> a = elements(first[u]), b = elements(second[u]);
     const Vector<A, N> cos = elements(cosine[u]), sin = elements(sine[u]);
     Vector<D, N> left, right;
 #pragma unroll
     for (int e = 0; e < N; ++e) {
-      const A s = o.sign * sin.at[e];
+      const A s = angles.sign * sin.at[e];
       left.at[e] = to<D>(to<A>(a.at[e]) * cos.at[e] - to<A>(b.at[e]) * s);
       right.at[e] = to<D>(to<A>(b.at[e]) * cos.at[e] + to<A>(a.at[e]) * s);
     }
-    D* out = row_at(o.out, row) + column;
+    D* out = row_at(heads.out, row) + column;
     store(out, left);
     store(out + half, right);
   }
 }
 
-void apply(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& positions, const Tensor& cosine,
-           const Tensor& sine, Direction direction) {
-  require(x.rank() == 3 && x.dim(2) % 2 == 0, "[rotary] x has shape ", x.shape(), "; expected [T, H, C], C even");
-  const int64_t heads = x.dim(1), half = x.dim(2) / 2, context = cosine.dim(0);
+/// Rotates queries and keys. The first `blocks_of_q` blocks rotate queries, the others keys.
+template <class D, int N>
+__global__ void __launch_bounds__(item_threads)
+    rotate(const __grid_constant__ Heads<D> q, const __grid_constant__ Heads<D> k, Angles<sum_t<D>> angles,
+           int64_t per_row, int64_t blocks_of_q) {
+  if (blockIdx.x < blocks_of_q)
+    rotate_block<N>(q, angles, blockIdx.x, per_row);
+  else
+    rotate_block<N>(k, angles, blockIdx.x - blocks_of_q, per_row);
+}
+
+/// Returns no rows if x is undefined.
+template <class T>
+Heads<device_t<T>> heads_of(const Tensor& out, const Tensor& x, int64_t tokens, int64_t half) {
+  if (!x.defined()) return {};
+  require(x.rank() == 3 && x.dim(0) == tokens && x.dim(2) == 2 * half, "[rotary] x has shape ", x.shape(),
+          "; expected [", tokens, ", heads, ", 2 * half, "]");
   require_shape("rotary", "out", out, x.shape());
+  return {rows_of<T>("rotary", out), rows_of<T>("rotary", x), x.dim(1), tokens * x.dim(1)};
+}
+
+void apply(Stream& stream, const QueriesAndKeys& out, const QueriesAndKeys& x, const Tensor& positions,
+           const Tensor& cosine, const Tensor& sine, Direction direction) {
+  const int64_t tokens = positions.numel(), context = cosine.dim(0), half = cosine.dim(1);
+  require_flat("rotary", "positions", positions, tokens);
   require_flat("rotary", "cosine", cosine, context * half);
+  require_shape("rotary", "sine", sine, {context, half});
   require_flat("rotary", "sine", sine, context * half);
-  require_flat("rotary", "positions", positions, x.dim(0));
-  with_dtype<float, bf16, double>("rotary", x.dtype(), [&]<class T>() {
+  with_dtype<float, bf16, double>("rotary", (x.q.defined() ? x.q : x.k).dtype(), [&]<class T>() {
     using D = device_t<T>;
     using A = accumulator_t<T>;
-    const Operands<D> o{.out = rows_of<T>("rotary", out),
-                        .x = rows_of<T>("rotary", x),
-                        .positions = pointer<int32_t>(positions),
-                        .cosine = pointer<A>(cosine),
-                        .sine = pointer<A>(sine),
-                        .heads = heads,
-                        .sign = direction == Direction::forward ? A(1) : A(-1)};
+    const Heads<D> q = heads_of<T>(out.q, x.q, tokens, half), k = heads_of<T>(out.k, x.k, tokens, half);
+    const Angles<A> angles{.positions = pointer<int32_t>(positions),
+                           .cosine = pointer<A>(cosine),
+                           .sine = pointer<A>(sine),
+                           .sign = direction == Direction::forward ? A(1) : A(-1)};
     const auto run = [&]<int N>(std::integral_constant<int, N>) {
-      const Items<N> items{o.x.count * (half / N), half / N};
-      launch("rotary", rotate<D, N>, blocks_of<at_once>(items), item_threads, stream, o, items);
+      const auto blocks = [&](const Heads<D>& heads) {
+        return blocks_of(heads.rows * (half / N), int64_t{item_threads} * at_once);
+      };
+      launch("rotary", rotate<D, N>, blocks(q) + blocks(k), item_threads, stream, q, k, angles, half / N, blocks(q));
+    };
+    const auto aligned = [](const Heads<D>& h) {
+      return h.rows == 0 || (h.x.aligned(wide<D>) && h.out.aligned(wide<D>));
     };
     const auto table_aligned = [](const A* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
-    if (half % wide<D> == 0 && o.x.aligned(wide<D>) && o.out.aligned(wide<D>) && table_aligned(o.cosine) &&
-        table_aligned(o.sine)) {
+    if (half % wide<D> == 0 && aligned(q) && aligned(k) && table_aligned(angles.cosine) && table_aligned(angles.sine)) {
       run(std::integral_constant<int, wide<D>>{});
     } else {
       run(std::integral_constant<int, 1>{});

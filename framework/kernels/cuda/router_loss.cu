@@ -22,28 +22,33 @@ __device__ int64_t warp_count() { return int64_t{gridDim.x} * warps; }
 /// Returns the scope of token t, -1 for none.
 __device__ int scope_of(const int32_t* segment, int64_t t) { return segment ? segment[t] : 0; }
 
-/// Counts slots, first in shared memory if all counts of all scopes fit there.
-__global__ void __launch_bounds__(threads) count_kernel(int64_t* counts, const int32_t* ids, const int32_t* segment,
-                                                        int64_t slots, int top_k, int experts, int bins, bool shared) {
+/// Counts slots, first in shared memory if all `bins` fit there. Without counts, all scopes share the bins.
+__global__ void __launch_bounds__(threads)
+    count_kernel(int64_t* counts, int64_t* totals, const int32_t* ids, const int32_t* segment, int64_t slots, int top_k,
+                 int experts, int bins, bool shared) {
   __shared__ unsigned local[shared_bins];
   if (shared) {
     for (int i = static_cast<int>(threadIdx.x); i < bins; i += threads) local[i] = 0;
     __syncthreads();
   }
-  auto* const global = reinterpret_cast<unsigned long long*>(counts);
+  const auto add = [&](int64_t bin, unsigned long long n) {
+    if (counts) atomicAdd(reinterpret_cast<unsigned long long*>(counts) + bin, n);
+    if (totals) atomicAdd(reinterpret_cast<unsigned long long*>(totals) + bin % experts, n);
+  };
   for (int64_t i = int64_t{blockIdx.x} * threads + threadIdx.x; i < slots; i += int64_t{gridDim.x} * threads) {
     const int id = ids[i], scope = segment ? segment[i / top_k] : 0;
     if (id < 0 || scope < 0) continue;
+    const int64_t bin = (counts ? int64_t{scope} * experts : 0) + id;
     if (shared) {
-      atomicAdd(&local[scope * experts + id], 1u);
+      atomicAdd(&local[bin], 1u);
     } else {
-      atomicAdd(&global[int64_t{scope} * experts + id], 1ull);
+      add(bin, 1ull);
     }
   }
   if (!shared) return;
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < bins; i += threads)
-    if (local[i]) atomicAdd(&global[i], static_cast<unsigned long long>(local[i]));
+    if (local[i]) add(i, local[i]);
 }
 
 template <class A, class C>
@@ -83,24 +88,38 @@ __device__ void store_partial(double* partials, double mine) {
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
+/// Coefficients of scopes: scale, times each[scope] if `each` is not null.
+struct Coefficients {
+  const double* each;
+  double scale;
+  __device__ double of(int scope) const { return each ? scale * each[scope] : scale; }
+};
+
+/// Returns the gradient of a loss, from that of its weighted value.
+template <class A>
+__device__ double loss_gradient(const A* dweighted, A weight) {
+  const A gradient = *dweighted * weight;
+  return static_cast<double>(gradient);
+}
+
 template <class A>
 __global__ void __launch_bounds__(threads)
     balance_kernel(double* partials, const A* scores, const int32_t* segment, const A* fractions,
-                   const double* coefficients, int64_t tokens, int64_t experts) {
+                   Coefficients coefficients, int64_t tokens, int64_t experts) {
   double sum = 0;
   for (int64_t t = warp_id(); t < tokens; t += warp_count()) {
     const int scope = scope_of(segment, t);
     if (scope < 0) continue;
     const TokenSums sums = sums_of(scores + t * experts, fractions + scope * experts, experts);
-    if (sums.total != 0) sum += coefficients[scope] * sums.weighted / sums.total;
+    if (sums.total != 0) sum += coefficients.of(scope) * sums.weighted / sums.total;
   }
   store_partial(partials, sum);
 }
 
 template <class A>
 __global__ void __launch_bounds__(threads)
-    balance_backward_kernel(A* dscores, const A* dloss, const A* scores, const int32_t* segment, const A* fractions,
-                            const double* coefficients, int64_t tokens, int64_t experts) {
+    balance_backward_kernel(A* dscores, const A* dweighted, A weight, const A* scores, const int32_t* segment,
+                            const A* fractions, Coefficients coefficients, int64_t tokens, int64_t experts) {
   const int64_t t = warp_id();
   if (t >= tokens) return;
   const int scope = scope_of(segment, t);
@@ -109,7 +128,7 @@ __global__ void __launch_bounds__(threads)
   if (scope >= 0) {
     const TokenSums sums = sums_of(scores + t * experts, fraction, experts);
     if (sums.total != 0) {
-      factor = coefficients[scope] * static_cast<double>(*dloss) / sums.total;
+      factor = coefficients.of(scope) * loss_gradient(dweighted, weight) / sums.total;
       mean = sums.weighted / sums.total;
     }
   }
@@ -141,26 +160,30 @@ __global__ void __launch_bounds__(threads) z_kernel(double* partials, A* log_sum
 
 template <class A>
 __global__ void __launch_bounds__(threads)
-    z_backward_kernel(A* dlogits, const A* dloss, const A* logits, const A* log_sum_exp, const int32_t* segment,
-                      int64_t tokens, int64_t experts, double scale) {
+    z_backward_kernel(A* dlogits, const A* dweighted, A weight, const A* logits, const A* log_sum_exp,
+                      const int32_t* segment, int64_t tokens, int64_t experts, double scale) {
   const int64_t t = warp_id();
   if (t >= tokens) return;
   const bool counts = scope_of(segment, t) >= 0;
-  const double z = static_cast<double>(log_sum_exp[t]), factor = 2 * z * scale * static_cast<double>(*dloss);
+  const double z = static_cast<double>(log_sum_exp[t]), factor = 2 * z * scale * loss_gradient(dweighted, weight);
   for (int64_t e = lane_id(); e < experts; e += warp_size) {
     const int64_t i = t * experts + e;
     dlogits[i] = counts ? static_cast<A>(factor * exp(static_cast<double>(logits[i]) - z)) : A(0);
   }
 }
 
-/// Computes loss = scale times the sum of the partial sums.
+/// Computes a RouterLoss, whose loss is scale times the sum of the partial sums.
 template <class A>
-__global__ void __launch_bounds__(threads) finish_kernel(A* loss, const double* partials, int count, double scale) {
+__global__ void __launch_bounds__(threads)
+    finish_kernel(A* weighted, double* total, const double* partials, int count, double scale, A share, A weight) {
   __shared__ double scratch[warp_size];
   double sum = 0;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) sum += partials[i];
   sum = block_sum(sum, scratch);
-  if (threadIdx.x == 0) *loss = static_cast<A>(scale * sum);
+  if (threadIdx.x != 0) return;
+  const A value = static_cast<A>(scale * sum) * share;
+  *weighted = value * weight;
+  if (total) *total += static_cast<double>(value);
 }
 
 void require_segment(std::string_view op, const Tensor& segment, int64_t tokens, int64_t scopes) {
@@ -168,19 +191,30 @@ void require_segment(std::string_view op, const Tensor& segment, int64_t tokens,
   require(scopes > 0 || tokens == 0, "[", op, "] there is no scope for ", tokens, " tokens");
 }
 
-void count(Stream& stream, const Tensor& counts, const Tensor& ids, const Tensor& segment, Write write) {
-  const int64_t scopes = counts.dim(0), experts = counts.dim(1), tokens = ids.dim(0), top_k = ids.dim(1);
-  require_flat("router_count", "counts", counts, scopes * experts);
+template <class A>
+void finish(std::string_view op, Stream& stream, const RouterLoss& out, const Tensor& partials, double scale,
+            const LossFactors& factors) {
+  require_flat(op, "weighted", out.weighted, 1);
+  if (out.total.defined()) require_flat(op, "total", out.total, 1);
+  launch(op, finish_kernel<A>, 1, threads, stream, pointer<A>(out.weighted), pointer<double>(out.total),
+         pointer<double>(partials), partials.numel(), scale, factors.share, factors.weight);
+}
+
+void count(Stream& stream, const Tensor& counts, const Tensor& totals, const Tensor& ids, const Tensor& segment) {
+  const int64_t scopes = counts.defined() ? counts.dim(0) : 1, tokens = ids.dim(0), top_k = ids.dim(1);
+  const int64_t experts = counts.defined() ? counts.dim(1) : totals.numel(), bins = scopes * experts;
+  if (counts.defined()) require_flat("router_count", "counts", counts, bins);
+  if (totals.defined()) require_flat("router_count", "totals", totals, experts);
   require_flat("router_count", "ids", ids, tokens * top_k);
   require_segment("router_count", segment, tokens, scopes);
-  if (write == Write::replace && counts.numel() > 0) {
+  if (counts.defined() && bins > 0) {
     const auto queue = cuda_stream(stream).handle();
     check(cudaMemsetAsync(pointer<int64_t>(counts), 0, counts.bytes(), queue.get()), "router_count");
   }
-  const bool shared = counts.numel() <= shared_bins;
+  const bool shared = bins <= shared_bins;
   launch("router_count", count_kernel, blocks_for(stream, ids.numel(), threads * 4, 2), threads, stream,
-         pointer<int64_t>(counts), pointer<int32_t>(ids), pointer<int32_t>(segment), ids.numel(), top_k, experts,
-         shared ? counts.numel() : 0, shared);
+         pointer<int64_t>(counts), pointer<int64_t>(totals), pointer<int32_t>(ids), pointer<int32_t>(segment),
+         ids.numel(), top_k, experts, shared ? bins : 0, shared);
 }
 
 void fractions(Stream& stream, const Tensor& fractions, const Tensor& counts) {
@@ -203,43 +237,42 @@ void require_balance(const Tensor& scores, const Tensor& segment, const Tensor& 
   require_flat("router_balance", "scores", scores, tokens * experts);
   require_shape("router_balance", "fractions", fractions, {scopes, experts});
   require_flat("router_balance", "fractions", fractions, scopes * experts);
-  require_flat("router_balance", "coefficients", coefficients, scopes);
+  if (coefficients.defined()) require_flat("router_balance", "coefficients", coefficients, scopes);
   require_segment("router_balance", segment, tokens, scopes);
 }
 
-void balance(Stream& stream, const Tensor& loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
-             const Tensor& coefficients) {
+void balance(Stream& stream, const RouterLoss& out, const Tensor& scores, const Tensor& segment,
+             const Tensor& fractions, const Tensor& coefficients, const LossFactors& factors) {
   const int64_t tokens = scores.dim(0), experts = scores.dim(1);
   require_balance(scores, segment, fractions, coefficients);
-  require_flat("router_balance", "loss", loss, 1);
   const int64_t blocks = partial_sums(tokens);
   const Tensor partials = Tensor::empty({blocks}, Dtype::f64, scores.device());
   with_dtype<float, double>("router_balance", scores.dtype(), [&]<class A>() {
     launch("router_balance", balance_kernel<A>, blocks, threads, stream, pointer<double>(partials), pointer<A>(scores),
-           pointer<int32_t>(segment), pointer<A>(fractions), pointer<double>(coefficients), tokens, experts);
-    launch("router_balance", finish_kernel<A>, 1, threads, stream, pointer<A>(loss), pointer<double>(partials), blocks,
-           1.0);
+           pointer<int32_t>(segment), pointer<A>(fractions), Coefficients{pointer<double>(coefficients), factors.scale},
+           tokens, experts);
+    finish<A>("router_balance", stream, out, partials, 1, factors);
   });
 }
 
-void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dloss, const Tensor& scores,
-                      const Tensor& segment, const Tensor& fractions, const Tensor& coefficients) {
+void balance_backward(Stream& stream, const Tensor& dscores, const Tensor& dweighted, const Tensor& scores,
+                      const Tensor& segment, const Tensor& fractions, const Tensor& coefficients,
+                      const LossFactors& factors) {
   const int64_t tokens = scores.dim(0), experts = scores.dim(1);
   require_balance(scores, segment, fractions, coefficients);
-  require_flat("router_balance", "dloss", dloss, 1);
+  require_flat("router_balance", "dweighted", dweighted, 1);
   require_flat("router_balance", "dscores", dscores, tokens * experts);
   with_dtype<float, double>("router_balance", scores.dtype(), [&]<class A>() {
     launch("router_balance", balance_backward_kernel<A>, warps_for(tokens), threads, stream, pointer<A>(dscores),
-           pointer<A>(dloss), pointer<A>(scores), pointer<int32_t>(segment), pointer<A>(fractions),
-           pointer<double>(coefficients), tokens, experts);
+           pointer<A>(dweighted), factors.weight, pointer<A>(scores), pointer<int32_t>(segment), pointer<A>(fractions),
+           Coefficients{pointer<double>(coefficients), factors.scale}, tokens, experts);
   });
 }
 
-void z(Stream& stream, const Tensor& loss, const Tensor& log_sum_exp, const Tensor& logits, const Tensor& segment,
-       double scale) {
+void z(Stream& stream, const RouterLoss& out, const Tensor& log_sum_exp, const Tensor& logits, const Tensor& segment,
+       const LossFactors& factors) {
   const int64_t tokens = logits.dim(0), experts = logits.dim(1);
   require_flat("router_z", "logits", logits, tokens * experts);
-  require_flat("router_z", "loss", loss, 1);
   require_flat("router_z", "log_sum_exp", log_sum_exp, tokens);
   require_segment("router_z", segment, tokens, 1);
   const int64_t blocks = partial_sums(tokens);
@@ -247,22 +280,22 @@ void z(Stream& stream, const Tensor& loss, const Tensor& log_sum_exp, const Tens
   with_dtype<float, double>("router_z", logits.dtype(), [&]<class A>() {
     launch("router_z", z_kernel<A>, blocks, threads, stream, pointer<double>(partials), pointer<A>(log_sum_exp),
            pointer<A>(logits), pointer<int32_t>(segment), tokens, experts);
-    launch("router_z", finish_kernel<A>, 1, threads, stream, pointer<A>(loss), pointer<double>(partials), blocks,
-           scale);
+    finish<A>("router_z", stream, out, partials, factors.scale, factors);
   });
 }
 
-void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dloss, const Tensor& logits,
-                const Tensor& log_sum_exp, const Tensor& segment, double scale) {
+void z_backward(Stream& stream, const Tensor& dlogits, const Tensor& dweighted, const Tensor& logits,
+                const Tensor& log_sum_exp, const Tensor& segment, const LossFactors& factors) {
   const int64_t tokens = logits.dim(0), experts = logits.dim(1);
   require_flat("router_z", "logits", logits, tokens * experts);
   require_flat("router_z", "dlogits", dlogits, tokens * experts);
-  require_flat("router_z", "dloss", dloss, 1);
+  require_flat("router_z", "dweighted", dweighted, 1);
   require_flat("router_z", "log_sum_exp", log_sum_exp, tokens);
   require_segment("router_z", segment, tokens, 1);
   with_dtype<float, double>("router_z", logits.dtype(), [&]<class A>() {
-    launch("router_z", z_backward_kernel<A>, warps_for(tokens), threads, stream, pointer<A>(dlogits), pointer<A>(dloss),
-           pointer<A>(logits), pointer<A>(log_sum_exp), pointer<int32_t>(segment), tokens, experts, scale);
+    launch("router_z", z_backward_kernel<A>, warps_for(tokens), threads, stream, pointer<A>(dlogits),
+           pointer<A>(dweighted), factors.weight, pointer<A>(logits), pointer<A>(log_sum_exp),
+           pointer<int32_t>(segment), tokens, experts, factors.scale);
   });
 }
 

@@ -35,7 +35,7 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
 }
 
 void combine_backward(Stream& stream, const Tensor& dy, const Tensor& dweights, const Tensor& dout, const Tensor& y,
-                      const Tensor& rows, const Tensor& weights) {
+                      const Tensor& rows, const Tensor&, const Tensor& weights) {
   stream.run([=] {
     const Array DOut = load(dout), Y = load(y), Row = load(rows), W = load(weights);
     Array DY = zeros(dy), DW = zeros(dweights);

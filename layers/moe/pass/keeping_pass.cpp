@@ -108,7 +108,7 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
       dslots.put(Tensor::like(kept.slot_results));
       kernels::kernels(dtokens.device())
           .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
-                                    weights);
+                                    routes.tokens_of_slot_rows(), weights);
     }
     // Sends the chunk's part of dslots. Each row to send is a slot row. Some plans send a slot row to several ranks
     // (PlanIndices::wire_slots).
@@ -209,8 +209,9 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   const Dtype acc = accumulator_dtype(dout.dtype());
   const bool weighted = experts_weight(routes, *call.experts);
   const Tensor weights = weighted ? Tensor{} : routes.plan_weights(kept.weights, b.stream);
-  // Filled by take_dweights if there is one, else by to_send.
-  const Tensor dweights = Tensor::zeros(routes.plan.indices.rows.shape(), acc, dout.device());
+  // Filled by take_dweights if there is one, but for dropped slots; else by to_send.
+  const Tensor dweights = Tensor::empty(routes.plan.indices.rows.shape(), acc, dout.device());
+  if (weighted || routes.of_tokens()) dweights.fill_bytes(0, b.stream);
   const Tensor computed_dweights =
       weighted ? Tensor::empty({routes.plan.counts.slots()}, acc, dout.device()) : Tensor{};
   const GradientRows gradients = weighted             ? rows_to_weight(routes, dtokens, computed_dweights, dweights)

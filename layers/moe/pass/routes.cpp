@@ -49,6 +49,10 @@ RowSource Routes::sent_slots(size_t chunk, const Tensor& slot_rows) const {
   return {.values = slot_rows, .index = counts(chunk).part_of(wire_slots)};
 }
 
+Tensor Routes::tokens_of_slot_rows() const {
+  return plan.indices.chunks.front().offsets.defined() ? plan.indices.wire_tokens : Tensor{};
+}
+
 Tensor Routes::plan_weights(const Tensor& weights, Stream& s) const {
   return gatherers ? comm::all_gather_rows(weights, *gatherers, s) : own_of_result(weights);
 }

@@ -97,6 +97,8 @@ struct Routes {
   /// Returns the rows that a chunk sends, from a tensor of slot rows [S, D]. Each row to send is its slot row
   /// (PlanIndices::wire_slots). If wire_slots is undefined, row i to send is slot row i.
   RowSource sent_slots(size_t chunk, const Tensor& slot_rows) const;
+  /// Returns the token of each slot row [S], -1 for rows without a slot. Undefined if the plan does not have them.
+  Tensor tokens_of_slot_rows() const;
   /// Returns the weights of the plan's tokens, from the op's `weights` [T, K]: gathered if ranks gather tokens,
   /// otherwise the own tokens' rows.
   Tensor plan_weights(const Tensor& weights, Stream& s) const;

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/cuda_double/launches.h"
 #include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/stream.h"
 
@@ -447,6 +448,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   const auto scalar = [&](const void* p) {
     return wide ? *static_cast<const double*>(p) : static_cast<double>(*static_cast<const float*>(p));
   };
+  count_launch(__func__);
   enqueue(stream, [call = Call{.problem = problem,
                                .a = a,
                                .b = b,

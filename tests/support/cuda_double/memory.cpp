@@ -11,6 +11,7 @@
 
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/host_waits.h"
+#include "tests/support/cuda_double/launches.h"
 #include "tests/support/cuda_double/stream.h"
 
 namespace hexad::cuda_double {
@@ -198,6 +199,7 @@ cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
+  count_launch(__func__);
   return copy(to, from, bytes, stream);
 }
 
@@ -205,6 +207,7 @@ cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t strea
   if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (bytes == 0) return cudaSuccess;
   if (!reaches(p, static_cast<int64_t>(bytes))) return set_last_error(cudaErrorInvalidValue);
+  count_launch(__func__);
   enqueue(stream, [=] { std::memset(p, value, bytes); });
   return state_of(device_of(stream));
 }
@@ -214,6 +217,7 @@ cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, si
   if (width == 0 || height == 0) return cudaSuccess;
   if (width > pitch || !reaches(p, static_cast<int64_t>(pitch * (height - 1) + width)))
     return set_last_error(cudaErrorInvalidValue);
+  count_launch(__func__);
   enqueue(stream, [=] {
     for (size_t row = 0; row < height; ++row) std::memset(static_cast<std::byte*>(p) + row * pitch, value, width);
   });

@@ -57,8 +57,9 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
     if (!training) return result;
     const Dtype acc = accumulator_dtype(model.dtype());
     if (last) result.roots.push_back({out.value, scalar(training->loss_gradient, acc, instance_.context)});
-    for (const Value& losses : out.aux_losses)
-      result.roots.push_back({losses, scalar(training->aux_losses_gradient, acc, instance_.context)});
+    if (out.aux_losses.empty()) return result;
+    const Tensor gradient = scalar(training->aux_losses_gradient, acc, instance_.context);
+    for (const Value& losses : out.aux_losses) result.roots.push_back({losses, gradient});
     return result;
   };
   if (training) functions.contributed = training->contributed;

@@ -13,6 +13,7 @@
 
 #include "tests/support/cuda_double/device.h"
 #include "tests/support/cuda_double/kernels/block.h"
+#include "tests/support/cuda_double/launches.h"
 #include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/stream.h"
 
@@ -71,6 +72,7 @@ void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stre
   if (!possible(shape.blocks, shape.threads)) return refuse(cudaErrorInvalidConfiguration);
   if (shape.shared > allowed_shared(shape.kernel)) return refuse(cudaErrorInvalidValue);
   load(shape.kernel, current_device());
+  count_launch(kernel);
   enqueue(stream, [grid = Grid{.kernel = std::string(kernel),
                                .blocks = shape.blocks,
                                .threads = shape.threads,

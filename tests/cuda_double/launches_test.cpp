@@ -1,0 +1,127 @@
+// Launches of layers on a card. Each costs some microseconds, however small its work is.
+#include "tests/support/cuda_double/launches.h"
+
+#include <gtest/gtest.h>
+
+#include "layers/dense/attention.h"
+#include "layers/moe/moe_layer.h"
+#include "parallel/comm/self_group.h"
+#include "tests/support/on_device.h"
+#include "tests/training/training.h"
+
+namespace hexad::tests {
+namespace {
+
+using autograd::ParameterSet;
+using autograd::Replay;
+using autograd::Tape;
+using autograd::Value;
+using base::Dtype;
+using base::Shape;
+using cuda_double::LaunchCounts;
+using cuda_double::take_launches;
+using layers::Builder;
+using layers::ForwardContext;
+using layers::MicroBatch;
+using layers::ModelConfig;
+using tensor::Tensor;
+
+constexpr int64_t sequences = 2, length = 8;
+
+// A layer's surroundings in f32. The context does not fill new memory, because these fills would count.
+struct Launches {
+  explicit Launches(const std::vector<std::string>& overrides) : config(small_recipe(overrides).model) {
+    batch.sequences = sequences, batch.length = length;
+    std::vector<int32_t> positions;
+    for (int64_t i = 0; i < batch.tokens(); ++i) positions.push_back(static_cast<int32_t>(i % length));
+    batch.positions = Tensor::from<int32_t>(positions, {batch.tokens()}, context);
+  }
+  Builder builder() { return {parameters, states, mesh, Dtype::f32}; }
+  void initialize() {
+    for (const auto& p : parameters) p->initialize(3);
+  }
+  Tensor counting(const Shape& shape) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < shape.numel(); ++i) values.push_back(static_cast<float>(i * 37 % 19) / 9 - 1);
+    return Tensor::from<float>(values, shape, context);
+  }
+
+  // Runs `layer` forward and backward. It maps a tape and x[tokens, hidden] to its results.
+  struct Counts {
+    LaunchCounts forward, backward;
+  };
+  template <class F>
+  Counts count(const F& layer) {
+    initialize();
+    const auto policy = autograd::keep_policy();
+    Tape tape(context.compute(), *policy);
+    const Value x = tape.leaf(counting({batch.tokens(), config.hidden}));
+    take_launches();
+    const std::vector<Value> results = layer(tape, x);
+    Counts counts{.forward = take_launches(), .backward = {}};
+    std::vector<Replay::Root> roots;
+    for (const Value& y : results) roots.push_back({y, counting(y.shape())});
+    take_launches();
+    Replay(tape, roots).run();
+    counts.backward = take_launches();
+    return counts;
+  }
+
+  device::DeviceContext context{on_test_device()};
+  ModelConfig config;
+  comm::SelfGroup self;
+  mesh::Mesh mesh{self, {.dp = 1}};
+  layers::StateSet states;
+  ParameterSet parameters{context};
+  MicroBatch batch;
+};
+
+// Erases the launches whose number depends on sizes and dtypes: products, and copies of their operands.
+LaunchCounts without_products(LaunchCounts counts) {
+  std::erase_if(counts, [](const auto& of_name) {
+    return of_name.first == "cublasLtMatmul" || of_name.first.starts_with("grouped matmul");
+  });
+  return counts;
+}
+
+TEST(Launches, OfAnMoeLayer) {
+  Launches l({"model.moe.z_loss=0.001"});
+  const moe::MoeLayer layer({l.config, 0, 0, layers::Registry().router_of(l.config), {}, moe::alternating_order()},
+                            l.builder() / "moe");
+  layers::ModelStatistics statistics(1, l.config.moe.experts, l.context);
+  const auto [forward, backward] = l.count([&](Tape& t, const Value& x) {
+    const auto out = layer(t, x, {.batch = l.batch, .statistics = &statistics.layers});
+    return std::vector<Value>{out.y, out.aux_losses};
+  });
+  EXPECT_EQ(without_products(forward), (LaunchCounts{{"router", 1},
+                                                     {"cudaMemsetAsync", 1},  // of the counts
+                                                     {"router_count", 1},
+                                                     {"router_fractions", 1},
+                                                     {"router_balance", 2},
+                                                     {"router_z", 2},
+                                                     {"add", 1},  // of the losses
+                                                     {"slots_sort", 4},
+                                                     {"gather", 1},
+                                                     {"swiglu", 1},
+                                                     {"combine", 1}}));
+  EXPECT_EQ(without_products(backward), (LaunchCounts{{"router_z", 1},
+                                                      {"router_balance", 1},
+                                                      {"combine", 3},  // two of the slots' gradients, one of x's
+                                                      {"swiglu", 1},
+                                                      {"router", 1},
+                                                      {"add", 1}}));  // of the logits' gradients
+}
+
+TEST(Launches, QueriesAndKeysAreRotatedInOne) {
+  Launches l({});
+  const layers::RotaryTable table(l.config.context, l.config.size_of_head(), l.config.rotary_theta, {}, Dtype::f32,
+                                  l.context);
+  const layers::Attention layer(l.config, &table, 0, l.builder() / "attention");
+  const auto [forward, backward] =
+      l.count([&](Tape& t, const Value& x) { return std::vector<Value>{layer(t, x, {.batch = l.batch})}; });
+  EXPECT_EQ(forward.at("rotary"), 1);
+  EXPECT_EQ(backward.at("rotary"), 1);
+}
+
+}  // namespace
+}  // namespace hexad::tests
