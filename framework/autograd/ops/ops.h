@@ -108,8 +108,8 @@ struct LossUse {
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope = {}, const LossUse& use = {});
 /// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), [1] in acc. `segment`
-/// assigns tokens as in load_balancing_loss(). `valid_tokens` is the number of valid tokens of all ranks that share the mean (default: the number in
-/// `segment`).
+/// assigns tokens as in load_balancing_loss(). `valid_tokens` is the number of valid tokens of all ranks that share the
+/// mean (default: the number in `segment`).
 Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens = {},
                     const LossUse& use = {});
 
