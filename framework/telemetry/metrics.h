@@ -57,7 +57,8 @@ struct StepMetrics {
   std::vector<std::vector<double>> expert_load;
   std::optional<ScheduleMetrics> schedule;  // only for recorded steps
   std::optional<RankTimes> ranks;           // only for jobs with several ranks
-  int64_t started_after = 0;                // last step before the start of the program that ran this step
+  int64_t started_after = 0;                // last step before the start of the program, or of the stage of training
+  int64_t stage = 0;                        // stage of training, counted from 1; 0: the recipe has no stages
   std::string time = {};                    // utc_time(); empty in lines of older programs
 };
 

@@ -125,6 +125,7 @@ void read(const Json& object, StepMetrics& s) {
   read_schedule(object, s.schedule);
   read_ranks(object, s.ranks);
   read(object, "started_after", s.started_after);
+  read(object, "stage", s.stage);
   read(object, "time", s.time);
 }
 
@@ -216,6 +217,7 @@ std::string to_json_line(const StepMetrics& s) {
             {"dropped_fraction", number(s.dropped_fraction)}};
   add_comm(json, s.comm);
   json["skipped_steps"] = s.skipped_steps;
+  if (s.stage > 0) json["stage"] = s.stage;
   if (!s.host_reads.empty()) json["host_reads"] = s.host_reads;
   if (!s.expert_load.empty()) {
     Json& layers = json["expert_load"] = Json::array();

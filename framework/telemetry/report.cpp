@@ -166,8 +166,9 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
 std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
   if (parts.size() < 2) return "";
   std::string out =
-      "<section class=\"card wide\"><h2>Parts of the run</h2>\n<p class=\"muted\">The run was started several times. "
-      "The recipe of each start is recipe-STEP.yaml in the run directory.</p>\n<table class=\"facts "
+      "<section class=\"card wide\"><h2>Parts of the run</h2>\n<p class=\"muted\">The run was started several times, "
+      "or trained in stages. The recipe of each part is recipe-STEP.yaml in the run directory.</p>\n<table "
+      "class=\"facts "
       "parts\"><thead><tr><th>Steps</th><th>Started</th><th>Layout</th><th>Changed since the previous "
       "part</th></tr></thead>"
       "<tbody>\n";

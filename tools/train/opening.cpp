@@ -11,15 +11,41 @@
 #include "framework/telemetry/progress_sink.h"
 #include "framework/telemetry/tensorboard_sink.h"
 #include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/checkpoint/start_check.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/planted_fault.h"
 #include "tools/train/process/process_placement.h"
 #include "tools/train/recipe/cautions.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {
 
 using base::cat;
+
+namespace {
+
+// Returns the rank in words: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
+std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, const comm::World& world) {
+  std::string place;
+  for (int a = 0; a < mesh::axis_count; ++a) {
+    const auto axis = static_cast<mesh::Axis>(a);
+    place +=
+        fmt::format("{}{} {}", place.empty() ? "" : ", ", mesh::name_of(axis), layout.coordinate(axis, world.rank()));
+  }
+  return fmt::format("rank {} of {} at {} of {}", world.rank(), world.size(), place,
+                     describe(recipe.parallel, world.size()));
+}
+
+// Continues the progress that was saved under the recipe `before` under `now`. At the first step of a later stage, the
+// schedule of the previous stage's layout is forgotten.
+void enter_stage(Progress& progress, const Recipe& before, const Recipe& now) {
+  progress.next_sequence = continued_sequence(progress.next_sequence, before.model.context, now.model.context);
+  if (stage_at(now, progress.step) == stage_at(now, progress.step + 1)) return;
+  progress.schedule.clear(), progress.schedule_choice.clear();
+}
+
+}  // namespace
 
 void prepare_rank(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory) {
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
@@ -28,7 +54,18 @@ void prepare_rank(const Recipe& recipe, const comm::World& world, const Training
   const std::string crowd = warn_of_threads(find_cores(world), *recipe.train.threads);
   if (!crowd.empty() && world.local_rank() == 0) directory.warn(crowd);
   for (const std::string& caution : cautions(recipe)) directory.warn(caution);
+}
+
+io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory) {
+  return {.keep = static_cast<int>(recipe.checkpoint.keep),
+          .warn = directory.warner(),
+          .fault = save_fault_from_environment(world.rank()),
+          .work = world.file_work()};
+}
+
+void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory) {
   const mesh::Layout layout(recipe.parallel.sizes(), world.size());
+  directory.note(describe_rank(layout, recipe, world));
   if (const std::string text = warn_of_placement(layout, world.group().node_of_rank()); !text.empty())
     directory.warn(text);
   if (const std::string text = warn_of_order(recipe.parallel.sizes(), world.group().node_of_rank()); !text.empty())
@@ -56,6 +93,7 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
     const auto phase = work.announce("reading " + checkpoint->folder());
     require_same_data(*checkpoint, recipe, data.fingerprints);
     state.progress = Checkpointer::load(*checkpoint, recipe, state.instance, state.optimizer);
+    enter_stage(state.progress, saved_recipe(*checkpoint), recipe);
     const int64_t step = state.progress.step;
     directory.info(
         fmt::format("resumed from {} (step {}){}", checkpoint->folder(), step,

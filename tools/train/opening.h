@@ -1,5 +1,4 @@
-// The parts of a training run's start, in the order in which Trainer calls them. All of them but open_sinks() are
-// collective.
+// The parts of a training run's start, in the order in which Trainer and StageTrainer call them.
 #pragma once
 
 #include <optional>
@@ -7,23 +6,32 @@
 #include <vector>
 
 #include "framework/data/training_data.h"
-#include "framework/io/checkpoint.h"
+#include "framework/io/checkpoint_store.h"
 #include "framework/telemetry/metrics.h"
 #include "tools/train/report/training_directory.h"
 #include "tools/train/training_state.h"
 
 namespace hexad::train {
 
-/// Sets this process up for the recipe. Warns of doubtful settings, threads and placements of ranks. Throws
-/// Error(usage) if offload.folder cannot be used.
+/// Sets this process up for the recipe. Warns of doubtful settings and threads. Throws Error(usage) if offload.folder
+/// cannot be used.
 void prepare_rank(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
+/// Returns the options of the run's checkpoint store.
+io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
+
+/// Logs this rank's place in the layout of the recipe. Warns of doubtful placements of ranks on nodes.
+void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
+
 /// Opens the training data in the order of `recipe.data.shuffle`. Throws Error(data) if they cannot be used.
+/// Collective.
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
                              const TrainingDirectory& directory);
 
 /// Loads the weights from which `state` starts: those of `checkpoint` with its progress, those of train.init_from, or
-/// the initial ones. Returns the changes of the recipe since the checkpoint.
+/// the initial ones. If the checkpoint's context was another, the run continues at the same token of the data (see
+/// continued_sequence()). A stage that begins chooses the schedule of its MoE layers anew. Returns the changes of the
+/// recipe since the checkpoint. Collective.
 std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, const Recipe& recipe,
                                     const data::TrainingData& data, const comm::World& world,
                                     const TrainingDirectory& directory, TrainingState& state);

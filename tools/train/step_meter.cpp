@@ -6,6 +6,7 @@
 
 #include "framework/base/ordinal.h"
 #include "framework/base/units.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {
 
@@ -62,6 +63,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   reported_peak_ = m.peak_flops_per_second;
   m.skipped_steps = state_.progress.skipped;
   m.started_after = started_after_;
+  if (!recipe_.stages.empty()) m.stage = stage_at(recipe_, m.step) + 1;
   m.time = telemetry::utc_time();
   add_memory(m);
   for (const auto& [name, count] : state_.instance.context.take_host_reads()) m.host_reads[name] = count;

@@ -1,222 +1,43 @@
 #include "tools/train/trainer.h"
 
-#include <filesystem>
+#include <utility>
 
-#include <fmt/ranges.h>
-
-#include "framework/base/units.h"
-#include "framework/telemetry/progress_sink.h"
-#include "layers/model_size.h"
-#include "optim/lr_schedule.h"
-#include "tools/train/model/evaluation.h"
 #include "tools/train/opening.h"
-#include "tools/train/process/job_launcher.h"
-#include "tools/train/process/planted_fault.h"
-#include "tools/train/process/signals.h"
-#include "tools/train/report/run_report.h"
 
 namespace hexad::train {
 
-using namespace base;
-
-namespace {
-
-bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
-
-// Returns a text with the events that may end the process before it has saved.
-std::string end_without_save() {
-  if (!end_requested()) return {};
-  const std::optional<double> patience = mpirun_patience();
-  if (!patience) return "; another Ctrl-C or SIGTERM after 1 s ends the run immediately, saved or not";
-  return fmt::format("; mpirun kills the ranks {} s after its SIGTERM, saved or not ({})", *patience,
-                     patience_variable);
-}
-
-io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory) {
-  return {.keep = static_cast<int>(recipe.checkpoint.keep),
-          .warn = directory.warner(),
-          .fault = save_fault_from_environment(world.rank()),
-          .work = world.file_work()};
-}
-
-telemetry::RunInfo run_info(const Recipe& recipe, const layers::ModelSize& size, int64_t first_step, int ranks) {
-  return {.name = std::filesystem::path(recipe.run.dir).filename().string(),
-          .first_step = first_step,
-          .total_steps = recipe.train.steps,
-          .parameters = size.parameters,
-          .active_parameters = size.active_parameters,
-          .ranks = ranks};
-}
-
-}  // namespace
-
-Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, const MakeAdviser& make_adviser)
-    : world_(world),
-      recipe_(std::move(recipe)),
+Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser)
+    : recipe_(std::move(recipe)),
+      extensions_(extensions),
+      world_(world),
+      make_adviser_(std::move(make_adviser)),
       directory_(recipe_, world),
-      checkpoints_(recipe_, world.group(), store_options(recipe_, world, directory_)),
       patience_(directory_.warner()) {
-  prepare_rank(recipe_, world, directory_);
-  checkpoints_.clean();
-  std::optional<io::Checkpoint> checkpoint = checkpoints_.find();
-  recipe_.data.shuffle = checkpoint ? data_order(*checkpoint, recipe_) : recipe_.data.order();
-  data_ = open_data(recipe_, extensions, world, directory_);
-  auto peak = std::make_unique<PeakMeter>(recipe_, world.group());
-  state_ = std::make_unique<TrainingState>(recipe_, extensions, world.group(), directory_.informer());
-  start_.changes = load_start(std::move(checkpoint), recipe_, data_, world, directory_, *state_);
-  const layers::ModelSize size = layers::model_size(recipe_.model, extensions);
-  start_.run = run_info(recipe_, size, progress().step, world.size());
-  auto meter =
-      std::make_unique<StepMeter>(recipe_, *state_, world, std::move(peak), size.flops_per_token, directory_.warner());
-  observers_ = std::make_unique<StepObservers>(recipe_, *state_, world, directory_, std::move(meter), make_adviser);
-  if (leader()) sinks_ = open_sinks(recipe_, directory_);
+  prepare_rank(recipe_, world_, directory_);
+  const Checkpointer checkpoints(recipe_, world_.group(), store_options(recipe_, world_, directory_));
+  checkpoints.clean();
+  open_stage(checkpoints.find());
 }
 
 ExitCode Trainer::run() {
-  try {
-    return train();
-  } catch (const std::exception& e) {
-    std::string reason = e.what();
-    const std::string step = fmt::format("step {}: ", progress().step);
-    if (reason.starts_with(step)) reason.erase(0, step.size());
-    write_report(fmt::format("{} after step {}: {}", trouble_of_failure, progress().step, reason));
-    throw;
+  ExitCode code = stage_->run();
+  while (code == ExitCode::done && !stage_->is_last()) {
+    const std::string folder = stage_->end_checkpoint();
+    stage_.reset();  // frees the memory of its model before the next one is made
+    open_stage(open_verified(folder, world_.group(), world_.file_work()));
+    code = stage_->run();
   }
+  return code;
 }
 
-ExitCode Trainer::train() {
-  sinks_.on_start(start_.run);
-  bool preempted = any_rank_asked_to_stop();  // true if a signal came during loading
-  if (progress().step < recipe_.train.steps && !preempted) begin_steps();
-  while (progress().step < recipe_.train.steps && !preempted) {
-    const int64_t step = progress().step + 1;
-    const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
-    observers_->begin_step(step);
-    const StepResult result = state_->train_step.run(*data_.train, state_->progress, lr);
-    observers_->end_step(result, sinks_);
-    const bool fills_caches = step == start_.run.first_step + 1;
-    if (!fills_caches) patience_.stepped(observers_->clock().seconds());
-
-    const bool last = step == recipe_.train.steps;
-    preempted = any_rank_asked_to_stop();
-    if (!preempted && !last && is_due(step, recipe_.train.eval_every)) {
-      evaluate_heldout(recipe_.train.eval_sequences);
-      preempted = any_rank_asked_to_stop();
-    }
-    if (preempted) directory_.info(fmt::format("asked to stop: saving after step {}{}", step, end_without_save()));
-    // A save at the end must succeed, because no later one follows. After a skipped step the weights may be broken, and
-    // a save would reject them.
-    const bool ends = preempted || (last && recipe_.checkpoint.at_end);
-    if (ends || (!result.skipped && is_due(step, recipe_.checkpoint.every)))
-      save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
-  }
-  observers_->end();
-  return preempted ? end_preempted() : end_done();
-}
-
-// Called as late as possible: if a start fails during loading, or has no step to train, all files must stay unchanged.
-void Trainer::begin_steps() {
-  if (!leader()) return;
-  directory_.require_held_now();
-  const std::vector<std::string> abandoned = checkpoints_.abandon_after(progress().step);
-  if (!abandoned.empty())
-    directory_.info(fmt::format("retraining from step {}; later checkpoints were moved aside and can be removed: {}",
-                                progress().step + 1, fmt::join(abandoned, ", ")));
-  start_.date = utc_now();
-  start_.layout = describe(recipe_.parallel, world_.size());
-  start_.facts = facts_of_start(recipe_, world_.size());
-  record_start(recipe_.run.dir, start_, config::write(recipe_));
-}
-
-bool Trainer::any_rank_asked_to_stop() {
-  const device::Span span(state_->instance.context.spans(), "agreement on stopping");
-  return world_.group().any(preemption_requested(), state_->instance.context);
-}
-
-std::optional<telemetry::EvalMetrics> Trainer::evaluate_heldout(int64_t sequences) {
-  if (!data_.heldout) return {};
-  ModelInstance& instance = state_->instance;
-  const device::Span span(instance.context.spans(), "held-out evaluation");
-  const auto bytes_per_id = data_.tokenizer ? data::bytes_per_id(*data_.tokenizer) : std::vector<int32_t>();
-  Evaluation e;
-  const RankClock::Phase phase = observers_->clock().measure(
-      instance.context, [&] { e = evaluate(instance, recipe_, *data_.heldout, sequences, bytes_per_id); });
-  telemetry::EvalMetrics metrics = metrics_of(e, progress().step);
-  metrics.comm = phase.comm;
-  sinks_.on_eval(metrics);
-  return metrics;
-}
-
-std::optional<telemetry::EvalMetrics> Trainer::evaluate_at_end() {
-  const int64_t sample = recipe_.train.eval_sequences;
-  const bool curve = recipe_.train.eval_every > 0 && sample > 0 && data_.heldout && sample < data_.heldout->size();
-  if (curve) evaluate_heldout(sample);
-  return evaluate_heldout(0);
-}
-
-void Trainer::save(SaveFailure on_failure) {
-  device::DeviceContext& context = state_->instance.context;
-  const device::Span span(context.spans(), "checkpoint");
-  directory_.require_held_now();
-  try {
-    double mine = 0;
-    const RankClock::Phase phase = observers_->clock().measure(context, [&] {
-      mine = static_cast<double>(checkpoints_.save(progress(), state_->instance, state_->optimizer));
-    });
-    const double bytes = world_.group().all_reduce_value(mine, comm::Reduce::sum, context);
-    directory_.note(fmt::format("saved step {} in {}: {}, {} of it by this rank", progress().step,
-                                human_duration(phase.seconds), human_bytes(bytes), human_bytes(mine)));
-    sinks_.on_save({.step = progress().step,
-                    .bytes = static_cast<int64_t>(bytes),
-                    .seconds = phase.seconds,
-                    .comm = phase.comm,
-                    .time = telemetry::utc_time()});
-    patience_.saved(phase.seconds);
-  } catch (const Error& e) {
-    if (on_failure == SaveFailure::stop) throw;
-    directory_.warn(e.what());
-  }
-}
-
-ExitCode Trainer::end_preempted() {
-  sinks_.on_end();
-  const std::string text =
-      progress().step > start_.run.first_step
-          ? fmt::format("after step {}; saved: start the run again to continue", progress().step)
-          : fmt::format("before step {}; nothing to save: start the run again", progress().step + 1);
-  directory_.info("preempted " + text);
-  write_report(cat(trouble_of_preemption, " ", text, "."));
-  return ExitCode::preempted;
-}
-
-ExitCode Trainer::end_done() {
-  const auto heldout = evaluate_at_end();
-  sinks_.on_end();
-  if (const std::string text = observers_->clock().summary(); leader() && !text.empty()) directory_.info(text);
-  if (leader() && heldout) directory_.note(telemetry::heldout_text(*heldout));
-  write_report("", samples_of_run(recipe_, state_->instance, data_, progress().step, directory_.warner()));
-  directory_.note(fmt::format("done after step {}", progress().step));
-  return ExitCode::done;
-}
-
-void Trainer::write_report(const std::string& trouble, Samples samples) {
-  if (!leader()) return;
-  const std::filesystem::path dir = recipe_.run.dir;
-  const int64_t first_step = start_.run.first_step;
-  try {
-    const bool trained = progress().step > first_step;
-    telemetry::ReportInputs advice;
-    if (observers_->adviser() && trained) observers_->adviser()->add_to(advice, measured_memory(dir, first_step));
-    record_end(dir, {.step = progress().step,
-                     .date = utc_now(),
-                     .trouble = trouble,
-                     .facts = std::move(advice.environment),
-                     .samples = std::move(samples),
-                     .timelines = std::move(advice.timelines)});
-    if (trained || trouble.empty()) write_run_report(dir);
-  } catch (const std::exception& e) {  // any error: the reason why the run failed must still be reported
-    directory_.warn(cat("no report: ", e.what()));
-  }
+void Trainer::open_stage(std::optional<io::Checkpoint> checkpoint) {
+  const SharedRun shared{.recipe = recipe_,
+                         .extensions = extensions_,
+                         .world = world_,
+                         .make_adviser = make_adviser_,
+                         .directory = directory_,
+                         .patience = patience_};
+  stage_ = std::make_unique<StageTrainer>(shared, std::move(checkpoint));
 }
 
 }  // namespace hexad::train

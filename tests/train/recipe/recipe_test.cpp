@@ -9,6 +9,7 @@
 
 #include "tests/training/training.h"
 #include "tools/train/recipe/renamed_keys.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::tests {
 
@@ -47,7 +48,7 @@ TEST(Recipe, EveryShippedRecipeIsValidForTheRanksOfItsLayout) {
     if (no_recipes.contains(file->path().filename())) file.disable_recursion_pending();
     if (file->path().extension() != ".yaml") continue;
     const config::Document document = config::load(file->path());
-    const int64_t ranks = load_recipe(document, Registry(), 0).parallel.fewest_ranks();
+    const int64_t ranks = fewest_ranks(load_recipe(document, Registry(), 0));
     const auto warned = [&](const std::string& text) { ADD_FAILURE() << file->path() << ": " << text; };
     EXPECT_NO_THROW(load_recipe(document, Registry(), ranks, warned)) << file->path();
     ++checked;

@@ -24,6 +24,7 @@
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/renamed_keys.h"
+#include "tools/train/recipe/stage_documents.h"
 
 namespace hexad::app {
 
@@ -35,7 +36,7 @@ namespace {
 struct Options {
   std::string recipe, cluster, include_root, out, context, objective = "time", routing = "even";
   std::vector<std::string> overrides;
-  int64_t ranks = 0;
+  int64_t ranks = 0, stage = 0;
   bool explain = false, json = false;
 };
 
@@ -55,7 +56,8 @@ class Planner {
         extensions_(extensions),
         contexts_(lengths(options.context)),
         cluster_(load_cluster(options.cluster, divided(options.overrides).cluster)),
-        document_(renamed(config::load(options.recipe, of_recipe(), options.include_root))),
+        document_(
+            renamed(document_of_stage(config::load(options.recipe, of_recipe(), options.include_root), options.stage))),
         recipe_(load_recipe(document_, extensions, 0)),
         prices_(cluster_),
         ranks_(options.ranks > 0 ? options.ranks : prices_.nodes() * prices_.ranks_per_node()) {
@@ -74,6 +76,10 @@ class Planner {
       base::fail(base::ExitCode::usage,
                  "--explain and --json are given; expected one of them: the object has the parts of "
                  "each layout's step");
+    if (options_.stage > 0 && !options_.out.empty())
+      base::fail(base::ExitCode::usage,
+                 "--stage and --out are given; expected one of them: the keys of a stage are written in the list "
+                 "stages of the recipe");
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     const double begin = base::now();
     if (contexts_.size() > 1) return run_path(begin);
@@ -347,6 +353,7 @@ void add_plan(const Program& program) {
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_option("--out", &options->out, "file for the best layout: a recipe that hexad train takes").path();
   add_include_root(command, options->include_root);
+  add_stage(command, options->stage);
   command.run(on_one_rank(command, [options, program] { return Planner(*options, program.extensions).run(); }));
 }
 

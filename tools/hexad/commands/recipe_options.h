@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tools/hexad/command_line.h"
+#include "tools/hexad/usage.h"
 #include "tools/train/process/machine.h"
 
 namespace hexad::app {
@@ -15,6 +16,12 @@ inline void add_include_root(const Command& command, std::string& folder) {
       .add_option("--include-root", &folder,
                   "folder that may contain included files, in addition to the recipe's folder")
       .path();
+}
+
+/// Adds --stage, the number that document_of_stage() takes.
+inline Option add_stage(const Command& command, int64_t& stage) {
+  return command.add_option("--stage", &stage, "number of the stage of training, from 1; 0: the recipe has no stages")
+      .legal(whole_number(0, 1 << 20));
 }
 
 /// Returns " --include-root FOLDER 'key=value' ..." quoted for a shell, for a printed command.

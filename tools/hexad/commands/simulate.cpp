@@ -17,6 +17,7 @@
 #include "tools/plan/step_trace.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/stage_documents.h"
 
 namespace hexad::app {
 
@@ -28,7 +29,7 @@ namespace {
 struct Options {
   std::string paper, cluster, input, include_root, trace, routing = "even";
   std::vector<std::string> overrides;
-  int64_t world = 0;
+  int64_t world = 0, stage = 0;
   bool json = false;
 };
 
@@ -50,7 +51,8 @@ struct Simulation {
 Simulation simulated(const Options& options, const Extensions& extensions) {
   const DividedOverrides overrides = divided(options.overrides);
   const Cluster cluster = load_cluster(options.cluster, overrides.cluster);
-  const config::Document document = config::load(options.input, overrides.recipe, options.include_root);
+  const config::Document document =
+      document_of_stage(config::load(options.input, overrides.recipe, options.include_root), options.stage);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   const int64_t ranks = options.world > 0 ? options.world : recipe.parallel.fewest_ranks();
   if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
@@ -164,6 +166,7 @@ void add_simulate(const Program& program) {
   command.add_option("--world", &options->world, "number of ranks; 0: the smallest number that the layout needs")
       .legal(whole_number(0, 1 << 24))
       .needs(cluster);
+  add_stage(command, options->stage).needs(cluster);
   command
       .add_option("--routing", &options->routing,
                   "load of the experts: even; p99: one rank has a load that only 1% of routers exceed; worst: all "

@@ -29,6 +29,7 @@
 #include "tools/train/recipe/cautions.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/stages.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::app {
 
@@ -99,23 +100,31 @@ std::vector<int> nodes_of_profile(const Recipe& recipe, int64_t ranks) {
   return nodes;
 }
 
-struct Checked {
+// Findings about one stage of training.
+struct CheckedStage {
   Recipe recipe;
+  std::string text;  // stage_text()
   mesh::Layout layout;
+  MemoryReport memory;
+  std::optional<StepOnCluster> step;
+};
+
+struct Checked {
+  std::vector<CheckedStage> stages;  // at least one
   std::vector<std::string> warnings;
   StartCheck start;
   double checkpoint_bytes;
   WriteTime save;
-  std::optional<StepOnCluster> step;
+
+  int ranks() const { return stages.front().layout.world(); }
 };
 
-std::string resume_text(const Checked& c) {
-  const int64_t left = c.recipe.train.steps - c.start.trained_steps;
+std::string resume_text(const StartCheck& start, int64_t all) {
+  const int64_t left = all - start.trained_steps;
   const std::string steps =
-      left > 0
-          ? fmt::format("{} of {} {} left", left, base::counted(c.recipe.train.steps, "step"), left == 1 ? "is" : "are")
-          : fmt::format("no step is left, because train.steps is {}", c.recipe.train.steps);
-  return fmt::format("continues from {}, after step {}: {}", c.start.checkpoint, c.start.trained_steps, steps);
+      left > 0 ? fmt::format("{} of {} {} left", left, base::counted(all, "step"), left == 1 ? "is" : "are")
+               : fmt::format("no step is left, because train.steps is {}", all);
+  return fmt::format("continues from {}, after step {}: {}", start.checkpoint, start.trained_steps, steps);
 }
 
 std::optional<StepOnCluster> step_on_cluster(const Options& options, const Recipe& recipe, const mesh::Layout& layout,
@@ -142,77 +151,106 @@ void print_step(const StepOnCluster& step, int ranks) {
   for (const std::string& assumed : step.assumed) fmt::print("  assumed: {}\n", assumed);
 }
 
-void print_text(const Options& options, const Checked& c, const train::Extensions& extensions,
-                const MemoryReport& memory) {
-  const int ranks = c.layout.world();
-  const std::string table = memory.table();  // makes the model, because its layers may refuse it
-  fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(ranks, "rank"),
-             options.world > 0 ? "" : ", the smallest possible number; --world N checks it for N ranks");
-  if (options.world > 1)
-    fmt::print("start it here with: {}\n{}\n\n", start_line(options, ranks, c.save.ample), explain_launcher());
-  if (!c.start.checkpoint.empty()) fmt::print("{}\n\n", resume_text(c));
-  for (const std::string& warning : c.warnings) fmt::print("warning: {}\n\n", warning);
-  print_size(c.recipe, extensions);
-  fmt::print("\n{}", table);
-  print_checkpoint(c.checkpoint_bytes, c.save);
-  if (c.step) print_step(*c.step, ranks);
-  if (c.recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(c.recipe, extensions));
-  if (options.mesh) fmt::print("\n{}", mesh_table(c.layout));
+void print_stage(const Options& options, const Checked& c, const CheckedStage& stage, const std::string& memory,
+                 const train::Extensions& extensions) {
+  const Recipe& recipe = stage.recipe;
+  if (!stage.text.empty())
+    fmt::print("{}\ncontext {}, {}\n\n", stage.text, recipe.model.context,
+               describe(recipe.parallel, stage.layout.world()));
+  print_size(recipe, extensions);
+  fmt::print("\n{}", memory);
+  if (&stage == &c.stages.front()) print_checkpoint(c.checkpoint_bytes, c.save);  // those of all stages are equal
+  if (stage.step) print_step(*stage.step, stage.layout.world());
+  if (recipe.parallel.pp > 1) fmt::print("\n{}", stage_table(recipe, extensions));
+  if (options.mesh) fmt::print("\n{}", mesh_table(stage.layout));
 }
 
-void print_json(const Options& options, const Checked& c, const train::Extensions& extensions,
-                const MemoryReport& memory) {
+void print_text(const Options& options, const Checked& c, const train::Extensions& extensions) {
+  std::vector<std::string> memory;  // made first, because a layer of the model may refuse it
+  for (const CheckedStage& stage : c.stages) memory.push_back(stage.memory.table());
+  fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(c.ranks(), "rank"),
+             options.world > 0 ? "" : ", the smallest possible number; --world N checks it for N ranks");
+  if (options.world > 1)
+    fmt::print("start it here with: {}\n{}\n\n", start_line(options, c.ranks(), c.save.ample), explain_launcher());
+  if (!c.start.checkpoint.empty()) fmt::print("{}\n\n", resume_text(c.start, c.stages.front().recipe.train.steps));
+  for (const std::string& warning : c.warnings) fmt::print("warning: {}\n\n", warning);
+  for (size_t s = 0; s < c.stages.size(); ++s) {
+    if (s > 0) fmt::print("\n");
+    print_stage(options, c, c.stages[s], memory[s], extensions);
+  }
+}
+
+void print_json(const Options& options, const Checked& c, const train::Extensions& extensions) {
   for (const std::string& warning : c.warnings) say("warning: " + warning);
-  fmt::print("{}\n", json_of(Validation{.recipe = options.recipe,
-                                        .ranks = c.layout.world(),
-                                        .fewest_ranks = options.world == 0,
-                                        .start_line = start_line(options, c.layout.world(), c.save.ample),
-                                        .warnings = c.warnings,
-                                        .start = c.start,
-                                        .size = layers::model_size(c.recipe.model, extensions),
-                                        .tokens_per_step = c.recipe.batch.global * c.recipe.model.context,
-                                        .layout = c.layout,
-                                        .stages = stage_split(c.recipe, extensions),
-                                        .with_mesh = options.mesh,
-                                        .estimates = memory.estimates(),
-                                        .memory_limit_bytes = c.recipe.memory.limit(),
-                                        .checkpoint_bytes = c.checkpoint_bytes,
-                                        .checkpoint_time = c.save,
-                                        .step = c.step}));
+  std::vector<Validation> stages;
+  for (const CheckedStage& stage : c.stages)
+    stages.push_back({.recipe = options.recipe,
+                      .stage = stage.text,
+                      .ranks = c.ranks(),
+                      .fewest_ranks = options.world == 0,
+                      .start_line = start_line(options, c.ranks(), c.save.ample),
+                      .warnings = c.warnings,
+                      .start = c.start,
+                      .size = layers::model_size(stage.recipe.model, extensions),
+                      .tokens_per_step = stage.recipe.batch.global * stage.recipe.model.context,
+                      .layout = stage.layout,
+                      .stages = stage_split(stage.recipe, extensions),
+                      .with_mesh = options.mesh,
+                      .estimates = stage.memory.estimates(),
+                      .memory_limit_bytes = stage.recipe.memory.limit(),
+                      .checkpoint_bytes = c.checkpoint_bytes,
+                      .checkpoint_time = c.save,
+                      .step = stage.step});
+  fmt::print("{}\n", json_of(stages));
+}
+
+// Checks the stage whose keys `recipe` has. Adds its warnings.
+CheckedStage checked_stage(const Options& options, const Recipe& recipe, const std::string& text, int64_t ranks,
+                           const train::Extensions& extensions, std::vector<std::string>& warnings) {
+  const auto warn = [&](const std::string& warning) {
+    if (!warning.empty()) warnings.push_back(text.empty() ? warning : base::cat(text, ": ", warning));
+  };
+  const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
+  if (const std::vector<int> nodes = nodes_of_profile(recipe, ranks); !nodes.empty())
+    warn(warn_of_order(recipe.parallel.sizes(), nodes));
+  MemoryReport memory(recipe, extensions, ranks);
+  if (const std::string too_much = memory.problem(); !too_much.empty())
+    base::fail(base::ExitCode::usage, options.recipe, ": ", text, text.empty() ? "" : ": ", too_much);
+  warn(caution_of_machine(recipe, extensions, ranks));
+  return {.recipe = recipe,
+          .text = text,
+          .layout = layout,
+          .memory = std::move(memory),
+          .step = step_on_cluster(options, recipe, layout, extensions)};
 }
 
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
   const config::Document document = config::load(options.recipe, options.overrides, options.include_root);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
-  const int64_t ranks = options.world > 0 ? options.world : recipe.parallel.fewest_ranks();
+  const int64_t ranks = options.world > 0 ? options.world : fewest_ranks(recipe);
   if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
   require_datasets(recipe, options.recipe);
   complete(recipe, 1);
+  if (stage_count(recipe) > 1 && !options.svg.empty())
+    base::fail(base::ExitCode::usage, "--svg draws one layout, but the recipe has ", stage_count(recipe),
+               " stages; set stages=[] and the keys of a stage on the command line");
   std::vector<std::string> warnings = cautions(recipe);
-  const StartCheck start = check_start(recipe, extensions);
+  StartCheck start = check_start(recipe, extensions);
   warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
   require_profile(recipe);
-  const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
-  if (const std::vector<int> nodes = nodes_of_profile(recipe, ranks); !nodes.empty())
-    if (std::string text = warn_of_order(recipe.parallel.sizes(), nodes); !text.empty())
-      warnings.push_back(std::move(text));
-  const MemoryReport memory(recipe, extensions, ranks);
-  const std::string too_much = memory.problem();
-  if (!too_much.empty()) base::fail(base::ExitCode::usage, options.recipe, ": ", too_much);
-  if (std::string text = caution_of_machine(recipe, extensions, ranks); !text.empty())
-    warnings.push_back(std::move(text));
+  std::vector<CheckedStage> stages;
+  for (int64_t s = 0; s < stage_count(recipe); ++s)
+    stages.push_back(checked_stage(options, with_stage(recipe, s), stage_text(recipe, s), ranks, extensions, warnings));
   const double bytes = checkpoint_bytes(recipe, extensions);
-  const Checked checked{.recipe = recipe,
-                        .layout = layout,
+  const Checked checked{.stages = std::move(stages),
                         .warnings = std::move(warnings),
-                        .start = start,
+                        .start = std::move(start),
                         .checkpoint_bytes = bytes,
-                        .save = estimate_write(recipe.run.dir, bytes),
-                        .step = step_on_cluster(options, recipe, layout, extensions)};
-  options.json ? print_json(options, checked, extensions, memory) : print_text(options, checked, extensions, memory);
+                        .save = estimate_write(recipe.run.dir, bytes)};
+  options.json ? print_json(options, checked, extensions) : print_text(options, checked, extensions);
   if (options.svg.empty()) return base::ExitCode::done;
   require_replaceable(options.svg, "<svg ", "drawing");
-  base::write_file(options.svg, mesh_svg(layout));
+  base::write_file(options.svg, mesh_svg(checked.stages.front().layout));
   return base::ExitCode::done;
 }
 

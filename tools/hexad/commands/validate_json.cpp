@@ -114,9 +114,7 @@ void print_problems(const base::Error& error, const std::string& recipe, const s
   print({{"recipe", recipe}, {"valid", false}, {"exit_code", static_cast<int>(error.code())}, {"problems", list}});
 }
 
-}  // namespace
-
-std::string json_of(const Validation& v) {
+Json json_of(const Validation& v) {
   Json memory_by_stage = Json::array(), traffic = Json::object();
   for (const plan::MemoryEstimate& stage : v.estimates.stages) memory_by_stage.push_back(memory_of(stage));
   for (int c = 0; c < comm::traffic_class_count; ++c)
@@ -158,6 +156,23 @@ std::string json_of(const Validation& v) {
                     {"assumed", v.step->assumed}};
   for (int rank = 0; v.with_mesh && rank < v.layout.world(); ++rank)
     json["mesh"].push_back(by_axis([&](base::Axis axis) { return v.layout.coordinate(axis, rank); }));
+  return json;
+}
+
+}  // namespace
+
+std::string json_of(const std::vector<Validation>& stages) {
+  const Validation& first = stages.front();
+  Json json;
+  if (first.stage.empty()) {
+    json = json_of(first);
+  } else {
+    json = {{"recipe", first.recipe}, {"valid", true}, {"exit_code", 0}, {"stages", Json::array()}};
+    for (const Validation& stage : stages) {
+      json["stages"].push_back(json_of(stage));
+      json["stages"].back()["stage"] = stage.stage;
+    }
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

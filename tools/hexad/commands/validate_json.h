@@ -24,9 +24,10 @@ struct StepOnCluster {
   std::vector<std::string> assumed;
 };
 
-/// Results for a valid recipe.
+/// Results for a valid recipe, or for one of its stages of training.
 struct Validation {
   std::string recipe;  // path of the recipe
+  std::string stage;   // train::stage_text(); empty if the recipe has no stages
   int64_t ranks = 0;
   bool fewest_ranks = false;  // true if the user gave no number of ranks
   std::string start_line;     // command line that starts the run on this machine
@@ -44,7 +45,9 @@ struct Validation {
   std::optional<StepOnCluster> step;
 };
 
-std::string json_of(const Validation& validation);
+/// Returns the object of the recipe. If it has stages: {"recipe", "valid", "exit_code", "stages"}, with an object for
+/// each stage.
+std::string json_of(const std::vector<Validation>& stages);
 
 /// Runs `validate`. If it throws base::Error, prints {"recipe", "valid": false, "problems"}, each problem with file,
 /// line, key and message, and rethrows the error.

@@ -20,6 +20,7 @@
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/job.h"
+#include "tools/train/recipe/stage_documents.h"
 #include "tools/train/recipe/traffic_options.h"
 #include "tools/verify/child_runs.h"
 #include "tools/verify/exactness.h"
@@ -44,6 +45,7 @@ struct Options {
   std::vector<std::string> overrides;
   std::string include_root;
   std::string device;  // replaces the recipe's device; empty: the recipe's device
+  int64_t stage = 0;   // 0: the recipe has no stages
   int world = 0;
   std::string layouts = "all";
   std::string precision = "f64";
@@ -64,8 +66,8 @@ Loaded load(const Options& o, const Extensions& extensions) {
   const auto alone =
       one_rank_overrides();  // this text replaces the recipe's layout, because `verify` varies the layout
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
-  Recipe recipe = load_recipe(config::load(o.recipe, overrides, o.include_root), extensions, 0, say,
-                              enum_named<device::DeviceKind>(o.device));
+  config::Document document = document_of_stage(config::load(o.recipe, overrides, o.include_root), o.stage);
+  Recipe recipe = load_recipe(std::move(document), extensions, 0, say, enum_named<device::DeviceKind>(o.device));
   complete(recipe, 1);
   if (!o.shrink) return {std::move(recipe), {}};
   Shrunk small = verify::shrink(recipe, o.world, extensions);
@@ -76,6 +78,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
 std::string command_for(const Options& o, const Variant& v) {
   std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
   text += recipe_words(o);
+  if (o.stage > 0) text += fmt::format(" --stage {}", o.stage);
   if (!o.device.empty()) text += fmt::format(" --device {}", o.device);
   text += fmt::format(" --world {} --layouts {} --steps {}", v.mesh.world(), v.text(), o.steps);
   if (o.shrink) text += " --shrink";
@@ -260,6 +263,7 @@ void add_verify(const Program& program) {
   command.add_option("recipe", &options->recipe, "YAML recipe").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
+  add_stage(command, options->stage);
   std::vector<std::string_view> devices;
   for (const auto& [kind, name] : enum_names(device::DeviceKind{})) devices.push_back(name);
   command

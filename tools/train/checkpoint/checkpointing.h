@@ -30,6 +30,8 @@ class Checkpointer {
   /// Returns the checkpoint that checkpoint.resume names; nothing for a new run. Rank 0 searches (and warns). Every
   /// rank checks its share of the files. All ranks open the same checkpoint. Collective.
   std::optional<io::Checkpoint> find() const;
+  /// Returns the folder of the checkpoint of `step`.
+  std::string folder(int64_t step) const { return store_.path(step); }
   /// Removes the files of killed saves (rank 0).
   void clean() const;
   /// Puts later checkpoints aside if checkpoint.resume names an earlier step, because the run will repeat their steps;

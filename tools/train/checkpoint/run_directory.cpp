@@ -7,6 +7,7 @@
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {
 
@@ -43,6 +44,12 @@ config::Document document_of(const io::Checkpoint& checkpoint, const std::vector
   return document;
 }
 
+// Returns the run with the recipe of the stage that trained the checkpoint's last step.
+SavedRun in_its_stage(Recipe recipe, io::Checkpoint checkpoint) {
+  const int64_t stage = stage_at(recipe, checkpoint.step());
+  return {with_stage(std::move(recipe), stage), std::move(checkpoint)};
+}
+
 }  // namespace
 
 SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
@@ -56,7 +63,7 @@ SavedRun open_run(const std::string& path, const std::vector<std::string>& overr
   if (has_file(path, "recipe.yaml") && !has_file(path, "manifest.json")) {
     Recipe recipe = read(config::load(recipe_path, overrides), recipe_path);
     recipe.run.dir = path;
-    return {std::move(recipe), checkpoint_of(path, step, work)};
+    return in_its_stage(std::move(recipe), checkpoint_of(path, step, work));
   }
   std::error_code error;
   const bool is_checkpoint = has_file(path, "manifest.json");
@@ -67,7 +74,7 @@ SavedRun open_run(const std::string& path, const std::vector<std::string>& overr
   }
   io::Checkpoint checkpoint = is_checkpoint ? open_checkpoint(path, step, work) : checkpoint_of(path, step, work);
   Recipe recipe = read(document_of(checkpoint, overrides), checkpoint.folder() + "/manifest.json");
-  return {std::move(recipe), std::move(checkpoint)};
+  return in_its_stage(std::move(recipe), std::move(checkpoint));
 }
 
 bool is_run_directory(const fs::path& dir) { return has_file(dir, "recipe.yaml"); }

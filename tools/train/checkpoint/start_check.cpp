@@ -14,6 +14,7 @@
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/model/model_instance.h"
 #include "tools/train/recipe/recipe_comparison.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {
 
@@ -49,12 +50,13 @@ StartCheck check_start(const Recipe& wanted, const Extensions& extensions) {
   options.warn = warn;
   const io::CheckpointStore store(wanted.run.dir + "/checkpoints", options);
   const auto checkpoint = store.find(io::Resume::parse(wanted.checkpoint.resume), io::Check::quick);
-  Recipe recipe = wanted;
+  const int64_t step = checkpoint ? checkpoint->step() : 0;
+  Recipe recipe = with_stage(wanted, stage_at(wanted, step + 1));
   recipe.data.shuffle = checkpoint ? data_order(*checkpoint, recipe) : recipe.data.order();
   const data::TrainingData data = open_data(recipe, extensions);
   for (const std::string& path : data.missing_heldout) warn(missing_heldout_text(path));
   if (checkpoint) {
-    found.checkpoint = checkpoint->folder(), found.trained_steps = checkpoint->step();
+    found.checkpoint = checkpoint->folder(), found.trained_steps = step;
     require_same_data(*checkpoint, recipe, data.fingerprints);
     require_same_model(*checkpoint, recipe);
     for (const std::string& caution : cautions_of_resume(*checkpoint, recipe)) warn(caution);
@@ -66,7 +68,8 @@ StartCheck check_start(const Recipe& wanted, const Extensions& extensions) {
 }
 
 std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, const Recipe& recipe) {
-  const Recipe before = saved_recipe(checkpoint);
+  const Recipe saved = saved_recipe(checkpoint);
+  const Recipe before = with_stage(saved, stage_at(saved, checkpoint.step() + 1));
   std::vector<std::string> all;
   if (std::string jump = learning_rate_jump(before, recipe, checkpoint.step()); !jump.empty())
     all.push_back(std::move(jump));

@@ -7,6 +7,7 @@
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/traffic_options.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {
 namespace {
@@ -15,8 +16,7 @@ namespace {
 std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
                         const train::Extensions& extensions, const std::string& include_root) {
   try {
-    const int64_t ranks =
-        load_recipe(config::load(path, overrides, include_root), extensions, 0).parallel.fewest_ranks();
+    const int64_t ranks = fewest_ranks(load_recipe(config::load(path, overrides, include_root), extensions, 0));
     return ranks > 1 ? base::cat("\nthe layout needs ", ranks, " ranks or more: ", launcher_to_train(ranks, 0), " ",
                                  program_name(), " train ", shell_word(path), " ...")
                      : "";

@@ -13,6 +13,7 @@
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/schedule_check.h"
+#include "tools/train/recipe/stage_documents.h"
 #include "tools/train/recipe/step_range.h"
 
 namespace hexad::train {
@@ -237,15 +238,25 @@ void check_decay(const Recipe& r, Problems& problems) {
   problems.add("optim.decay_fraction", cat(text, "; the largest legal value is ", fraction));
 }
 
+// Reads the recipe, or each of its stages, by `read`. Throws Error(usage) with the problems that `read` adds.
+Recipe read_all(const config::Document& document,
+                const std::function<Recipe(const config::Document&, Problems&)>& read) {
+  if (const auto stages = stage_documents(document); !stages.empty()) return read_stages(stages, read);
+  Problems problems;
+  Recipe r = read(document, problems);
+  problems.throw_if_any();
+  return r;
+}
+
 }  // namespace
 
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn, std::optional<device::DeviceKind> device) {
   rename(document, warn);
-  Problems problems;
-  Recipe r = read_checked(document, extensions, world, problems, device);
-  problems.throw_if_any();
-  return completed(std::move(r), extensions);
+  return completed(
+      read_all(document, [&](const config::Document& d,
+                             Problems& problems) { return read_checked(d, extensions, world, problems, device); }),
+      extensions);
 }
 
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
@@ -257,15 +268,16 @@ Recipe load_to_train(config::Document document, const Extensions& extensions, in
     check_decay(r, problems);
     return r;
   };
-  Problems problems;
-  Recipe r = read(document, problems);
-  config::suggest_nearest(document, problems, [&](const config::Document& changed) {
-    Problems left;
-    read(changed, left);
-    return left;
-  });
-  problems.throw_if_any();
-  return completed(std::move(r), extensions);
+  const auto read_and_suggest = [&](const config::Document& d, Problems& problems) {
+    Recipe r = read(d, problems);
+    config::suggest_nearest(d, problems, [&](const config::Document& changed) {
+      Problems left;
+      read(changed, left);
+      return left;
+    });
+    return r;
+  };
+  return completed(read_all(document, read_and_suggest), extensions);
 }
 
 }  // namespace hexad::train

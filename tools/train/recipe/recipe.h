@@ -19,23 +19,12 @@
 #include "parallel/comm/device_group.h"
 #include "parallel/comm/traffic_class.h"
 #include "parallel/pp/pipeline_kind.h"
+#include "tools/train/recipe/batch_config.h"
 #include "tools/train/recipe/extensions.h"
 #include "tools/train/recipe/parallel_config.h"
+#include "tools/train/recipe/stage_config.h"
 
 namespace hexad::train {
-
-struct BatchConfig {
-  int64_t global = 8;
-  int64_t micro = 4;
-
-  template <class V>
-  void fields(V& v) {
-    v("global", global, "sequences in an optimizer step, over all ranks", config::at_least(1),
-      config::at_most(1 << 30));
-    v("micro", micro, "sequences computed at a time; changes results where a scope is the micro-batch",
-      config::at_least(1));
-  }
-};
 
 enum class Precision : uint8_t { f32, bf16, f64 };
 constexpr auto enum_names(Precision) {
@@ -284,6 +273,7 @@ struct Recipe {
   CheckpointConfig checkpoint;
   ProfileConfig profile;
   RunConfig run;
+  std::vector<StageConfig> stages;
 
   template <class V>
   void fields(V& v) {
@@ -304,12 +294,16 @@ struct Recipe {
     v("checkpoint", checkpoint, "saving and resuming");
     v("profile", profile, "timeline profiling");
     v("run", run, "run directory and report");
+    v("stages", stages,
+      "stages of training, one after the other, each with a context, batch and layout of its own; train.steps is the "
+      "sum of their steps; []: the whole run is one stage");
   }
 };
 
 /// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
 /// each key that has a new name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then
-/// ignored. Throws Error(usage) with every problem, each with file and line.
+/// ignored. If the recipe has stages, its context, batch and layout are those of the first one (see with_stage()).
+/// Throws Error(usage) with every problem, each with file and line.
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {},
                    std::optional<device::DeviceKind> device = {});

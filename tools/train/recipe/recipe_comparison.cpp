@@ -15,7 +15,9 @@ using base::cat;
 
 std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& now) {
   std::vector<std::string> changes;
-  for (const std::string& line : config::differences(before.model, now.model)) changes.push_back("model." + line);
+  layers::ModelConfig was = before.model;
+  if (!now.stages.empty()) was.context = now.model.context;
+  for (const std::string& line : config::differences(was, now.model)) changes.push_back("model." + line);
   if (before.train.seed != now.train.seed)
     changes.push_back(cat("train.seed: ", before.train.seed, " -> ", now.train.seed));
   if (before.optim.name != now.optim.name)

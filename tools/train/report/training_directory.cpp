@@ -24,18 +24,10 @@ std::filesystem::path log_path(const Recipe& recipe, int rank) {
   return std::filesystem::path(recipe.run.dir) / "log" / fmt::format("rank-{:04}.log", rank);
 }
 
-// Returns the rank in words: "hexad 0.5.0 (x86-64-v3), rank 1 of 2, host a, pid 31, at pp 0, dp 1, cp 0, tp 0, edp 0,
-// ep 1, etp 0 of pp 1 x ...".
-std::string describe_rank(const Recipe& recipe, const comm::World& world) {
-  const mesh::Layout layout(recipe.parallel.sizes(), world.size());
-  std::string place;
-  for (int a = 0; a < mesh::axis_count; ++a) {
-    const auto axis = static_cast<mesh::Axis>(a);
-    place +=
-        fmt::format("{}{} {}", place.empty() ? "" : ", ", mesh::name_of(axis), layout.coordinate(axis, world.rank()));
-  }
-  return fmt::format("hexad {} ({}), rank {} of {}, host {}, pid {}, at {} of {}", version, architecture, world.rank(),
-                     world.size(), world.node_name(), ::getpid(), place, describe(recipe.parallel, world.size()));
+// Returns the rank in words: "hexad 0.5.0 (x86-64-v3), rank 1 of 2, host a, pid 31".
+std::string describe_rank(const comm::World& world) {
+  return fmt::format("hexad {} ({}), rank {} of {}, host {}, pid {}", version, architecture, world.rank(), world.size(),
+                     world.node_name(), ::getpid());
 }
 
 }  // namespace
@@ -45,7 +37,7 @@ TrainingDirectory::TrainingDirectory(const Recipe& recipe, const comm::World& wo
     : lock_(lock_on_rank_0(recipe, world)),
       log_(telemetry::make_logger(log_path(recipe, world.rank()), world.rank(), spdlog::level::info)),
       file_(telemetry::file_only(*log_)) {
-  note(describe_rank(recipe, world));
+  note(describe_rank(world));
   report_crashes_to(log_path(recipe, world.rank()), world.rank());
 }
 

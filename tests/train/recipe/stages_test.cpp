@@ -1,0 +1,200 @@
+// Stages of training: their keys, their steps, and what is refused with file and line.
+#include <gtest/gtest.h>
+
+#include "optim/lr_schedule.h"
+#include "tests/training/training.h"
+#include "tools/train/recipe/stage_documents.h"
+#include "tools/train/recipe/training_stages.h"
+
+namespace hexad::tests {
+
+using namespace layers;
+using namespace train;
+namespace {
+
+constexpr const char* yaml = R"(model:
+  hidden: 32
+  heads: 4
+  vocab: 97
+  moe: {experts: 8}
+optim: {lr: 0.01, warmup: 2}
+batch: {global: 8, micro: 2}
+parallel: {ep: 2}
+data: {synthetic: true}
+stages:
+  - context: 16
+    steps: 3
+  - context: 64
+    steps: 4
+    lr: 0.002
+    recompute: block
+    batch: {micro: 1}
+    parallel: {cp: 2}
+  - steps: 2
+    parallel: {ep: 4}
+)";
+
+config::Document document(const std::vector<std::string>& overrides = {}) {
+  return config::parse(yaml, "r.yaml", overrides);
+}
+Recipe loaded(const std::vector<std::string>& overrides = {}, int64_t world = 4) {
+  return load_to_train(document(overrides), Registry(), world);
+}
+std::string refused(const std::vector<std::string>& overrides, int64_t world = 4) {
+  return message_of(ExitCode::usage, [&] { loaded(overrides, world); });
+}
+std::string refused_text(const std::string& text) {
+  return message_of(ExitCode::usage, [&] { load_to_train(config::parse(text, "r.yaml"), Registry(), 4); });
+}
+std::string replaced(std::string text, const std::string& before, const std::string& after) {
+  return text.replace(text.find(before), before.size(), after);
+}
+
+TEST(TrainingStages, EachStepBelongsToOneStage) {
+  const Recipe r = loaded();
+  ASSERT_EQ(stage_count(r), 3);
+  EXPECT_EQ(r.train.steps, 9);
+  std::vector<int64_t> stages;
+  for (int64_t step = 1; step <= 10; ++step) stages.push_back(stage_at(r, step));
+  EXPECT_EQ(stages, (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(last_step(r, 0), 3);
+  EXPECT_EQ(last_step(r, 1), 7);
+  EXPECT_EQ(last_step(r, 2), 9);
+  EXPECT_EQ(stage_text(r, 1), "stage 2 of 3: steps 4 to 7");
+}
+
+TEST(TrainingStages, ARecipeWithoutThemIsOneStage) {
+  for (const char* none : {"train.log_every=10", "stages=[]"}) {
+    const Recipe r = small_recipe({none});
+    EXPECT_EQ(stage_count(r), 1);
+    EXPECT_EQ(stage_at(r, 10), 0);
+    EXPECT_EQ(last_step(r, 0), 10);
+    EXPECT_EQ(stage_text(r, 0), "");
+    EXPECT_EQ(config::write(with_stage(r, 0)), config::write(r));
+  }
+}
+
+TEST(TrainingStages, KeysOfAStageReplaceThoseOfTheRecipe) {
+  const Recipe r = loaded(), first = with_stage(r, 0), second = with_stage(r, 1), third = with_stage(second, 2);
+  EXPECT_EQ(config::write(first), config::write(r));
+  EXPECT_EQ(first.model.context, 16);
+  EXPECT_EQ(first.parallel.ep, 2);
+  EXPECT_EQ(second.model.context, 64);
+  EXPECT_EQ(second.optim.lr, 0.002);
+  EXPECT_EQ(second.recompute, Recompute::block);
+  EXPECT_EQ(second.batch.global, 8);
+  EXPECT_EQ(second.batch.micro, 1);
+  EXPECT_EQ(second.parallel.cp, 2);
+  EXPECT_EQ(second.parallel.ep, 2);
+  EXPECT_EQ(third.model.context, ModelConfig{}.context);
+  EXPECT_EQ(third.optim.lr, 0.01);
+  EXPECT_EQ(third.recompute, Recompute::none);
+  EXPECT_EQ(third.batch.micro, 2);
+  EXPECT_EQ(third.parallel.cp, 1);
+  EXPECT_EQ(third.parallel.ep, 4);
+  EXPECT_EQ(fewest_ranks(r), 4);
+}
+
+TEST(TrainingStages, TheLearningRateFollowsOneScheduleOverAllSteps) {
+  const Recipe r = loaded(), plain = load_to_train(document({"stages=[]", "train.steps=9"}), Registry(), 4);
+  for (int64_t step = 1; step <= 9; ++step) {
+    const int64_t stage = stage_at(r, step);
+    const Recipe now = with_stage(r, stage);
+    const double whole = optim::learning_rate(plain.optim, step, plain.train.steps);
+    EXPECT_DOUBLE_EQ(optim::learning_rate(now.optim, step, now.train.steps), stage == 1 ? 0.2 * whole : whole) << step;
+  }
+}
+
+TEST(TrainingStages, AWrittenRecipeIsReadUnchanged) {
+  const Recipe r = loaded();
+  for (int64_t stage = 0; stage < 3; ++stage) {
+    const std::string text = config::write(with_stage(r, stage));
+    EXPECT_EQ(config::write(load_to_train(config::parse(text, "recipe.yaml"), Registry(), 4)), config::write(r));
+  }
+}
+
+TEST(TrainingStages, TheCommandLineWinsOverStagesInAFile) {
+  const Recipe r = loaded({"parallel.cp=1", "stages.0.steps=1", "batch={micro: 2}"});
+  EXPECT_EQ(r.train.steps, 7);
+  for (const StageConfig& stage : {r.stages[0], r.stages[1]}) {
+    EXPECT_EQ(stage.parallel.cp, 1);
+    EXPECT_EQ(stage.batch.micro, 2);
+  }
+  EXPECT_EQ(loaded({"model.context=32", "stages.1.context=128"}).stages[1].context, 128);
+}
+
+TEST(TrainingStages, OneStageIsARecipeOfItsOwn) {
+  const Recipe second = load_recipe(document_of_stage(document(one_rank_overrides()), 2), Registry(), 0);
+  EXPECT_TRUE(second.stages.empty());
+  EXPECT_EQ(second.model.context, 64);
+  EXPECT_EQ(second.train.steps, 9);
+  EXPECT_EQ(second.parallel.fewest_ranks(), 1);
+  const auto problem = [&](const std::vector<std::string>& overrides, int64_t stage) {
+    return message_of(ExitCode::usage, [&] { document_of_stage(document(overrides), stage); });
+  };
+  EXPECT_EQ(problem({}, 0), "r.yaml:10: the recipe has 3 stages; choose one by --stage 1 .. 3");
+  EXPECT_EQ(problem({}, 4), "r.yaml:10: there is no stage 4; expected --stage 1 .. 3");
+  EXPECT_EQ(problem({"stages=[]"}, 1), "--stage 1: the recipe has no stages");
+  EXPECT_NO_THROW(document_of_stage(document({"stages=[]"}), 0));
+}
+
+TEST(TrainingStages, UnknownKeysAndMissingStepsAreRefusedWithTheirLines) {
+  EXPECT_EQ(
+      refused_text(replaced(yaml, "    recompute: block", "    optimizer: sgd")),
+      "r.yaml:16: stages.1.optimizer is not a key; keys of stages.1: steps, context, lr, recompute, batch, parallel");
+  const std::string inside = refused_text(replaced(yaml, "    parallel: {cp: 2}", "    parallel: {order_: auto}"));
+  EXPECT_EQ(inside.find("r.yaml:18: stages.1.parallel.order_ is not a key; did you mean order?"), 0u) << inside;
+  const std::string without_steps = refused_text(replaced(yaml, "  - steps: 2\n    parallel", "  - parallel"));
+  EXPECT_EQ(without_steps, "r.yaml:19: stages.2.steps is not set; it must be at least 1");
+}
+
+TEST(TrainingStages, OtherProblemsOfTheRecipeAreListedBesideThoseOfStages) {
+  const std::string text =
+      refused_text(replaced(replaced(yaml, "heads: 4", "head: 4"), "    steps: 3", "    steps: 0"));
+  EXPECT_NE(text.find("r.yaml:3: model.head is not a key"), std::string::npos) << text;
+  EXPECT_NE(text.find("r.yaml:12: stages.0.steps (0) must be at least 1"), std::string::npos) << text;
+}
+
+TEST(TrainingStages, StepsOfTheRunMustBeThoseOfAllStages) {
+  EXPECT_EQ(
+      refused({"train.steps=10"}),
+      "command line: train.steps=10: train.steps (10) must be the steps of all stages together (9); remove it, or "
+      "change stages.0.steps and those of the other stages");
+  EXPECT_NO_THROW(loaded({"train.steps=9"}));
+}
+
+TEST(TrainingStages, ALayoutThatDoesNotFitNamesTheLineAndTheStage) {
+  const std::string odd = refused_text(replaced(yaml, "context: 64", "context: 66"));
+  EXPECT_EQ(odd.find("r.yaml:13: model.context (66) must be divisible by 2 x parallel.cp (2 x 2 = 4), the number of "
+                     "pieces of a sequence"),
+            0u)
+      << odd;
+  EXPECT_TRUE(odd.ends_with(" (stage 2 of 3)")) << odd;
+  const std::string ranks = refused({}, 6);  // ep 4 of the third stage does not divide six ranks
+  EXPECT_NE(ranks.find("(stage 3 of 3)"), std::string::npos) << ranks;
+}
+
+TEST(TrainingStages, AProblemOfAllStagesIsListedOnce) {
+  const std::string text = refused({"model.heads=3"});
+  EXPECT_NE(text.find("r.yaml:2: model.hidden (32) must be divisible by model.heads (3)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("model.hidden (32)"), text.rfind("model.hidden (32)")) << text;
+  EXPECT_EQ(text.find("stage"), std::string::npos) << text;
+}
+
+TEST(TrainingStages, LearnedPositionsNeedOneContext) {
+  const std::string text = refused({"model.position=learned"});
+  EXPECT_NE(text.find("r.yaml:13: model.context (64) must be that of the first stage (16)"), std::string::npos) << text;
+  EXPECT_NE(text.find("(stage 2 of 3)"), std::string::npos) << text;
+  EXPECT_NO_THROW(loaded({"model.position=learned", "model.context=64"}));
+}
+
+TEST(TrainingStages, DataContinueAtTheNextWholeSequence) {
+  EXPECT_EQ(continued_sequence(24, 8, 8), 24);
+  EXPECT_EQ(continued_sequence(24, 8, 16), 12);
+  EXPECT_EQ(continued_sequence(25, 8, 16), 13);
+  EXPECT_EQ(continued_sequence(3, 16, 8), 6);
+  EXPECT_EQ(continued_sequence(0, 8, 2048), 0);
+}
+
+}  // namespace
+}  // namespace hexad::tests

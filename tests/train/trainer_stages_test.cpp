@@ -1,0 +1,120 @@
+// A run in stages: it continues from stage to stage, and ends with the same bytes wherever it is interrupted.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "framework/telemetry/metrics_json.h"
+#include "tests/training/test_folder.h"
+#include "tests/training/training.h"
+#include "tools/train/checkpoint/run_directory.h"
+#include "tools/train/checkpoint/saved_run.h"
+#include "tools/train/report/run_history.h"
+#include "tools/train/trainer.h"
+
+namespace hexad::tests {
+
+using namespace layers;
+using namespace train;
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* stages =
+    "stages=[{steps: 3}, {steps: 3, context: 16, batch: {global: 4}}, {steps: 2, context: 32, recompute: block, "
+    "batch: {global: 2, micro: 1}, lr: 0.004}]";
+
+std::string checkpoint(const Scratch& folder, int64_t step) {
+  return folder / base::cat("checkpoints/step-0000000", step);
+}
+
+ExitCode train_in(const Scratch& folder) {
+  const comm::World world;
+  const Recipe recipe =
+      small_recipe({stages, "train.steps=8", "run.dir=" + folder.path(), "checkpoint.every=1", "checkpoint.keep=0",
+                    "train.precision=f32", "model.moe.bias_rate=0.01", "optim.schedule=cosine"});
+  return Trainer(recipe, Registry(), world).run();
+}
+
+std::vector<std::string> digests(const Scratch& folder, int64_t step) {
+  auto opened = io::Checkpoint::open(checkpoint(folder, step), io::Check::full);
+  std::vector<std::string> all;
+  for (const auto& t : opened.manifest().tensors)
+    for (const auto& piece : t.pieces) all.push_back(t.name + " " + piece.digest);
+  EXPECT_GT(all.size(), 10u);
+  return all;
+}
+
+TEST(TrainerStages, ARunInterruptedAnywhereEndsWithTheSameBytes) {
+  const Scratch whole;
+  ASSERT_EQ(train_in(whole), ExitCode::done);
+  for (const int64_t step : {2, 3, 5, 6, 7}) {  // 3 and 6 are ends of stages
+    SCOPED_TRACE(step);
+    const Scratch resumed;
+    fs::create_directories(resumed / "checkpoints");
+    fs::copy(checkpoint(whole, step), checkpoint(resumed, step), fs::copy_options::recursive);
+    ASSERT_EQ(train_in(resumed), ExitCode::done);
+    EXPECT_EQ(digests(resumed, 8), digests(whole, 8));
+  }
+}
+
+TEST(TrainerStages, DataContinueAtTheSameToken) {
+  const Scratch run;
+  ASSERT_EQ(train_in(run), ExitCode::done);
+  const auto progress = [&](int64_t step) {
+    return saved_progress(io::Checkpoint::open(checkpoint(run, step), io::Check::quick));
+  };
+  EXPECT_EQ(progress(3).next_sequence, 3 * 8);       // of 8 tokens
+  EXPECT_EQ(progress(6).next_sequence, 12 + 3 * 4);  // of 16 tokens
+  EXPECT_EQ(progress(8).next_sequence, 12 + 2 * 2);  // of 32 tokens
+  EXPECT_EQ(progress(8).tokens, 8 * 64);
+}
+
+TEST(TrainerStages, StagesAreSavedEvenIfTheEndIsNot) {
+  const Scratch run;
+  const comm::World world;
+  const Recipe recipe =
+      small_recipe({stages, "train.steps=8", "run.dir=" + run.path(), "checkpoint.keep=0", "checkpoint.at_end=false"});
+  ASSERT_EQ(Trainer(recipe, Registry(), world).run(), ExitCode::done);
+  EXPECT_TRUE(fs::exists(checkpoint(run, 3)));
+  EXPECT_TRUE(fs::exists(checkpoint(run, 6)));
+  EXPECT_FALSE(fs::exists(checkpoint(run, 8)));
+}
+
+TEST(TrainerStages, MetricsAndHistoryNameTheStage) {
+  const Scratch run;
+  ASSERT_EQ(train_in(run), ExitCode::done);
+  std::vector<int64_t> of_steps;
+  for (const auto& step : telemetry::read_metrics(run / "metrics.jsonl").steps) of_steps.push_back(step.stage);
+  EXPECT_EQ(of_steps, (std::vector<int64_t>{1, 1, 1, 2, 2, 2, 3, 3}));
+  const RunHistory history = read_history(run.path());
+  ASSERT_EQ(history.starts.size(), 3u);
+  EXPECT_EQ(history.starts[1].changes.at(0), "stage 2 of 3: steps 4 to 6");
+  EXPECT_EQ(history.starts[1].changes.at(1), "model.context: 8 -> 16");
+  EXPECT_EQ(ending_of(history).outcome, Outcome::finished);
+}
+
+TEST(TrainerStages, ASavedRunHasTheKeysOfItsCheckpointsStage) {
+  const Scratch run;
+  ASSERT_EQ(train_in(run), ExitCode::done);
+  for (const auto& [step, context] : {std::pair<const char*, int64_t>{"3", 8}, {"4", 16}, {"auto", 32}}) {
+    EXPECT_EQ(open_run(run.path(), {}, step, Registry()).recipe.model.context, context) << step;
+    EXPECT_EQ(open_run(run.path(), {"model.context=4"}, step, Registry()).recipe.model.context, 4) << step;
+  }
+}
+
+TEST(TrainerStages, AnUnstagedRunContinuesInStagesButNotBack) {
+  const Scratch run;
+  const comm::World world;
+  const std::vector<std::string> common{"run.dir=" + run.path(), "checkpoint.keep=0"};
+  const auto train = [&](std::vector<std::string> keys) {
+    keys.insert(keys.end(), common.begin(), common.end());
+    return Trainer(small_recipe(keys), Registry(), world).run();
+  };
+  ASSERT_EQ(train({"train.steps=3"}), ExitCode::done);
+  ASSERT_EQ(train({"stages=[{steps: 3}, {steps: 2, context: 16}]", "train.steps=5"}), ExitCode::done);
+  const std::string text = message_of(ExitCode::usage, [&] { train({"train.steps=6"}); });
+  EXPECT_NE(text.find("model.context: 16 -> 8"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,23 @@
+// The recipe's section `batch`.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/config/constraints.h"
+
+namespace hexad::train {
+
+struct BatchConfig {
+  int64_t global = 8;
+  int64_t micro = 4;
+
+  template <class V>
+  void fields(V& v) {
+    v("global", global, "sequences in an optimizer step, over all ranks", config::at_least(1),
+      config::at_most(1 << 30));
+    v("micro", micro, "sequences computed at a time; changes results where a scope is the micro-batch",
+      config::at_least(1));
+  }
+};
+
+}  // namespace hexad::train

@@ -1,0 +1,39 @@
+// An element of the recipe's list `stages`.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/config/constraints.h"
+#include "layers/base/model_config.h"
+#include "layers/recompute_config.h"
+#include "optim/optim_config.h"
+#include "tools/train/recipe/batch_config.h"
+#include "tools/train/recipe/parallel_config.h"
+
+namespace hexad::train {
+
+/// A stage of training. In a loaded recipe all members are set: keys that a stage does not write have the recipe's
+/// values.
+struct StageConfig {
+  int64_t steps = 0;
+  int64_t context = layers::ModelConfig{}.context;
+  double lr = optim::OptimConfig{}.lr;
+  layers::Recompute recompute = layers::Recompute::none;
+  BatchConfig batch;
+  ParallelConfig parallel;
+
+  template <class V>
+  void fields(V& v) {
+    using config::at_least, config::at_most;
+    v("steps", steps, "optimizer steps of the stage", at_least(1), at_most(1 << 30));
+    v("context", context, "tokens in a training sequence; if it is not written: model.context", at_least(1));
+    v("lr", lr, "peak learning rate; if it is not written: optim.lr", at_least(0));
+    v("recompute", recompute,
+      "activations that backward recomputes instead of keeping them; if it is not written: recompute");
+    v("batch", batch, "sequences in a step; keys that are not written: as in the section batch");
+    v("parallel", parallel,
+      "distribution of the model over ranks; keys that are not written: as in the section parallel");
+  }
+};
+
+}  // namespace hexad::train

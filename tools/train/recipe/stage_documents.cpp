@@ -1,0 +1,172 @@
+#include "tools/train/recipe/stage_documents.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+namespace hexad::train {
+namespace {
+
+using base::cat;
+using config::Document;
+using config::Node;
+using config::Problems;
+
+// The recipe's list `stages` alone.
+struct StageList {
+  std::vector<StageConfig> stages;
+
+  template <class V>
+  void fields(V& v) {
+    v("stages", stages, "stages of training");
+  }
+};
+
+bool on_command_line(const Node& node) {
+  return node.at.source && node.at.source->starts_with(config::command_line_source);
+}
+
+Node in_section(std::string_view name, Node node) {
+  return {.kind = Node::Kind::map, .at = node.at, .key = std::string(name), .children = {std::move(node)}};
+}
+
+// Puts a key into a map, section by section. An empty section replaces nothing.
+void put(Node& map, Node over) {
+  Node* under = map.find(over.key);
+  if (!under) return map.children.push_back(std::move(over));
+  const bool section = under->kind == Node::Kind::map;
+  if (section && over.kind == Node::Kind::null) return;
+  if (section && over.kind == Node::Kind::map) {
+    for (Node& child : over.children) put(*under, std::move(child));
+    return;
+  }
+  if (!on_command_line(*under) || on_command_line(over)) *under = std::move(over);
+}
+
+Document without_stages(Document document) {
+  std::erase_if(document.root.children, [](const Node& child) { return child.key == "stages"; });
+  return document;
+}
+
+void put_stage(Document& document, const Node& stage) {
+  for (const Node& child : stage.children) {
+    if (child.key == "steps") continue;  // train.steps are those of all stages
+    const std::string_view section = child.key == "context" ? "model" : child.key == "lr" ? "optim" : "";
+    put(document.root, section.empty() ? child : in_section(section, child));
+  }
+}
+
+// Returns train.steps. Its position is on the command line if steps of a stage are, because the run may then be a trial
+// of a longer recipe.
+Node steps_of_run(const Node& list, int64_t steps) {
+  Node node{.kind = Node::Kind::scalar, .at = list.at, .key = "steps", .text = cat(steps)};
+  for (const Node& stage : list.children)
+    if (const Node* of_stage = stage.find("steps"); of_stage && on_command_line(*of_stage)) node.at = of_stage->at;
+  return in_section("train", std::move(node));
+}
+
+// Adds a problem if the recipe sets another number of steps than all stages have.
+void check_steps(const Document& document, int64_t steps, Problems& problems) {
+  const Node* train = document.root.find("train");
+  const Node* written = train ? train->find("steps") : nullptr;
+  if (written && written->text != cat(steps))
+    problems.report(written->at, "train.steps",
+                    cat("train.steps (", written->text, ") must be the steps of all stages together (", steps,
+                        "); remove it, or change stages.0.steps and those of the other stages"));
+}
+
+// A weight of learned positions belongs to each position, so the model would change.
+void check_positions(const Recipe& recipe, const Recipe& first, Problems& problems) {
+  if (recipe.model.position == layers::PositionKind::learned && recipe.model.context != first.model.context &&
+      problems.good({"model"}))
+    problems.add("model.context", cat("must be that of the first stage (", first.model.context,
+                                      ") for model.position: learned, which has a weight for each position"));
+}
+
+void throw_if_any(const std::vector<Problems>& by_stage) {
+  struct Common {
+    Problems::Problem problem;
+    std::vector<size_t> stages;  // count from 1
+  };
+  std::vector<Common> all;
+  for (size_t s = 0; s < by_stage.size(); ++s)
+    for (const Problems::Problem& p : by_stage[s].list()) {
+      const auto same = std::ranges::find_if(
+          all, [&](const Common& c) { return c.problem.line == p.line && c.problem.at.text() == p.at.text(); });
+      if (same == all.end())
+        all.push_back({p, {s + 1}});
+      else
+        same->stages.push_back(s + 1);
+    }
+  Problems joined;
+  for (const auto& [p, stages] : all)
+    joined.report(p.at, p.path.empty() ? p.rule : p.path,
+                  stages.size() == by_stage.size()
+                      ? p.line
+                      : fmt::format("{} (stage {} of {})", p.line, fmt::join(stages, ", "), by_stage.size()));
+  joined.throw_if_any();
+}
+
+}  // namespace
+
+std::vector<StageDocument> stage_documents(const Document& document) {
+  const Node* list = document.root.find("stages");
+  if (!list) return {};
+  Problems problems;
+  const Node root{.kind = Node::Kind::map, .at = document.root.at, .children = {*list}};
+  const std::vector<StageConfig> stages = config::read<StageList>({root}, problems).stages;
+  const Document common = without_stages(document);
+  int64_t steps = 0;
+  if (!problems.any()) {
+    for (const StageConfig& stage : stages) steps += stage.steps;
+    if (!stages.empty()) check_steps(document, steps, problems);
+  }
+  if (problems.any()) config::read<Recipe>(common, problems);  // lists the other keys that cannot be read, too
+  problems.throw_if_any();
+  std::vector<StageDocument> all;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    all.push_back({stages[s].steps, common});
+    put_stage(all.back().document, list->children[s]);
+    put(all.back().document.root, steps_of_run(*list, steps));
+  }
+  return all;
+}
+
+Document document_of_stage(const Document& document, int64_t number) {
+  std::vector<StageDocument> stages = stage_documents(document);
+  if (stages.empty() && number == 0) return document;
+  const auto count = std::ssize(stages);
+  if (stages.empty()) base::fail(base::ExitCode::usage, "--stage ", number, ": the recipe has no stages");
+  const std::string where = document.root.find("stages")->at.text();
+  if (number == 0)
+    base::fail(base::ExitCode::usage, where, ": the recipe has ", count, " stages; choose one by --stage 1 .. ", count);
+  if (number < 0 || number > count)
+    base::fail(base::ExitCode::usage, where, ": there is no stage ", number, "; expected --stage 1 .. ", count);
+  return std::move(stages[number - 1].document);
+}
+
+Recipe read_stages(const std::vector<StageDocument>& stages,
+                   const std::function<Recipe(const Document&, Problems&)>& read) {
+  std::vector<Recipe> recipes;
+  std::vector<Problems> problems(stages.size());
+  for (size_t s = 0; s < stages.size(); ++s) {
+    recipes.push_back(read(stages[s].document, problems[s]));
+    check_positions(recipes[s], recipes[0], problems[s]);
+  }
+  throw_if_any(problems);
+  Recipe all = recipes.front();
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const Recipe& r = recipes[s];
+    all.stages.push_back({.steps = stages[s].steps,
+                          .context = r.model.context,
+                          .lr = r.optim.lr,
+                          .recompute = r.recompute,
+                          .batch = r.batch,
+                          .parallel = r.parallel});
+  }
+  return all;
+}
+
+}  // namespace hexad::train

@@ -1,0 +1,30 @@
+// Stages of training: consecutive steps with a context, batch and layout of their own. A recipe without `stages` has
+// one stage, which is the whole run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+/// Returns the number of stages, at least 1.
+int64_t stage_count(const Recipe& recipe);
+/// Returns the last step of stage `stage`, in [0, stage_count()).
+int64_t last_step(const Recipe& recipe, int64_t stage);
+/// Returns the stage that trains `step`, which counts from 1. Steps after the run belong to its last stage.
+int64_t stage_at(const Recipe& recipe, int64_t step);
+/// Returns the recipe with the keys of this stage, so that its context, batch and layout are those of the stage's
+/// steps. It keeps the list of stages and train.steps, by which the learning rate continues over all stages.
+Recipe with_stage(Recipe recipe, int64_t stage);
+/// Returns "stage 2 of 3: steps 5 to 8"; empty without `stages`.
+std::string stage_text(const Recipe& recipe, int64_t stage);
+/// Returns the smallest number of ranks on which the layouts of all stages are possible.
+int64_t fewest_ranks(const Recipe& recipe);
+
+/// Returns the sequence at which a run continues in the data with sequences of `now` tokens, if its next sequence would
+/// have been `next` of `before` tokens: the first one that begins at that token or later.
+int64_t continued_sequence(int64_t next, int64_t before, int64_t now);
+
+}  // namespace hexad::train

@@ -1,0 +1,83 @@
+// One stage of a training run: its model, steps, evaluations and saves.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "framework/data/training_data.h"
+#include "framework/telemetry/metrics.h"
+#include "parallel/comm/world.h"
+#include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/process/save_patience.h"
+#include "tools/train/recipe/training_stages.h"
+#include "tools/train/report/run_history.h"
+#include "tools/train/report/samples.h"
+#include "tools/train/report/training_directory.h"
+#include "tools/train/step_observers.h"
+#include "tools/train/training_state.h"
+
+namespace hexad::train {
+
+using base::ExitCode;
+
+/// Parts of a run that its stages share. They outlive the stages.
+struct SharedRun {
+  const Recipe& recipe;  // of the whole run
+  const Extensions& extensions;
+  const comm::World& world;
+  const MakeAdviser& make_adviser;
+  TrainingDirectory& directory;
+  SavePatience& patience;
+};
+
+class StageTrainer {
+ public:
+  /// Opens the data and the model of the stage that follows `checkpoint`, or of the first stage without one, and loads
+  /// the weights. Reports every error in the recipe's paths before the stage's first step. Collective.
+  StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> checkpoint);
+
+  /// Trains to the last step of the stage. Returns done, or preempted if a signal ended the run (state saved).
+  /// Otherwise throws Error.
+  ExitCode run();
+
+  /// True if no stage follows.
+  bool is_last() const { return stage_ + 1 == stage_count(recipe_); }
+  /// Returns the folder of the checkpoint with which the stage ended, if it is not the last one.
+  std::string end_checkpoint() const { return checkpoints_.folder(progress().step); }
+
+ private:
+  /// Does the work of run(). run() reports its failure.
+  ExitCode train();
+  void begin_steps();
+  /// True if a signal has requested any rank to save and end. Collective.
+  bool any_rank_asked_to_stop();
+  /// Evaluates the held-out set; returns nothing without one. `sequences`: see evaluate(). Collective.
+  std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
+  /// Evaluates the sample once more, for the last point of its curve. Then evaluates the whole set and returns its
+  /// result.
+  std::optional<telemetry::EvalMetrics> evaluate_at_end();
+  void save(SaveFailure on_failure);
+  ExitCode end_preempted();
+  ExitCode end_done();
+  /// Records how the run ended, and writes report.html. `trouble` is a sentence with the reason why the run ended
+  /// early; empty if it did not.
+  void write_report(const std::string& trouble, Samples samples = {});
+  bool leader() const { return world_.rank() == 0; }
+  const Progress& progress() const { return state_->progress; }
+
+  const comm::World& world_;
+  TrainingDirectory& directory_;
+  SavePatience& patience_;
+  const int64_t stage_;
+  Recipe recipe_;  // with the keys of this stage
+  const int64_t last_step_;
+  Checkpointer checkpoints_;
+  data::TrainingData data_;
+  std::unique_ptr<TrainingState> state_;
+  std::unique_ptr<StepObservers> observers_;
+  RunStart start_;
+  telemetry::MetricsHub sinks_;  // used on rank 0 only
+};
+
+}  // namespace hexad::train
