@@ -19,7 +19,7 @@ EOF
 test_a_plan_is_a_recipe_that_trains() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain
-  expect_text out "16 ranks" " 1 " "10 " "tokens/s" "refused by the rules of:" "not modelled: " "from 1 to 2"
+  expect_text out "16 ranks" " ms (" "32 published steps" " 1 " "10 " "tokens/s" "refused by the rules of:" "not modelled: " "from 1 to 2"
   expect_text err "wrote best.yaml; train with: mpirun -np 16 "
   expect 0 "$HEXAD" validate best.yaml --world 16
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml
@@ -35,7 +35,7 @@ test_a_plan_is_a_recipe_that_trains() {
 test_a_plan_names_what_it_assumes() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json
-  expect_text out '"layouts": [' '"step_seconds": ' '"memory_bytes": ' '"refused": {' '"assumed": [' "as on one H100"
+  expect_text out '"layouts": [' '"step_seconds": ' '"step_seconds_interval": [' '"memory_bytes": ' '"refused": {' '"assumed": [' "as on one H100"
 }
 
 test_more_ranks_than_the_cluster_has_are_refused() {
@@ -56,14 +56,14 @@ test_a_step_is_simulated_with_its_timeline() {
   write_model
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 parallel.zero=1 \
     --trace step.json.gz
-  expect_text out "step time" "tokens/s" "MFU" "Share of a step"
+  expect_text out "step time" " to " "32 published steps" "tokens/s" "MFU" "Share of a step"
   expect_file step.json.gz
   if command -v python3 >/dev/null; then
     gunzip -c step.json.gz | python3 -m json.tool >/dev/null || failed "no JSON"
   fi
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 --json \
     cluster.machine.network.bandwidth=5e9
-  expect_text out '"step_seconds": ' '"exposed_seconds": {'
+  expect_text out '"step_seconds": ' '"step_seconds_interval": [' '"exposed_seconds": {'
 }
 
 test_a_slower_network_makes_a_slower_step() {
@@ -81,9 +81,9 @@ test_a_slower_network_makes_a_slower_step() {
 test_validate_estimates_a_step_on_a_cluster() {
   write_model
   expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml"
-  expect_text out "a step on " "latency" "throughput" "MFU"
+  expect_text out "a step on " "latency" "32 published steps" "throughput" "MFU"
   expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml" --json
-  expect_text out '"step": {' '"tokens_per_second": '
+  expect_text out '"step": {' '"seconds_interval": [' '"tokens_per_second": '
 }
 
 test_cluster_and_paper_exclude_each_other() {

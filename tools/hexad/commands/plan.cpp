@@ -4,7 +4,6 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/clock.h"
@@ -14,6 +13,7 @@
 #include "framework/config/document.h"
 #include "tools/hexad/commands/cluster_options.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/plan_output.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
@@ -39,13 +39,6 @@ struct Options {
 };
 
 constexpr std::string_view overlay_begins = "# Layout chosen by hexad plan";
-
-// Figures of a layout that are derived from its prediction.
-struct Figures {
-  Throughput rates;
-  double exposed[comm::traffic_class_count];  // share of the step, mean over stages
-  double kernels, idle;
-};
 
 class Planner {
  public:
@@ -80,8 +73,16 @@ class Planner {
                               .load = load_of(options_.routing)};
     const Plan plan = search_plan(document_, recipe_, extensions_, cluster_, request);
     if (plan.best.empty()) refuse(plan);
-    options_.json ? print_json(plan) : print_text(plan, base::now() - begin);
-    if (options_.explain) explain(plan);
+    const PlanOutput output({.recipe_path = options_.recipe,
+                             .cluster_path = options_.cluster,
+                             .recipe = recipe_,
+                             .extensions = extensions_,
+                             .cluster = cluster_,
+                             .prices = prices_,
+                             .ranks = ranks_});
+    options_.json ? output.print_json(plan) : output.print_table(plan, base::now() - begin);
+    if (options_.explain && plan.best.size() > 1)
+      output.print_difference("from 1 to 2, of the step's seconds:", plan.best[0], plan.best[1]);
     if (!options_.out.empty()) write_overlay(plan.best.front());
     return base::ExitCode::done;
   }
@@ -110,103 +111,6 @@ class Planner {
                base::human_bytes(plan.least_memory), " a rank, ", base::human_bytes(plan.least_memory - memory),
                " more than the ", base::human_bytes(memory), " that its tensors may take; about ",
                static_cast<int64_t>(std::ceil(plan.least_memory / memory)) * ranks_, " ranks would do");
-  }
-
-  Figures figures(const PlannedLayout& l) const {
-    Figures f{};
-    f.rates = throughput(l.step.seconds, recipe_, extensions_, prices_, ranks_);
-    const double all = l.step.seconds * static_cast<double>(l.step.stages.size());
-    for (const StepForecast::Stage& stage : l.step.stages) {
-      f.kernels += stage.busy / all, f.idle += stage.idle / all;
-      for (int c = 0; c < comm::traffic_class_count; ++c) f.exposed[c] += stage.exposed[c] / all;
-    }
-    return f;
-  }
-
-  // Returns the classes of exposed communication above 0.5% of the step: "ep 12%, pp 3%".
-  static std::string exposed_text(const Figures& f) {
-    std::string text;
-    for (int c = 0; c < comm::traffic_class_count; ++c)
-      if (f.exposed[c] >= 0.005)
-        text += fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", name_of(static_cast<comm::TrafficClass>(c)),
-                            100 * f.exposed[c]);
-    return text.empty() ? "-" : text;
-  }
-
-  void print_text(const Plan& plan, double seconds) const {
-    fmt::print("{} on {} of {}, context {}\n", options_.recipe, base::counted(ranks_, "rank"), options_.cluster,
-               recipe_.model.context);
-    fmt::print("{} combinations, {} legal, {} too large for a rank; {} simulated; {}\n\n", plan.candidates.tried,
-               plan.legal, plan.too_large, base::counted(std::ssize(plan.best), "layout"),
-               base::human_duration(seconds));
-    fmt::print("{:>2} {:>10} {:>10} {:>6} {:>10} {:>6}  {:<22} {}\n", "", "step", "tokens/s", "MFU", "memory", "idle",
-               "exposed", "layout");
-    for (size_t i = 0; i < plan.best.size(); ++i) {
-      const PlannedLayout& l = plan.best[i];
-      const Figures f = figures(l);
-      fmt::print("{:>2} {:>10} {:>10} {:>6} {:>10} {:>5.0f}%  {:<22} {}\n", i + 1, base::human_duration(l.step.seconds),
-                 base::human_count(f.rates.tokens_per_second), base::human_percent(f.rates.mfu()),
-                 base::human_bytes(l.memory.total), 100 * f.idle, exposed_text(f), l.candidate.to_string(ranks_));
-    }
-    fmt::print("\nrefused by the rules of:");
-    for (const auto& [key, count] : plan.candidates.refused) fmt::print(" {} {}", key, count);
-    fmt::print("\n");
-    const std::vector<std::string> assumed = assumptions(cluster_);
-    for (size_t i = 0; i < assumed.size(); ++i) fmt::print("{}{}\n", i == 0 ? "assumed: " : "         ", assumed[i]);
-    fmt::print(
-        "not modelled: stragglers, launches that the host delays, clocks that vary, traffic of other jobs, evaluation "
-        "and "
-        "checkpoints\n");
-  }
-
-  void explain(const Plan& plan) const {
-    if (plan.best.size() < 2) return;
-    const PlannedLayout &best = plan.best[0], &next = plan.best[1];
-    const Figures a = figures(best), b = figures(next);
-    fmt::print("\nfrom 1 to 2, of the step's seconds:\n");
-    const auto line = [&](std::string_view what, double share_a, double share_b) {
-      const double x = share_a * best.step.seconds, y = share_b * next.step.seconds;
-      if (std::abs(y - x) > 0.001 * best.step.seconds)
-        fmt::print("  {:<18} {:>10} -> {:>10}  {:+.1f}%\n", what, base::human_duration(x), base::human_duration(y),
-                   100 * (y - x) / best.step.seconds);
-    };
-    line("kernels", a.kernels, b.kernels);
-    for (int c = 0; c < comm::traffic_class_count; ++c)
-      line(fmt::format("{} exposed", name_of(static_cast<comm::TrafficClass>(c))), a.exposed[c], b.exposed[c]);
-    line("idle", a.idle, b.idle);
-    const auto one = best.candidate.settings(), two = next.candidate.settings();
-    for (size_t i = 0; i < one.size(); ++i)
-      if (one[i].second != two[i].second) fmt::print("  {}: {} -> {}\n", one[i].first, one[i].second, two[i].second);
-  }
-
-  void print_json(const Plan& plan) const {
-    using Json = nlohmann::ordered_json;
-    Json layouts = Json::array();
-    for (const PlannedLayout& l : plan.best) {
-      const Figures f = figures(l);
-      Json settings = Json::object(), exposed = Json::object();
-      for (const auto& [key, value] : l.candidate.settings()) settings[key] = value;
-      for (int c = 0; c < comm::traffic_class_count; ++c)
-        exposed[std::string(name_of(static_cast<comm::TrafficClass>(c)))] = f.exposed[c];
-      layouts.push_back({{"settings", settings},
-                         {"step_seconds", l.step.seconds},
-                         {"tokens_per_second", f.rates.tokens_per_second},
-                         {"mfu", f.rates.peak_flops_per_second > 0 ? Json(f.rates.mfu()) : Json(nullptr)},
-                         {"memory_bytes", l.memory.total},
-                         {"kernel_share", f.kernels},
-                         {"idle_share", f.idle},
-                         {"exposed_share", exposed}});
-    }
-    const Json json{{"recipe", options_.recipe},
-                    {"cluster", options_.cluster},
-                    {"ranks", ranks_},
-                    {"combinations", plan.candidates.tried},
-                    {"legal", plan.legal},
-                    {"too_large", plan.too_large},
-                    {"refused", plan.candidates.refused},
-                    {"layouts", layouts},
-                    {"assumed", assumptions(cluster_)}};
-    fmt::print("{}\n", json.dump(2));
   }
 
   // Writes the settings as a recipe that includes the planned one.
