@@ -106,6 +106,31 @@ TEST(Plan, ReturnsFittingLayoutsBestFirst) {
   }
 }
 
+TEST(RoutedMemory, IsTheEstimateOfEachLoad) {
+  const Recipe r = recipe_of(yaml, {"parallel.ep=8"}, ranks);
+  const auto total = [&](RoutingLoad load) { return estimate_memory(r, {}, ranks, load).total; };
+  const RoutedMemory memory = routed_memory(r, {}, ranks, total(RoutingLoad::even));
+  EXPECT_EQ(memory.p99.bytes, total(RoutingLoad::p99));
+  EXPECT_EQ(memory.worst.bytes, total(RoutingLoad::one_rank));
+  EXPECT_GT(memory.worst.bytes, memory.even);
+  EXPECT_EQ(memory.worst.times, 4) << "one expert a rank: every token, instead of 2 of 8 slots";
+}
+
+TEST(RoutedMemory, IsEvenIfARankHasAllExperts) {
+  const RoutedMemory memory = routed_memory(recipe_of(yaml, {}, ranks), {}, ranks, 5);
+  EXPECT_EQ(memory.p99.bytes, 5);
+  EXPECT_EQ(memory.worst.bytes, 5);
+}
+
+TEST(Plan, GivesEvenMemoryAlsoIfPlannedForTheWorst) {
+  const Plan plan = search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(),
+                                {.world = ranks, .load = RoutingLoad::one_rank, .wanted = 2});
+  for (const PlannedLayout& l : plan.best) {
+    EXPECT_EQ(l.routed.worst.bytes, l.memory.total) << l.candidate.to_string(ranks);
+    EXPECT_EQ(l.routed.even, estimate_memory(l.candidate.recipe, {}, ranks).total) << l.candidate.to_string(ranks);
+  }
+}
+
 TEST(Plan, HasNothingIfNoLayoutFits) {
   Cluster small = two_nodes();
   small.machine->memory = config::ByteSize(1 << 20);

@@ -83,6 +83,12 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   }
   std::ranges::stable_sort(plan.best, {}, [&](const PlannedLayout& l) { return goal(l.step.seconds, l.memory.total); });
   if (plan.best.size() > request.wanted) plan.best.resize(request.wanted);
+  for (PlannedLayout& l : plan.best) {
+    const train::Recipe& r = l.candidate.recipe;
+    const bool even = request.load == RoutingLoad::even;
+    l.routed = routed_memory(r, extensions, request.world,
+                             even ? l.memory.total : estimate_memory(r, extensions, request.world).total);
+  }
   return plan;
 }
 

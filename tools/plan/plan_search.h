@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tools/plan/layer_costs.h"
-#include "tools/plan/memory_estimate.h"
+#include "tools/plan/routed_memory.h"
 #include "tools/plan/step_forecast.h"
 
 namespace hexad::plan {
@@ -23,6 +23,7 @@ struct PlannedLayout {
   /// The simulated step, and the memory of the rank that needs most.
   StepForecast step{};
   MemoryEstimate memory{};
+  RoutedMemory routed{};
 };
 
 struct Plan {

@@ -47,16 +47,22 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              planned_.cluster_path, planned_.recipe.model.context);
   fmt::print("{} combinations, {} legal, {} too large for a rank; {} simulated; {}\n\n", plan.candidates.tried,
              plan.legal, plan.too_large, base::counted(std::ssize(plan.best), "layout"), base::human_duration(seconds));
-  fmt::print("{:>2} {:>22} {:>10} {:>6} {:>10} {:>6}  {:<22} {}\n", "", "step", "tokens/s", "MFU", "memory", "idle",
-             "exposed", "layout");
+  // The bytes, marked if they are more than a rank has.
+  const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
+  fmt::print("{:>2} {:>22} {:>10} {:>6} {:>11} {:>11} {:>11} {:>6}  {:<22} {}\n", "", "step", "tokens/s", "MFU",
+             "even ", "p99 ", "worst ", "idle", "exposed", "layout");
+  bool marked = false;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlannedLayout& l = plan.best[i];
     const Figures f = figures(l);
-    fmt::print("{:>2} {:>22} {:>10} {:>6} {:>10} {:>5.0f}%  {:<22} {}\n", i + 1, error.text(l.step.seconds),
-               base::human_count(f.rates.tokens_per_second), base::human_percent(f.rates.mfu()),
-               base::human_bytes(l.memory.total), 100 * f.idle, f.exposed_text(),
-               l.candidate.to_string(planned_.ranks));
+    fmt::print("{:>2} {:>22} {:>10} {:>6} {:>11} {:>11} {:>11} {:>5.0f}%  {:<22} {}\n", i + 1,
+               error.text(l.step.seconds), base::human_count(f.rates.tokens_per_second),
+               base::human_percent(f.rates.mfu()), memory(l.routed.even), memory(l.routed.p99.bytes),
+               memory(l.routed.worst.bytes), 100 * f.idle, f.exposed_text(), l.candidate.to_string(planned_.ranks));
+    marked = marked || l.routed.worst.bytes > plan.memory;
   }
+  fmt::print("\neven, p99, worst: memory of a rank under each routing{}",
+             marked ? fmt::format("; !: more than the {} that tensors may take", base::human_bytes(plan.memory)) : "");
   fmt::print("\nrefused by the rules of:");
   for (const auto& [key, count] : plan.candidates.refused) fmt::print(" {} {}", key, count);
   fmt::print("\nstep: {}\n", error.explanation());
@@ -101,6 +107,8 @@ void PlanOutput::print_json(const Plan& plan) const {
                        {"tokens_per_second", f.rates.tokens_per_second},
                        {"mfu", f.rates.peak_flops_per_second > 0 ? Json(f.rates.mfu()) : Json(nullptr)},
                        {"memory_bytes", l.memory.total},
+                       {"memory_bytes_by_routing",
+                        {{"even", l.routed.even}, {"p99", l.routed.p99.bytes}, {"worst", l.routed.worst.bytes}}},
                        {"kernel_share", f.kernels},
                        {"idle_share", f.idle},
                        {"exposed_share", exposed}});
