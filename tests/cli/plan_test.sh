@@ -19,7 +19,8 @@ EOF
 test_a_plan_is_a_recipe_that_trains() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain
-  expect_text out "16 ranks" " ms (" "32 published steps" "even " "p99 " "worst " " 1 " "10 " "tokens/s" "refused by the rules of:" "not modelled: " "from 1 to 2"
+  expect_text out "16 ranks" " ms (" "32 published steps" "even " "p99 " "worst " " 1 " "10 " "tokens/s" "refused by the rules of:" "not modelled: " "from 1 to 2" \
+    "from 1 to the recipe as it is, "
   expect_text err "wrote best.yaml; train with: mpirun -np 16 "
   expect 0 "$HEXAD" validate best.yaml --world 16
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml
@@ -30,6 +31,12 @@ test_a_plan_is_a_recipe_that_trains() {
   expect_text out "1024 tokens of context"
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out model.yaml
   expect_text err "model.yaml: exists"
+}
+
+test_an_explanation_says_why_the_recipe_as_it_is_has_no_step() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --explain parallel.pp=3
+  expect_text out "the recipe as it is has no legal layout of 16 ranks:" "(16)"
 }
 
 test_a_plan_names_what_it_assumes() {

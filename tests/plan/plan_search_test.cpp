@@ -5,7 +5,9 @@
 
 #include <set>
 
+#include "framework/config/recipe_error.h"
 #include "tests/training/training.h"
+#include "tools/plan/layout_as_is.h"
 
 namespace hexad::tests {
 
@@ -149,6 +151,26 @@ TEST(Plan, ByMemoryNeedsNoMoreThanByTime) {
         .best.front();
   };
   EXPECT_LE(best(Objective::memory).memory.total, best(Objective::time).memory.total);
+}
+
+TEST(LayoutAsIs, IsTheRecipesOwnLayout) {
+  const std::vector<std::string> own{"parallel.ep=8", "parallel.pp=2", "parallel.order=tp-cp-ep-dp-pp",
+                                     "schedule.pipeline.split=[3,5]"};
+  const PlannedLayout l =
+      layout_as_is(config::parse(yaml, "plan.yaml", own), {}, two_nodes(), {.world = ranks, .wanted = 1});
+  const Recipe r = recipe_of(yaml, own, ranks);
+  const mesh::Layout layout(r.parallel.sizes(), ranks);
+  EXPECT_EQ(l.step.seconds, forecast_step(r, {}, layout, StepPrices(two_nodes(), ranks)).seconds);
+  EXPECT_EQ(l.memory.total, estimate_memory(r, {}, ranks).total);
+  std::map<std::string, std::string> settings;
+  for (const auto& [key, value] : l.candidate.settings()) settings[key] = value;
+  EXPECT_EQ(settings["parallel.order"], "tp-cp-ep-dp-pp");
+  EXPECT_EQ(settings["schedule.pipeline.split"], "[3, 5]");
+}
+
+TEST(LayoutAsIs, ThrowsIfTheLayoutIsIllegal) {
+  const config::Document document = config::parse(yaml, "plan.yaml", std::vector<std::string>{"parallel.pp=3"});
+  EXPECT_THROW(layout_as_is(document, {}, two_nodes(), {.world = ranks}), config::RecipeError);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "framework/base/enum_names.h"
 #include "framework/base/units.h"
 #include "framework/config/document.h"
+#include "framework/config/recipe_error.h"
 #include "tools/hexad/commands/cluster_options.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/plan_output.h"
@@ -18,7 +19,9 @@
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/layout_as_is.h"
 #include "tools/plan/plan_search.h"
+#include "tools/plan/prediction_error.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
@@ -81,8 +84,7 @@ class Planner {
                              .prices = prices_,
                              .ranks = ranks_});
     options_.json ? output.print_json(plan) : output.print_table(plan, base::now() - begin);
-    if (options_.explain && plan.best.size() > 1)
-      output.print_difference("from 1 to 2, of the step's seconds:", plan.best[0], plan.best[1]);
+    if (options_.explain) explain(output, plan, request);
     if (!options_.out.empty()) write_overlay(plan.best.front());
     return base::ExitCode::done;
   }
@@ -111,6 +113,23 @@ class Planner {
                base::human_bytes(plan.least_memory), " a rank, ", base::human_bytes(plan.least_memory - memory),
                " more than the ", base::human_bytes(memory), " that its tensors may take; about ",
                static_cast<int64_t>(std::ceil(plan.least_memory / memory)) * ranks_, " ranks would do");
+  }
+
+  // Compares the best layout with the next one, and with that of the recipe.
+  void explain(const PlanOutput& output, const Plan& plan, const PlanRequest& request) const {
+    if (plan.best.size() > 1)
+      output.print_difference("from 1 to 2, of the step's seconds:", plan.best[0], plan.best[1]);
+    try {
+      const PlannedLayout own = layout_as_is(document_, extensions_, cluster_, request);
+      std::string title =
+          fmt::format("from 1 to the recipe as it is, {} a step:", prediction_error(cluster_).text(own.step.seconds));
+      if (own.memory.total > plan.memory)
+        title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",
+                             base::human_bytes(own.memory.total), base::human_bytes(plan.memory));
+      output.print_difference(title, plan.best[0], own);
+    } catch (const config::RecipeError& e) {
+      fmt::print("\nthe recipe as it is has no legal layout of {}:\n{}\n", base::counted(ranks_, "rank"), e.what());
+    }
   }
 
   // Writes the settings as a recipe that includes the planned one.
@@ -174,7 +193,8 @@ void add_plan(const Program& program) {
   command.add_option("--objective", &options->objective, "what is least: time of a step, or memory of a rank")
       .legal(one_of({"time", "memory"}));
   add_routing(command, options->routing);
-  command.add_flag("--explain", options->explain, "compare the best layout with the next one");
+  command.add_flag("--explain", options->explain,
+                   "compare the best layout with the next one, and with the recipe as it is");
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_option("--out", &options->out, "file for the best layout: a recipe that hexad train takes").path();
   add_include_root(command, options->include_root);
