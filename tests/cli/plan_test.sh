@@ -19,7 +19,8 @@ EOF
 test_a_plan_is_a_recipe_that_trains() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain
-  expect_text out "16 ranks" " ms (" "32 published steps" "even " "p99 " "worst " " 1 " "10 " "tokens/s" "refused by the rules of:" "not modelled: " "from 1 to 2" \
+  expect_text out "16 ranks" " ms (" "32 published steps" "even " "p99 " "worst " "bound by" \
+    "10% more gains most; of the step of 1: " " 1 " "10 " "tokens/s" "refused by the rules of:" "not modelled: " "from 1 to 2" \
     "from 1 to the recipe as it is, "
   expect_text err "wrote best.yaml; train with: mpirun -np 16 "
   expect 0 "$HEXAD" validate best.yaml --world 16
@@ -36,13 +37,14 @@ test_a_plan_is_a_recipe_that_trains() {
 test_an_explanation_says_why_the_recipe_as_it_is_has_no_step() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --explain parallel.pp=3
-  expect_text out "the recipe as it is has no legal layout of 16 ranks:" "(16)"
+  expect_text out "the recipe as it is has no legal layout of 16 ranks:" "parallel"
 }
 
 test_a_plan_names_what_it_assumes() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json
-  expect_text out '"layouts": [' '"step_seconds": ' '"step_seconds_interval": [' '"memory_bytes": ' '"memory_bytes_by_routing": {' '"refused": {' '"assumed": [' "as on one H100"
+  expect_text out '"layouts": [' '"step_seconds": ' '"step_seconds_interval": [' '"memory_bytes": ' '"memory_bytes_by_routing": {' \
+    '"gain_seconds": {' '"gain_factor": 1.1' '"refused": {' '"assumed": [' "as on one H100"
 }
 
 test_more_ranks_than_the_cluster_has_are_refused() {

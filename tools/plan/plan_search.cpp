@@ -88,6 +88,9 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
     const bool even = request.load == RoutingLoad::even;
     l.routed = routed_memory(r, extensions, request.world,
                              even ? l.memory.total : estimate_memory(r, extensions, request.world).total);
+    if (request.gains)
+      l.gains = resource_gains(r, extensions, mesh::Layout(r.parallel.sizes(), static_cast<int>(request.world)),
+                               cluster, request.load);
   }
   return plan;
 }

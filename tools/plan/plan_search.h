@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/plan/layer_costs.h"
+#include "tools/plan/resource_gain.h"
 #include "tools/plan/routed_memory.h"
 #include "tools/plan/step_forecast.h"
 
@@ -24,6 +25,7 @@ struct PlannedLayout {
   StepForecast step{};
   MemoryEstimate memory{};
   RoutedMemory routed{};
+  std::vector<ResourceGain> gains{};  // the largest first; empty unless requested
 };
 
 struct Plan {
@@ -41,6 +43,7 @@ struct PlanRequest {
   Objective objective = Objective::time;
   RoutingLoad load = RoutingLoad::even;
   size_t wanted = 10;
+  bool gains = false;  // true to simulate the best layouts with more of each resource
 };
 
 /// Returns the best layouts. In the first stage, steps of all legal layouts are composed (LayerCosts). In the second

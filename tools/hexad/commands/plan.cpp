@@ -73,7 +73,8 @@ class Planner {
     const double begin = base::now();
     const PlanRequest request{.world = ranks_,
                               .objective = *base::enum_named<Objective>(options_.objective),
-                              .load = load_of(options_.routing)};
+                              .load = load_of(options_.routing),
+                              .gains = true};
     const Plan plan = search_plan(document_, recipe_, extensions_, cluster_, request);
     if (plan.best.empty()) refuse(plan);
     const PlanOutput output({.recipe_path = options_.recipe,

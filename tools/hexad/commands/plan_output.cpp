@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/counted.h"
+#include "framework/base/enum_names.h"
 #include "framework/base/units.h"
 #include "tools/plan/prediction_error.h"
 
@@ -41,6 +42,15 @@ PlanOutput::Figures PlanOutput::figures(const PlannedLayout& l) const {
   return f;
 }
 
+namespace {
+
+// Returns the resource of which more would gain most; "-" if no more of any gains.
+std::string_view bound_by(const PlannedLayout& l) {
+  return l.gains.front().seconds > 0 ? base::enum_name(l.gains.front().resource) : "-";
+}
+
+}  // namespace
+
 void PlanOutput::print_table(const Plan& plan, double seconds) const {
   const PredictionError& error = prediction_error(planned_.cluster);
   fmt::print("{} on {} of {}, context {}\n", planned_.recipe_path, base::counted(planned_.ranks, "rank"),
@@ -49,20 +59,24 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              plan.legal, plan.too_large, base::counted(std::ssize(plan.best), "layout"), base::human_duration(seconds));
   // The bytes, marked if they are more than a rank has.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
-  fmt::print("{:>2} {:>22} {:>10} {:>6} {:>11} {:>11} {:>11} {:>6}  {:<22} {}\n", "", "step", "tokens/s", "MFU",
-             "even ", "p99 ", "worst ", "idle", "exposed", "layout");
+  fmt::print("{:>2} {:>22} {:>10} {:>6} {:>11} {:>11} {:>11} {:>6}  {:<22} {:<8} {}\n", "", "step", "tokens/s", "MFU",
+             "even ", "p99 ", "worst ", "idle", "exposed", "bound by", "layout");
   bool marked = false;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlannedLayout& l = plan.best[i];
     const Figures f = figures(l);
-    fmt::print("{:>2} {:>22} {:>10} {:>6} {:>11} {:>11} {:>11} {:>5.0f}%  {:<22} {}\n", i + 1,
+    fmt::print("{:>2} {:>22} {:>10} {:>6} {:>11} {:>11} {:>11} {:>5.0f}%  {:<22} {:<8} {}\n", i + 1,
                error.text(l.step.seconds), base::human_count(f.rates.tokens_per_second),
                base::human_percent(f.rates.mfu()), memory(l.routed.even), memory(l.routed.p99.bytes),
-               memory(l.routed.worst.bytes), 100 * f.idle, f.exposed_text(), l.candidate.to_string(planned_.ranks));
+               memory(l.routed.worst.bytes), 100 * f.idle, f.exposed_text(), bound_by(l),
+               l.candidate.to_string(planned_.ranks));
     marked = marked || l.routed.worst.bytes > plan.memory;
   }
   fmt::print("\neven, p99, worst: memory of a rank under each routing{}",
              marked ? fmt::format("; !: more than the {} that tensors may take", base::human_bytes(plan.memory)) : "");
+  fmt::print("\nbound by: the resource of which {:.0f}% more gains most; of the step of 1:", 100 * (unit_more - 1));
+  for (const ResourceGain& g : plan.best.front().gains)
+    fmt::print(" {} {:.1f}%", base::enum_name(g.resource), 100 * g.seconds / plan.best.front().step.seconds);
   fmt::print("\nrefused by the rules of:");
   for (const auto& [key, count] : plan.candidates.refused) fmt::print(" {} {}", key, count);
   fmt::print("\nstep: {}\n", error.explanation());
@@ -101,6 +115,8 @@ void PlanOutput::print_json(const Plan& plan) const {
     for (const auto& [key, value] : l.candidate.settings()) settings[key] = value;
     for (int c = 0; c < comm::traffic_class_count; ++c)
       exposed[std::string(name_of(static_cast<comm::TrafficClass>(c)))] = f.exposed[c];
+    Json gains = Json::object();
+    for (const ResourceGain& g : l.gains) gains[std::string(base::enum_name(g.resource))] = g.seconds;
     layouts.push_back({{"settings", settings},
                        {"step_seconds", l.step.seconds},
                        {"step_seconds_interval", {error.least(l.step.seconds), error.most(l.step.seconds)}},
@@ -109,6 +125,7 @@ void PlanOutput::print_json(const Plan& plan) const {
                        {"memory_bytes", l.memory.total},
                        {"memory_bytes_by_routing",
                         {{"even", l.routed.even}, {"p99", l.routed.p99.bytes}, {"worst", l.routed.worst.bytes}}},
+                       {"gain_seconds", gains},
                        {"kernel_share", f.kernels},
                        {"idle_share", f.idle},
                        {"exposed_share", exposed}});
@@ -121,6 +138,7 @@ void PlanOutput::print_json(const Plan& plan) const {
                   {"too_large", plan.too_large},
                   {"refused", plan.candidates.refused},
                   {"layouts", layouts},
+                  {"gain_factor", unit_more},
                   {"interval", error.explanation()},
                   {"assumed", assumptions(planned_.cluster)}};
   fmt::print("{}\n", json.dump(2));

@@ -7,7 +7,8 @@
 
 namespace hexad::app {
 
-/// Prints plans of one recipe on one cluster. The references must outlive the object.
+/// Prints plans of one recipe on one cluster, with the gains of resources (PlanRequest::gains). The references must
+/// outlive the object.
 class PlanOutput {
  public:
   struct Planned {
