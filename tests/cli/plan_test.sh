@@ -40,6 +40,15 @@ test_an_explanation_says_why_the_recipe_as_it_is_has_no_step() {
   expect_text out "the recipe as it is has no legal layout of 16 ranks:" "parallel"
 }
 
+test_the_fewest_ranks_are_found() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --objective ranks
+  expect_text out "model.yaml on 1 rank of " "fewest ranks that have room: 1"
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 4 --objective ranks \
+    model.hidden=65536 model.layers=64
+  expect_text err "does not fit 4 ranks"
+}
+
 test_a_plan_names_what_it_assumes() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json

@@ -61,7 +61,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   }
   plan.recorded = costs.recorded();
   const auto goal = [&](double seconds, double bytes) {
-    return request.objective == Objective::time ? std::pair(seconds, bytes) : std::pair(bytes, seconds);
+    return request.objective == Objective::memory ? std::pair(bytes, seconds) : std::pair(seconds, bytes);
   };
   std::ranges::stable_sort(layouts, {},
                            [&](const PlannedLayout& l) { return goal(l.composed.seconds, l.composed.memory); });

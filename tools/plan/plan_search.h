@@ -11,11 +11,12 @@
 
 namespace hexad::plan {
 
-/// Goal of a plan. time: the shortest step. memory: the least memory of a rank. Of equal ones the other decides.
-enum class Objective : uint8_t { time, memory };
+/// Goal of a plan. time: the shortest step. memory: the least memory of a rank. Of equal ones the other decides. ranks:
+/// the shortest step on the fewest ranks that have room (fewest_ranks()).
+enum class Objective : uint8_t { time, memory, ranks };
 constexpr auto enum_names(Objective) {
   return std::to_array<std::pair<Objective, std::string_view>>(
-      {{Objective::time, "time"}, {Objective::memory, "memory"}});
+      {{Objective::time, "time"}, {Objective::memory, "memory"}, {Objective::ranks, "ranks"}});
 }
 
 struct PlannedLayout {
@@ -48,7 +49,7 @@ struct PlanRequest {
 
 /// Returns the best layouts. In the first stage, steps of all legal layouts are composed (LayerCosts). In the second
 /// stage, those that seem best are estimated as hexad validate does, and simulated. The cluster must say the memory of
-/// a rank; otherwise all layouts fit.
+/// a rank; otherwise all layouts fit. Objective::ranks orders layouts of the requested ranks like time.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request);
 

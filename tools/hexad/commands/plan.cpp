@@ -19,6 +19,7 @@
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/fewest_ranks.h"
 #include "tools/plan/layout_as_is.h"
 #include "tools/plan/plan_search.h"
 #include "tools/plan/prediction_error.h"
@@ -71,11 +72,12 @@ class Planner {
                  "each layout's step");
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     const double begin = base::now();
-    const PlanRequest request{.world = ranks_,
-                              .objective = *base::enum_named<Objective>(options_.objective),
-                              .load = load_of(options_.routing),
-                              .gains = true};
-    const Plan plan = search_plan(document_, recipe_, extensions_, cluster_, request);
+    PlanRequest request{.world = ranks_,
+                        .objective = *base::enum_named<Objective>(options_.objective),
+                        .load = load_of(options_.routing),
+                        .gains = true};
+    std::vector<FewestRanks::Refused> fewer;
+    const Plan plan = search(request, fewer);
     if (plan.best.empty()) refuse(plan);
     const PlanOutput output({.recipe_path = options_.recipe,
                              .cluster_path = options_.cluster,
@@ -85,6 +87,7 @@ class Planner {
                              .prices = prices_,
                              .ranks = ranks_});
     options_.json ? output.print_json(plan) : output.print_table(plan, base::now() - begin);
+    if (!options_.json && request.objective == Objective::ranks) output.print_fewer(plan, fewer);
     if (options_.explain) explain(output, plan, request);
     if (!options_.out.empty()) write_overlay(plan.best.front());
     return base::ExitCode::done;
@@ -100,6 +103,15 @@ class Planner {
     std::vector<std::string> out = divided(options_.overrides).recipe;
     if (options_.context > 0) out.push_back(fmt::format("model.context={}", options_.context));
     return out;
+  }
+
+  // Returns the plan. Under Objective::ranks, finds the number of ranks, and those that are too few.
+  Plan search(PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) {
+    if (request.objective != Objective::ranks) return search_plan(document_, recipe_, extensions_, cluster_, request);
+    FewestRanks fewest = fewest_ranks(document_, recipe_, extensions_, cluster_, request);
+    request.world = ranks_ = fewest.ranks;
+    fewer = std::move(fewest.refused);
+    return std::move(fewest.plan);
   }
 
   [[noreturn]] void refuse(const Plan& plan) const {
@@ -171,7 +183,7 @@ class Planner {
   const config::Document document_;
   Recipe recipe_;
   const Prices prices_;
-  const int64_t ranks_;
+  int64_t ranks_;
 };
 
 }  // namespace
@@ -187,12 +199,15 @@ void add_plan(const Program& program) {
                   "YAML of a cluster, measured (hexad profile) or described (recipes/clusters)")
       .required()
       .path();
-  command.add_option("--ranks", &options->ranks, "number of ranks; 0: all of the cluster")
+  command
+      .add_option("--ranks", &options->ranks, "number of ranks, for --objective ranks the most; 0: all of the cluster")
       .legal(whole_number(0, 1 << 24));
   command.add_option("--context", &options->context, "tokens of a sequence; 0: as in the recipe")
       .legal(whole_number(0, 1 << 30));
-  command.add_option("--objective", &options->objective, "what is least: time of a step, or memory of a rank")
-      .legal(one_of({"time", "memory"}));
+  command
+      .add_option("--objective", &options->objective,
+                  "what is least: time of a step, memory of a rank, or ranks that have room for the recipe")
+      .legal(one_of({"time", "memory", "ranks"}));
   add_routing(command, options->routing);
   command.add_flag("--explain", options->explain,
                    "compare the best layout with the next one, and with the recipe as it is");

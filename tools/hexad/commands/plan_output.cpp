@@ -1,5 +1,6 @@
 #include "tools/hexad/commands/plan_output.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -103,6 +104,18 @@ void PlanOutput::print_difference(const std::string& title, const PlannedLayout&
   const auto one = from.candidate.settings(), two = to.candidate.settings();
   for (size_t i = 0; i < one.size(); ++i)
     if (one[i].second != two[i].second) fmt::print("  {}: {} -> {}\n", one[i].first, one[i].second, two[i].second);
+}
+
+void PlanOutput::print_fewer(const Plan& plan, const std::vector<FewestRanks::Refused>& fewer) const {
+  constexpr size_t most_lines = 4;
+  fmt::print("\nfewest ranks that have room: {}\n", planned_.ranks);
+  for (size_t i = fewer.size() - std::min(fewer.size(), most_lines); i < fewer.size(); ++i) {
+    const FewestRanks::Refused& f = fewer[i];
+    fmt::print("  {}: {}\n", base::counted(f.ranks, "rank"),
+               f.legal == 0 ? "no layout is legal"
+                            : fmt::format("{} legal, of which the smallest takes {} of {}", f.legal,
+                                          base::human_bytes(f.least_memory), base::human_bytes(plan.memory)));
+  }
 }
 
 void PlanOutput::print_json(const Plan& plan) const {

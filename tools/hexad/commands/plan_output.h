@@ -2,8 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "tools/plan/plan_search.h"
+#include "tools/plan/fewest_ranks.h"
 
 namespace hexad::app {
 
@@ -25,6 +26,8 @@ class PlanOutput {
   void print_table(const plan::Plan& plan, double seconds) const;
   /// Prints where the step of `to` differs from that of `from`, in seconds and settings. `title` is a line above.
   void print_difference(const std::string& title, const plan::PlannedLayout& from, const plan::PlannedLayout& to) const;
+  /// Prints why fewer ranks do not do: the largest numbers of those that were tried.
+  void print_fewer(const plan::Plan& plan, const std::vector<plan::FewestRanks::Refused>& fewer) const;
   void print_json(const plan::Plan& plan) const;
 
  private:
