@@ -244,7 +244,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   // in the plan, and so get no gradient.
   Tensor ids = Tensor::like(choice.ids);
   ids.copy_from(choice.ids, t.stream);
-  kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined());
+  kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined(), index_);
   mask_padding(ids, r, pass, t.stream);
   const bool counting = pass.statistics && t.mode() != Tape::Mode::recompute;
   if (counting) (*pass.statistics)[index_].add_choices(r.own(ids), t.stream);

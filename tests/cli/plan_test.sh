@@ -40,6 +40,23 @@ test_an_explanation_says_why_the_recipe_as_it_is_has_no_step() {
   expect_text out "the recipe as it is has no legal layout of 16 ranks:" "parallel"
 }
 
+test_loads_of_experts_come_from_a_file() {
+  write_model
+  local step
+  for loads in "1 1 1 1 1 1 1 1" "7,7,0,0,0,0,0,0"; do
+    echo "$loads" >loads.txt
+    expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 --json \
+      --routing loads.txt
+    step+=" $(sed -n 's/.*"step_seconds": \([^,]*\).*/\1/p' out)"
+  done
+  awk -v steps="$step" 'BEGIN { split(steps, s, " "); exit !(s[2] > s[1]) }' || failed "loaded experts take no time: $step"
+  echo "1 2 3" >loads.txt
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --routing loads.txt
+  expect_text err "loads.txt:1: 3 loads; expected 8 (model.moe.experts)"
+  expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 --routing p98
+  expect_text err "'p98'" "expected even, p99, worst, or a file"
+}
+
 test_the_fewest_ranks_are_found() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --objective ranks

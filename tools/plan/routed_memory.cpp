@@ -7,11 +7,11 @@ RoutedMemory routed_memory(const train::Recipe& r, const train::Extensions& exte
   RoutedMemory memory{.even = even, .p99 = {.bytes = even}, .worst = {.bytes = even}};
   if (m.experts == 0 || r.parallel.ep == 1 || m.routing != moe::Routing::model) return memory;
   const device::MetaRun::Choice choice{m.top_k, m.experts, m.groups, m.top_groups};
-  const auto times = [&](RoutingLoad load) {
+  const auto times = [&](RoutingLoad::Kind load) {
     return share_of_rank(load, m.experts / r.parallel.ep, choice, m.capacity_factor) *
            static_cast<double>(r.parallel.ep);
   };
-  const auto loaded = [&](RoutingLoad load) {
+  const auto loaded = [&](RoutingLoad::Kind load) {
     return RoutedMemory::Load{.times = times(load), .bytes = estimate_memory(r, extensions, world, load).total};
   };
   if (times(RoutingLoad::p99) > 1) memory.p99 = loaded(RoutingLoad::p99);

@@ -23,7 +23,8 @@ void require_few_tokens(const Recipe& r) {
 RecordedStep::Part record_part(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                                const StepPrices& prices, RoutingLoad load, int64_t micro_batches) {
   RecordedStep::Part part{.micro_batches = micro_batches, .stages = {}};
-  for (const int rank : layout.members(base::Axis::pp, 0))
+  const mesh::ExpertPlace first{.ep = busiest_rank(load, layout.size(base::Axis::ep))};
+  for (const int rank : layout.members(base::Axis::pp, layout.rank_at(first)))
     part.stages.push_back(record_step(recipe, extensions, layout, rank, load, micro_batches, prices.node_of_rank()));
   return part;
 }

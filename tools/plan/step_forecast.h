@@ -58,8 +58,9 @@ struct Throughput {
 Throughput throughput(double step_seconds, const train::Recipe& recipe, const train::Extensions& extensions,
                       const Prices& prices, int64_t ranks);
 
-/// Predicts a step of `layout` on the cluster of `prices`. `load` is that of the experts in every layer. Ranks that
-/// differ only in their place along other axes than pp do the same at the same time.
+/// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. Ranks that differ only
+/// in their place along other axes than pp do the same at the same time; if loads of experts are given, they do as the
+/// one whose experts get most.
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even);
 

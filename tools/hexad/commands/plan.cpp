@@ -74,7 +74,7 @@ class Planner {
     const double begin = base::now();
     PlanRequest request{.world = ranks_,
                         .objective = *base::enum_named<Objective>(options_.objective),
-                        .load = load_of(options_.routing),
+                        .load = load_of(options_.routing, recipe_.model),
                         .gains = true};
     std::vector<FewestRanks::Refused> fewer;
     const Plan plan = search(request, fewer);

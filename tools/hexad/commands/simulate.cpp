@@ -59,7 +59,7 @@ Simulation simulated(const Options& options, const Extensions& extensions) {
   complete(recipe, 1);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   const StepPrices prices(cluster, layout.world());
-  StepForecast step = forecast_step(recipe, extensions, layout, prices, load_of(options.routing));
+  StepForecast step = forecast_step(recipe, extensions, layout, prices, load_of(options.routing, recipe.model));
   const Throughput rates = throughput(step.seconds, recipe, extensions, prices.prices(), ranks);
   return {.recipe = recipe,
           .layout = layout,
@@ -173,13 +173,7 @@ void add_simulate(const Program& program) {
   command.add_option("--world", &options->world, "number of ranks; 0: the smallest number that the layout needs")
       .legal(whole_number(0, 1 << 24))
       .needs(cluster);
-  command
-      .add_option(
-          "--routing", &options->routing,
-          "load of the experts: even; p99: one rank gets what it exceeds in one of a hundred routers; worst: all "
-          "tokens visit one rank")
-      .legal(one_of({"even", "p99", "worst"}))
-      .needs(cluster);
+  add_routing(command, options->routing).needs(cluster);
   command.add_option("--trace", &options->trace, "file for the simulated timeline, such as step.json.gz")
       .path()
       .needs(cluster);
