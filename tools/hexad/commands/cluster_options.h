@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tools/hexad/command_line.h"
-#include "tools/hexad/usage.h"
 #include "tools/plan/routing_model.h"
 
 namespace hexad::app {
