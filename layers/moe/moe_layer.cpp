@@ -238,7 +238,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
     ids = Tensor::like(choice.ids);
     ids.copy_from(choice.ids, t.stream);
   }
-  kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined());
+  kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined(), index_);
   mask_padding(ids, r, pass, t.stream);
   RouterStatistics* statistics =
       pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[index_] : nullptr;

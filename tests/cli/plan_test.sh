@@ -19,7 +19,9 @@ EOF
 test_a_plan_is_a_recipe_that_trains() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain
-  expect_text out "16 ranks" " 1 " "10 " "tokens/s" "refused by the rules of:" "not modelled: " "from 1 to 2"
+  expect_text out "16 ranks" " ms (" "32 published steps" "even " "p99 " "worst " "bound by" \
+    "gain by 10% more of a resource, of the step of 1: " " 1 " "10 " "tokens/s" \
+    "refused by the rules of:" "not modelled: " "from 1 to 2" "from 1 to the recipe as it is, "
   expect_text err "wrote best.yaml; train with: mpirun -np 16 "
   expect 0 "$HEXAD" validate best.yaml --world 16
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml
@@ -32,10 +34,43 @@ test_a_plan_is_a_recipe_that_trains() {
   expect_text err "model.yaml: exists"
 }
 
+test_an_explanation_says_why_the_recipe_as_it_is_has_no_step() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --explain parallel.pp=3
+  expect_text out "the recipe as it is has no legal layout of 16 ranks:" "parallel"
+}
+
+test_loads_of_experts_come_from_a_file() {
+  write_model
+  local step
+  for loads in "1 1 1 1 1 1 1 1" "7,7,0,0,0,0,0,0"; do
+    echo "$loads" >loads.txt
+    expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 --json \
+      --routing loads.txt
+    step+=" $(sed -n 's/.*"step_seconds": \([^,]*\).*/\1/p' out)"
+  done
+  awk -v steps="$step" 'BEGIN { split(steps, s, " "); exit !(s[2] > s[1]) }' || failed "loaded experts take no time: $step"
+  echo "1 2 3" >loads.txt
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --routing loads.txt
+  expect_text err "loads.txt:1: 3 loads; expected 8 (model.moe.experts)"
+  expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 --routing p98
+  expect_text err "'p98'" "expected even, p99, worst, or a file"
+}
+
+test_the_fewest_ranks_are_found() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --objective ranks
+  expect_text out "model.yaml on 1 rank of " "fewest ranks that have room: 1"
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 4 --objective ranks \
+    model.hidden=32768 model.layers=32
+  expect_text err "does not fit 4 ranks" "nearest that fit: "
+}
+
 test_a_plan_names_its_assumptions() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json
-  expect_text out '"layouts": [' '"step_seconds": ' '"memory_bytes": ' '"refused": {' '"assumed": [' "as on one H100"
+  expect_text out '"layouts": [' '"step_seconds": ' '"step_seconds_interval": [' '"memory_bytes": ' '"memory_bytes_by_routing": {' \
+    '"bound_by": "' '"gain_seconds": {' '"gain_factor": 1.1' '"refused": {' '"assumed": [' "as on one H100"
 }
 
 test_more_ranks_than_the_cluster_has_are_refused() {
@@ -84,9 +119,9 @@ test_a_path_ends_with_what_its_last_length_lacks() {
 
 test_a_path_takes_no_option_of_one_length() {
   write_model
-  for option in --explain "--out best.yaml"; do
+  for option in --explain "--out best.yaml" "--objective ranks"; do
     expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K $option
-    expect_text err "${option%% *} and --context 4K..8K are given" "--context 4K"
+    expect_text err "$option and --context 4K..8K are given" "--context 4K"
   done
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 3K..20K
   expect_text err "--context: '3K..20K' given" "nearest: 3K..12K, 3K..24K"
@@ -96,14 +131,14 @@ test_a_step_is_simulated_with_its_timeline() {
   write_model
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 parallel.zero=1 \
     --trace step.json.gz
-  expect_text out "step time" "tokens/s" "MFU" "Share of a step"
+  expect_text out "step time" " to " "32 published steps" "tokens/s" "MFU" "Share of a step"
   expect_file step.json.gz
   if command -v python3 >/dev/null; then
     gunzip -c step.json.gz | python3 -m json.tool >/dev/null || failed "step.json.gz is not JSON"
   fi
   expect 0 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 parallel.ep=8 --json \
     cluster.machine.network.bandwidth=5e9
-  expect_text out '"step_seconds": ' '"exposed_seconds": {'
+  expect_text out '"step_seconds": ' '"step_seconds_interval": [' '"exposed_seconds": {'
 }
 
 test_a_slower_network_makes_a_slower_step() {
@@ -121,9 +156,9 @@ test_a_slower_network_makes_a_slower_step() {
 test_validate_estimates_a_step_on_a_cluster() {
   write_model
   expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml"
-  expect_text out "a step on " "latency" "throughput" "MFU"
+  expect_text out "a step on " "latency" "32 published steps" "throughput" "MFU"
   expect 0 "$HEXAD" validate model.yaml --world 16 --cluster "$clusters/h100-dgx.yaml" --json
-  expect_text out '"step": {' '"tokens_per_second": '
+  expect_text out '"step": {' '"seconds_interval": [' '"tokens_per_second": '
 }
 
 test_cluster_and_paper_exclude_each_other() {

@@ -5,7 +5,10 @@
 
 #include <set>
 
+#include "framework/config/recipe_error.h"
 #include "tests/training/training.h"
+#include "tools/plan/fewest_ranks.h"
+#include "tools/plan/layout_as_is.h"
 
 namespace hexad::tests {
 
@@ -131,6 +134,40 @@ TEST(Plan, ReturnsFittingLayoutsBestFirst) {
   }
 }
 
+TEST(RoutedMemory, IsTheEstimateOfEachLoad) {
+  const Recipe r = recipe_of(yaml, {"parallel.ep=8"}, ranks);
+  const auto total = [&](RoutingLoad load) { return estimate_memory(r, {}, ranks, load).total; };
+  const RoutedMemory memory = routed_memory(r, {}, ranks, total(RoutingLoad::even));
+  EXPECT_EQ(memory.p99.bytes, total(RoutingLoad::p99));
+  EXPECT_EQ(memory.worst.bytes, total(RoutingLoad::one_rank));
+  EXPECT_GT(memory.worst.bytes, memory.even);
+  EXPECT_EQ(memory.worst.times, 4) << "one expert a rank: every token, instead of 2 of 8 slots";
+}
+
+TEST(RoutedMemory, IsEvenIfARankHasAllExperts) {
+  const RoutedMemory memory = routed_memory(recipe_of(yaml, {}, ranks), {}, ranks, 5);
+  EXPECT_EQ(memory.p99.bytes, 5);
+  EXPECT_EQ(memory.worst.bytes, 5);
+}
+
+TEST(Plan, GivesEvenMemoryAlsoIfPlannedForTheWorst) {
+  const Plan plan = search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(),
+                                {.world = ranks, .load = RoutingLoad::one_rank, .wanted = 2, .details = true});
+  for (const PlannedLayout& l : plan.best) {
+    EXPECT_EQ(l.routed.worst.bytes, l.memory.total) << l.candidate.to_string(ranks);
+    EXPECT_EQ(l.routed.even, estimate_memory(l.candidate.recipe, {}, ranks).total) << l.candidate.to_string(ranks);
+  }
+}
+
+TEST(Plan, HasTheGainsOfItsFirstLayout) {
+  const Plan plan = search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(),
+                                {.world = ranks, .wanted = 3, .details = true});
+  const Recipe& r = plan.best.front().candidate.recipe;
+  const Cluster more = with_more(two_nodes(), plan.gains.front().resource, unit_more);
+  const StepForecast step = forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), ranks), StepPrices(more, ranks));
+  EXPECT_DOUBLE_EQ(plan.gains.front().seconds, plan.best.front().step.seconds - step.seconds);
+}
+
 TEST(Plan, HasNothingIfNoLayoutFits) {
   Cluster small = two_nodes();
   small.machine->memory = config::ByteSize(1 << 20);
@@ -149,6 +186,63 @@ TEST(Plan, ByMemoryNeedsNoMoreThanByTime) {
         .best.front();
   };
   EXPECT_LE(best(Objective::memory).memory.total, best(Objective::time).memory.total);
+}
+
+TEST(FewestRanks, TriesDivisorsOfANodeAndWholeNodes) {
+  EXPECT_EQ(ranks_to_try(8, 30), (std::vector<int64_t>{1, 2, 4, 8, 16, 24}));
+  EXPECT_EQ(ranks_to_try(6, 4), (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(ranks_to_try(1, 3), (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST(FewestRanks, AreTheFirstThatHaveRoom) {
+  const config::Document document = config::parse(yaml, "plan.yaml");
+  // A rank has a third of what the smallest layout of one rank needs.
+  Cluster small = two_nodes();
+  const auto search = [&](int64_t world, Objective objective) {
+    return search_plan(document, recipe_of(yaml), {}, small, {.world = world, .objective = objective, .wanted = 1});
+  };
+  const double alone = search(1, Objective::memory).best.front().memory.total;
+  small.machine->memory = config::ByteSize(static_cast<int64_t>(alone / 3));
+  const FewestRanks fewest =
+      fewest_ranks(document, recipe_of(yaml), {}, small, {.world = ranks, .objective = Objective::ranks, .wanted = 1});
+  ASSERT_FALSE(fewest.plan.best.empty());
+  EXPECT_GT(fewest.ranks, 2);
+  EXPECT_EQ(fewest.plan.best.front().step.seconds, search(fewest.ranks, Objective::time).best.front().step.seconds);
+  ASSERT_FALSE(fewest.refused.empty());
+  for (const FewestRanks::Refused& fewer : fewest.refused) {
+    EXPECT_LT(fewer.ranks, fewest.ranks);
+    EXPECT_TRUE(search(fewer.ranks, Objective::memory).best.empty()) << fewer.ranks;
+  }
+}
+
+TEST(FewestRanks, HaveNoLayoutIfAllAreTooFew) {
+  Cluster small = two_nodes();
+  small.machine->memory = config::ByteSize(1 << 20);
+  const FewestRanks fewest = fewest_ranks(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, small,
+                                          {.world = 4, .objective = Objective::ranks});
+  EXPECT_TRUE(fewest.plan.best.empty());
+  EXPECT_EQ(fewest.ranks, 4);
+  EXPECT_EQ(fewest.refused.size(), 2U);
+}
+
+TEST(LayoutAsIs, IsTheRecipesOwnLayout) {
+  const std::vector<std::string> own{"parallel.ep=8", "parallel.pp=2", "parallel.order=tp-cp-ep-dp-pp",
+                                     "schedule.pipeline.split=[3,5]"};
+  const PlannedLayout l =
+      layout_as_is(config::parse(yaml, "plan.yaml", own), {}, two_nodes(), {.world = ranks, .wanted = 1});
+  const Recipe r = recipe_of(yaml, own, ranks);
+  const mesh::Layout layout(r.parallel.sizes(), ranks);
+  EXPECT_EQ(l.step.seconds, forecast_step(r, {}, layout, StepPrices(two_nodes(), ranks)).seconds);
+  EXPECT_EQ(l.memory.total, estimate_memory(r, {}, ranks).total);
+  std::map<std::string, std::string> settings;
+  for (const auto& [key, value] : l.candidate.settings()) settings[key] = value;
+  EXPECT_EQ(settings["parallel.order"], "tp-cp-ep-dp-pp");
+  EXPECT_EQ(settings["schedule.pipeline.split"], "[3, 5]");
+}
+
+TEST(LayoutAsIs, ThrowsIfTheLayoutIsIllegal) {
+  const config::Document document = config::parse(yaml, "plan.yaml", std::vector<std::string>{"parallel.pp=3"});
+  EXPECT_THROW(layout_as_is(document, {}, two_nodes(), {.world = ranks}), config::RecipeError);
 }
 
 }  // namespace

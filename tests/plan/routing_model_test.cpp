@@ -84,7 +84,7 @@ TEST(RoutingModel, InTheWorstCaseEverythingGoesToOneRank) {
 
 // There are 64 experts in groups of 8 on 8 ranks.
 TEST(RoutingModel, ATokenChoosesOnlyExpertsOfItsGroups) {
-  for (const RoutingLoad load : {RoutingLoad::even, RoutingLoad::p99, RoutingLoad::one_rank})
+  for (const RoutingLoad::Kind load : {RoutingLoad::even, RoutingLoad::p99, RoutingLoad::one_rank})
     for (const int64_t top_groups : {1, 3}) {
       const Choice choice{.top_k = 6, .experts = 64, .groups = 8, .top_groups = top_groups};
       const std::vector<int32_t> ids = chosen(load, 5, 8, 512, choice);
@@ -118,6 +118,30 @@ TEST(RoutingModel, EvenLoadKeepsGivenChoices) {
   EXPECT_EQ(ids, (std::vector<int32_t>{6, 7}));
   choose_experts(RoutingLoad::one_rank, 0, 4)(ids, given);
   EXPECT_EQ(std::set<int32_t>(ids.begin(), ids.end()), (std::set<int32_t>{0, 1}));
+}
+
+TEST(RoutingModel, GivenSharesHoldInEachLayer) {
+  const RoutingLoad load(ExpertShares{{0.4, 0.3, 0.2, 0.1}, {0.25, 0.25, 0.5, 0}});
+  const auto choose = choose_experts(load, 0, 2);
+  for (const int64_t layer : {0, 1, 0, -1}) {
+    std::vector<int32_t> ids(2 * 1000);
+    choose(ids, {.top_k = 2, .experts = 4, .layer = layer});
+    std::vector<int64_t> counts(4, 0);
+    for (size_t i = 0; i < ids.size(); i += 2) {
+      EXPECT_NE(ids[i], ids[i + 1]) << "token " << i / 2;
+      ++counts.at(ids[i]), ++counts.at(ids[i + 1]);
+    }
+    const std::vector<double>& shares = load.shares()[layer < 0 ? 0 : layer];
+    for (size_t e = 0; e < 4; ++e)
+      EXPECT_NEAR(static_cast<double>(counts[e]), 2000 * shares[e], 2) << "layer " << layer << ", expert " << e;
+  }
+}
+
+TEST(RoutingModel, TheBusiestRankHasMostSlotsOfAllLayers) {
+  const RoutingLoad load(ExpertShares{{0.4, 0.3, 0.2, 0.1}, {0, 0.1, 0.4, 0.5}});
+  EXPECT_EQ(busiest_rank(load, 2), 1);
+  EXPECT_EQ(busiest_rank(load, 4), 2);
+  EXPECT_EQ(busiest_rank(RoutingLoad::p99, 4), 0);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "framework/base/units.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/memory_savings.h"
+#include "tools/plan/routed_memory.h"
 #include "tools/plan/step_on_meta.h"
 #include "tools/train/recipe/schedule_check.h"
 
@@ -32,22 +33,12 @@ double most_blocks(const std::vector<MemoryEstimate>& stages) {
 }
 
 // Returns lines about the memory needed if tokens do not load the experts evenly.
-std::string routing_lines(const Recipe& r, const train::Extensions& extensions, int64_t world) {
-  const moe::MoeConfig& m = r.model.moe;
-  if (m.experts == 0 || r.parallel.ep == 1 || m.routing != moe::Routing::model) return {};
-  const device::MetaRun::Choice choice{m.top_k, m.experts, m.groups, m.top_groups};
+std::string routing_lines(const RoutedMemory& memory) {
   std::string text;
-  double share = 0, total = 0;
-  for (const auto& [load, name] :
-       {std::pair{RoutingLoad::p99, "routing at p99"}, {RoutingLoad::one_rank, "worst case"}}) {
-    const double before =
-        std::exchange(share, share_of_rank(load, m.experts / r.parallel.ep, choice, m.capacity_factor));
-    if (share * static_cast<double>(r.parallel.ep) <= 1)
-      continue;  // capacity limits the share to that of a balanced load
-    if (share != before) total = estimate_memory(r, extensions, world, load).total;
-    text += fmt::format("  {:<18}{:>18}   the experts of one rank get {:.3g} times their share\n", name,
-                        human_bytes(total), share * static_cast<double>(r.parallel.ep));
-  }
+  for (const auto& [load, name] : {std::pair{memory.p99, "routing at p99"}, {memory.worst, "worst case"}})
+    if (load.times > 1)
+      text += fmt::format("  {:<18}{:>18}   the experts of one rank get {:.3g} times their share\n", name,
+                          human_bytes(load.bytes), load.times);
   return text;
 }
 
@@ -138,7 +129,8 @@ std::string MemoryReport::table() const {
   if (r.memory.limit() > 0)
     row("  of the limit", static_cast<double>(r.memory.limit()),
         fmt::format("blocks of {} count towards the limit", human_bytes(m.blocks)));
-  return text + routing_lines(r, extensions_, world_) + stage_lines(stages, worst) + traffic_lines(all.traffic);
+  return text + routing_lines(routed_memory(r, extensions_, world_, m.total)) + stage_lines(stages, worst) +
+         traffic_lines(all.traffic);
 }
 
 // Returns the memory that `changed` needs. If memory_reuse is open, assumes the schedule that now needs the least

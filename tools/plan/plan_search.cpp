@@ -61,12 +61,16 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   }
   plan.recorded = costs.recorded();
   const auto goal = [&](double seconds, double bytes) {
-    return request.objective == Objective::time ? std::pair(seconds, bytes) : std::pair(bytes, seconds);
+    return request.objective == Objective::memory ? std::pair(bytes, seconds) : std::pair(seconds, bytes);
   };
   std::ranges::stable_sort(layouts, {},
                            [&](const PlannedLayout& l) { return goal(l.composed.seconds, l.composed.memory); });
 
-  const StepPrices prices(cluster, static_cast<int>(request.world));
+  const auto world = static_cast<int>(request.world);
+  const StepPrices prices(cluster, world);
+  const auto predicted = [&](const PlannedLayout& l) { return goal(l.step.seconds, l.memory.total); };
+  RecordedStep of_first;  // recorded step of the best layout so far
+  auto first = goal(std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity());
   for (PlannedLayout& l : layouts) {
     if (plan.best.size() == simulated_per_wanted * request.wanted) break;
     const train::Recipe& r = l.candidate.recipe;
@@ -76,13 +80,24 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
       ++plan.too_large;
       continue;
     }
-    l.step = forecast_step(r, extensions, mesh::Layout(r.parallel.sizes(), static_cast<int>(request.world)), prices,
-                           request.load);
-    l.step.records.clear(), l.step.simulated = {};
+    RecordedStep recorded =
+        record_for_forecast(r, extensions, mesh::Layout(r.parallel.sizes(), world), prices, request.load);
+    l.step = simulate_recorded(recorded, r, prices);
+    l.step.simulated = {};
+    if (predicted(l) < first) first = predicted(l), of_first = std::move(recorded);
     plan.best.push_back(std::move(l));
   }
-  std::ranges::stable_sort(plan.best, {}, [&](const PlannedLayout& l) { return goal(l.step.seconds, l.memory.total); });
+  std::ranges::stable_sort(plan.best, {}, predicted);
   if (plan.best.size() > request.wanted) plan.best.resize(request.wanted);
+  if (!request.details || plan.best.empty()) return plan;
+  for (PlannedLayout& l : plan.best) {
+    const train::Recipe& r = l.candidate.recipe;
+    const bool even = request.load == RoutingLoad::even;
+    l.routed = routed_memory(r, extensions, request.world,
+                             even ? l.memory.total : estimate_memory(r, extensions, request.world).total);
+  }
+  const PlannedLayout& best = plan.best.front();
+  plan.gains = resource_gains(of_first, best.step.seconds, best.candidate.recipe, cluster, world);
   return plan;
 }
 

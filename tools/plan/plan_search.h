@@ -5,16 +5,18 @@
 #include <vector>
 
 #include "tools/plan/layer_costs.h"
-#include "tools/plan/memory_estimate.h"
+#include "tools/plan/resource_gain.h"
+#include "tools/plan/routed_memory.h"
 #include "tools/plan/step_forecast.h"
 
 namespace hexad::plan {
 
-/// Goal of a plan. time: the shortest step. memory: the least memory of a rank. Of equal ones the other decides.
-enum class Objective : uint8_t { time, memory };
+/// Goal of a plan. time: the shortest step. memory: the least memory of a rank. Of equal ones the other decides. ranks:
+/// the shortest step on the fewest ranks that have room (fewest_ranks()).
+enum class Objective : uint8_t { time, memory, ranks };
 constexpr auto enum_names(Objective) {
   return std::to_array<std::pair<Objective, std::string_view>>(
-      {{Objective::time, "time"}, {Objective::memory, "memory"}});
+      {{Objective::time, "time"}, {Objective::memory, "memory"}, {Objective::ranks, "ranks"}});
 }
 
 struct PlannedLayout {
@@ -23,6 +25,7 @@ struct PlannedLayout {
   /// The simulated step, and the memory of the rank that needs most.
   StepForecast step{};
   MemoryEstimate memory{};
+  RoutedMemory routed{};  // PlanRequest::details
 };
 
 struct Plan {
@@ -30,7 +33,8 @@ struct Plan {
   PlanCandidates candidates;         // counts of refusals; `legal` is empty
   int64_t legal = 0, too_large = 0;  // layouts; those whose memory exceeds that of a rank
   double memory = 0;                 // bytes that tensors of a rank may take
-  double least_memory = 0;           // bytes: of the layout that needs least
+  double least_memory = 0;           // bytes of the layout that needs least; a bound or rough for those not simulated
+  std::vector<ResourceGain> gains;   // of the first of `best`, the largest first (PlanRequest::details)
   size_t recorded = 0;               // combinations of settings of a layer that were recorded
 };
 
@@ -40,11 +44,12 @@ struct PlanRequest {
   Objective objective = Objective::time;
   RoutingLoad load = RoutingLoad::even;
   size_t wanted = 10;
+  bool details = false;  // true: also the memory of the best layouts under each routing, and the gains of the first
 };
 
 /// Returns the best layouts. In the first stage, steps of all legal layouts are composed (LayerCosts). In the second
 /// stage, those that seem best are estimated as hexad validate does, and simulated. The cluster must say the memory of
-/// a rank; otherwise all layouts fit.
+/// a rank; otherwise all layouts fit. Objective::ranks orders layouts of the requested ranks like time.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request);
 

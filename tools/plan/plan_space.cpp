@@ -171,14 +171,14 @@ std::vector<std::pair<std::string, std::string>> PlanCandidate::settings() const
           {"parallel.sp", p.sp ? "true" : "false"},
           {"parallel.cp", number(p.cp)},
           {"parallel.cp_kind", std::string(base::enum_name(p.cp_kind))},
-          {"parallel.cp_expansion", "auto"},
-          {"parallel.order", "auto"},
+          {"parallel.cp_expansion", std::string(base::enum_name(p.cp_expansion))},
+          {"parallel.order", p.order.value_or("auto")},
           {"parallel.ep", number(p.ep)},
           {"parallel.etp", p.etp ? number(*p.etp) : "auto"},
           {"parallel.zero", number(p.zero)},
           {"batch.micro", number(recipe.batch.micro)},
           {"recompute", std::string(base::enum_name(recipe.recompute))},
-          {"schedule.pipeline.split", "[]"},
+          {"schedule.pipeline.split", fmt::format("[{}]", fmt::join(recipe.schedule.pipeline.split, ", "))},
           {"schedule.pipeline.kind", std::string(base::enum_name(recipe.schedule.pipeline.kind))},
           {"schedule.pipeline.chunks", number(recipe.schedule.pipeline.chunks)}};
 }

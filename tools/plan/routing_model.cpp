@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "framework/base/error.h"
@@ -123,12 +126,13 @@ class Experts {
 // Router for one rank and load. All micro-batches and layers of a shape have the same choices.
 class Router {
  public:
-  Router(RoutingLoad load, int rank, int ranks, std::optional<double> capacity_factor)
+  Router(RoutingLoad::Kind load, int rank, int ranks, std::optional<double> capacity_factor)
       : load_(load), rank_(rank), ranks_(ranks), capacity_factor_(capacity_factor) {}
 
-  void operator()(std::span<int32_t> ids, const Choice& choice) {
+  void operator()(std::span<int32_t> ids, Choice choice) {
     // Uses the recipe's own routing unless another load is requested.
     if (choice.given && load_ == RoutingLoad::even) return;
+    choice.layer = -1;
     if (chosen_.size() != ids.size() || choice != choice_) {
       chosen_.resize(ids.size());
       choice_ = choice;
@@ -154,16 +158,61 @@ class Router {
     }
   }
 
-  RoutingLoad load_;
+  RoutingLoad::Kind load_;
   int rank_, ranks_;
   std::optional<double> capacity_factor_;
   Choice choice_{};
   std::vector<int32_t> chosen_;
 };
 
+// Router with given shares. All micro-batches of a layer and shape have the same choices.
+class GivenRouter {
+ public:
+  explicit GivenRouter(RoutingLoad load) : load_(std::move(load)) {}
+
+  void operator()(std::span<int32_t> ids, const Choice& choice) {
+    std::vector<int32_t>& chosen = chosen_[{choice.layer, ids.size()}];
+    if (chosen.empty()) chosen = choose(static_cast<int64_t>(ids.size()), choice);
+    std::ranges::copy(chosen, ids.begin());
+  }
+
+ private:
+  // A router's kernel does not know its layer. Its choices are replaced by those of the layer.
+  const std::vector<double>& shares_of(const Choice& choice) const {
+    const std::vector<double>& shares = load_.shares().at(static_cast<size_t>(std::max<int64_t>(0, choice.layer)));
+    base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",
+                  choice.experts, " experts");
+    return shares;
+  }
+
+  // Each token visits the experts that are furthest behind their shares.
+  std::vector<int32_t> choose(int64_t slots, const Choice& choice) const {
+    const std::vector<double>& shares = shares_of(choice);
+    std::vector<double> owed(shares.size(), 0);
+    std::vector<int32_t> order(shares.size());
+    std::vector<int32_t> chosen;
+    chosen.reserve(static_cast<size_t>(slots));
+    for (int64_t token = 0; token < slots / choice.top_k; ++token) {
+      for (size_t e = 0; e < shares.size(); ++e) owed[e] += shares[e] * static_cast<double>(choice.top_k);
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::partial_sort(order, order.begin() + choice.top_k, std::greater{},
+                                [&](int32_t e) { return std::pair(owed[static_cast<size_t>(e)], -e); });
+      for (int64_t k = 0; k < choice.top_k; ++k) {
+        owed[static_cast<size_t>(order[static_cast<size_t>(k)])] -= 1;
+        chosen.push_back(order[static_cast<size_t>(k)]);
+      }
+    }
+    return chosen;
+  }
+
+  RoutingLoad load_;
+  std::map<std::pair<int64_t, size_t>, std::vector<int32_t>> chosen_;  // by layer and slots
+};
+
 }  // namespace
 
-double share_of_rank(RoutingLoad load, int64_t local, const Choice& choice, std::optional<double> capacity_factor) {
+double share_of_rank(RoutingLoad::Kind load, int64_t local, const Choice& choice,
+                     std::optional<double> capacity_factor) {
   const double even = static_cast<double>(local) / static_cast<double>(choice.experts);
   if (local == choice.experts || load == RoutingLoad::even) return even;
   double most = std::min(1.0, static_cast<double>(most_of_token(local, choice)) / static_cast<double>(choice.top_k));
@@ -172,8 +221,17 @@ double share_of_rank(RoutingLoad load, int64_t local, const Choice& choice, std:
   return std::min(most, std::max(even, beta_quantile(local, choice.experts - local, 0.99)));
 }
 
+int busiest_rank(const RoutingLoad& load, int ranks) {
+  if (load != RoutingLoad::given) return 0;
+  std::vector<double> slots(static_cast<size_t>(ranks), 0);
+  for (const std::vector<double>& shares : load.shares())
+    for (size_t e = 0; e < shares.size(); ++e) slots[e * slots.size() / shares.size()] += shares[e];
+  return static_cast<int>(std::ranges::max_element(slots) - slots.begin());
+}
+
 device::MetaRun::Choose choose_experts(RoutingLoad load, int rank, int ranks, std::optional<double> capacity_factor) {
-  return Router(load, rank, ranks, capacity_factor);
+  if (load == RoutingLoad::given) return GivenRouter(std::move(load));
+  return Router(load.kind(), rank, ranks, capacity_factor);
 }
 
 }  // namespace hexad::plan

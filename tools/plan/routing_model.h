@@ -1,9 +1,12 @@
 // Assumptions about the experts that tokens choose, for estimates that depend on them.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "framework/device/meta/meta_run.h"
+#include "tools/plan/expert_shares.h"
 
 namespace hexad::plan {
 
@@ -20,11 +23,34 @@ namespace hexad::plan {
 ///   times the mean. This is an assumed model, not a measurement: well-balanced routers stay below it.
 /// - one_rank: all experts of a token are on this rank, or as many of them as the rank has. No routing gives a rank a
 ///   higher load. Like p99, it ignores the recipe's routing.
-enum class RoutingLoad : uint8_t { even, p99, one_rank };
+/// - given: the share of each expert in each layer. Tokens visit experts in turn, so that each gets its share. The
+///   limit of a token's groups does not apply, nor does the recipe's routing.
+class RoutingLoad {
+ public:
+  enum Kind : uint8_t { even, p99, one_rank, given };
+
+  /// A load without shares: any kind but `given`.
+  RoutingLoad(Kind kind) : kind_(kind) {}
+  explicit RoutingLoad(ExpertShares shares)
+      : kind_(given), shares_(std::make_shared<const ExpertShares>(std::move(shares))) {}
+
+  Kind kind() const { return kind_; }
+  bool operator==(Kind kind) const { return kind_ == kind; }
+  /// Returns the shares. Requires the kind `given`.
+  const ExpertShares& shares() const { return *shares_; }
+
+ private:
+  Kind kind_;
+  std::shared_ptr<const ExpertShares> shares_;
+};
+
+/// Returns the ep coordinate, of `ranks` over which the experts are distributed in equal blocks, whose experts get most
+/// slots of all layers together; 0 for loads that all ranks may have.
+int busiest_rank(const RoutingLoad& load, int ranks);
 
 /// Returns the share of all slots that `local` of the experts get under `load`, but at most the capacity, if there is
-/// one: dropped slots take no memory.
-double share_of_rank(RoutingLoad load, int64_t local, const device::MetaRun::Choice& choice,
+/// one: dropped slots take no memory. `load` is not `given`.
+double share_of_rank(RoutingLoad::Kind load, int64_t local, const device::MetaRun::Choice& choice,
                      std::optional<double> capacity_factor = {});
 
 /// Returns the routing for rank `rank` of `ranks`, over which the experts are distributed in equal blocks.

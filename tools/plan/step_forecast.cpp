@@ -20,25 +20,29 @@ void require_few_tokens(const Recipe& r) {
                " tokens");
 }
 
-// Records and simulates a step with `micro_batches` micro-batches.
-StepForecast forecast_of(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                         const StepPrices& prices, RoutingLoad load, int64_t micro_batches) {
-  StepForecast forecast{.stages = {}, .simulated_micro_batches = micro_batches, .records = {}, .simulated = {}};
-  for (const int rank : layout.members(base::Axis::pp, 0))
-    forecast.records.push_back(
-        record_step(recipe, extensions, layout, rank, load, micro_batches, prices.node_of_rank()));
+RecordedStep::Part record_part(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+                               const StepPrices& prices, RoutingLoad load, int64_t micro_batches) {
+  RecordedStep::Part part{.micro_batches = micro_batches, .stages = {}};
+  const mesh::ExpertPlace first{.ep = busiest_rank(load, layout.size(base::Axis::ep))};
+  for (const int rank : layout.members(base::Axis::pp, layout.rank_at(first)))
+    part.stages.push_back(record_step(recipe, extensions, layout, rank, load, micro_batches, prices.node_of_rank()));
+  return part;
+}
+
+StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {
+  StepForecast forecast{.stages = {}, .simulated_micro_batches = part.micro_batches, .records = {}, .simulated = {}};
   forecast.simulated = simulate_step(
-      forecast.records, prices.node_of_rank(),
+      part.stages, prices.node_of_rank(),
       [&](const StepRecord& record, const device::Issue& issue) { return prices.seconds(record, issue); },
       prices.contention(train::priorities_of(recipe.distributed)));
   forecast.seconds = forecast.simulated.seconds;
-  for (size_t s = 0; s < forecast.records.size(); ++s) {
+  for (size_t s = 0; s < part.stages.size(); ++s) {
     const SimulatedRank& rank = forecast.simulated.ranks[s];
     StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
-    for (const device::Issue& issue : forecast.records[s].issues)
+    for (const device::Issue& issue : part.stages[s].issues)
       if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work)) {
-        stage.sent[forecast.records[s].groups[work->group].traffic] += static_cast<double>(work->sent);
-        stage.network += prices.sent_over_network(forecast.records[s], issue);
+        stage.sent[part.stages[s].groups[work->group].traffic] += static_cast<double>(work->sent);
+        stage.network += prices.sent_over_network(part.stages[s], issue);
       }
     forecast.stages.push_back(stage);
   }
@@ -72,17 +76,35 @@ Throughput throughput(double step_seconds, const Recipe& recipe, const train::Ex
           .peak_flops_per_second = static_cast<double>(ranks) * prices.peak(train::dtype_of(recipe.train.precision))};
 }
 
-StepForecast forecast_step(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                           const StepPrices& prices, RoutingLoad load) {
+RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+                                 const StepPrices& prices, RoutingLoad load) {
   require_few_tokens(recipe);
   const int64_t all = micro_batches_of(recipe, layout);
   const int64_t unit = recipe.parallel.pp * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
   const int64_t fewer = 2 * unit + all % unit, few = fewer + unit;
-  const auto forecast = [&](int64_t n) { return forecast_of(recipe, extensions, layout, prices, load, n); };
-  StepForecast step = forecast(std::min(few, all));
-  if (few < all) extend(step, forecast(fewer), static_cast<double>(all - fewer) / static_cast<double>(few - fewer));
-  step.micro_batches = all;
+  const auto record = [&](int64_t n) { return record_part(recipe, extensions, layout, prices, load, n); };
+  RecordedStep step{.micro_batches = all, .longer = record(std::min(few, all)), .shorter = {}};
+  if (few < all) step.shorter = record(fewer);
   return step;
+}
+
+StepForecast simulate_recorded(const RecordedStep& step, const Recipe& recipe, const StepPrices& prices) {
+  StepForecast forecast = simulate_part(step.longer, recipe, prices);
+  if (step.shorter) {
+    const auto [few, fewer] = std::pair(step.longer.micro_batches, step.shorter->micro_batches);
+    extend(forecast, simulate_part(*step.shorter, recipe, prices),
+           static_cast<double>(step.micro_batches - fewer) / static_cast<double>(few - fewer));
+  }
+  forecast.micro_batches = step.micro_batches;
+  return forecast;
+}
+
+StepForecast forecast_step(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+                           const StepPrices& prices, RoutingLoad load) {
+  RecordedStep step = record_for_forecast(recipe, extensions, layout, prices, load);
+  StepForecast forecast = simulate_recorded(step, recipe, prices);
+  forecast.records = std::move(step.longer.stages);
+  return forecast;
 }
 
 }  // namespace hexad::plan

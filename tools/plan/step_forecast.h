@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "tools/plan/step_prices.h"
@@ -32,6 +33,23 @@ struct StepForecast {
   SimulatedStep simulated;
 };
 
+/// Recorded operations of a step, which can be simulated with several prices. If the step has many micro-batches, two
+/// steps of fewer are recorded, from which it is extrapolated.
+struct RecordedStep {
+  struct Part {
+    int64_t micro_batches;
+    std::vector<StepRecord> stages;  // a rank of each pipeline stage
+  };
+  int64_t micro_batches;
+  Part longer;
+  std::optional<Part> shorter;  // none: `longer` has all micro-batches
+};
+RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Extensions& extensions,
+                                 const mesh::Layout& layout, const StepPrices& prices,
+                                 RoutingLoad load = RoutingLoad::even);
+/// Simulates a recorded step. StepForecast::records is empty.
+StepForecast simulate_recorded(const RecordedStep& step, const train::Recipe& recipe, const StepPrices& prices);
+
 /// Rates of a predicted step, of all ranks together.
 struct Throughput {
   double tokens_per_second = 0;
@@ -44,8 +62,9 @@ struct Throughput {
 Throughput throughput(double step_seconds, const train::Recipe& recipe, const train::Extensions& extensions,
                       const Prices& prices, int64_t ranks);
 
-/// Predicts a step of `layout` on the cluster of `prices`. `load` is that of the experts in every layer. Ranks that
-/// differ only in their place along other axes than pp do the same at the same time.
+/// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. Ranks that differ only
+/// in their place along other axes than pp do the same at the same time; if loads of experts are given, they do as the
+/// one whose experts get most.
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even);
 

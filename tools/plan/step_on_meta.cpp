@@ -167,7 +167,8 @@ StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const
 
 std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout& layout, RoutingLoad load) {
   const moe::MoeConfig& moe = r.model.moe;
-  const bool by_ep = load == RoutingLoad::even && moe.experts > 0 && moe.routing != moe::Routing::model;
+  const bool by_ep = moe.experts > 0 &&
+                     (load == RoutingLoad::given || (load == RoutingLoad::even && moe.routing != moe::Routing::model));
   const size_t of_stage = by_ep ? static_cast<size_t>(layout.size(base::Axis::ep)) : 1;
   std::vector<std::vector<int>> stages(layout.size(base::Axis::pp), std::vector<int>(of_stage, -1));
   // All stages have ranks at the same coordinates, so only the ranks of the first stage are compared.

@@ -39,9 +39,9 @@ device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train:
                                        const mesh::Layout& layout, int rank);
 
 /// Returns, for each pipeline stage, ranks of which one needs the most memory. If data are cut unevenly over tp or etp,
-/// the last of the ranks that share them has the most. The other ranks of a stage are alike. If the recipe defines the
-/// routing and no other load is requested, returns one rank for each ep coordinate, because the loaded experts are
-/// unknown.
+/// the last of the ranks that share them has the most. The other ranks of a stage are alike. Returns one rank for each
+/// ep coordinate if loads of experts are given, or if the recipe defines the routing and no other load is requested,
+/// because the loaded experts are unknown.
 std::vector<std::vector<int>> distinct_ranks(const train::Recipe& recipe, const mesh::Layout& layout, RoutingLoad load);
 
 }  // namespace hexad::plan

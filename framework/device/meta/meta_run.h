@@ -21,6 +21,7 @@ class MetaRun {
   struct Choice {
     int64_t top_k, experts, groups = 1, top_groups = 1;
     bool given = false;  // the recipe fixes the choices, and `ids` contains them already
+    int64_t layer = -1;  // number among the layers with experts; -1: not known
     bool operator==(const Choice&) const = default;
   };
   /// Writes the experts that `ids.size() / top_k` tokens choose, token after token.

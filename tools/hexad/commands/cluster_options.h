@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tools/hexad/command_line.h"
-#include "tools/hexad/usage.h"
 #include "tools/plan/routing_model.h"
 
 namespace hexad::app {
@@ -29,14 +28,18 @@ inline Option add_routing(const Command& command, std::string& routing) {
   return command
       .add_option("--routing", &routing,
                   "load of the experts: even; p99: one rank has a load that only 1% of routers exceed; worst: all "
-                  "tokens visit one rank")
-      .legal(one_of({"even", "p99", "worst"}));
+                  "tokens visit one rank; or a file: metrics.jsonl of a run, or a line of tokens by expert for each "
+                  "layer")
+      .path();
 }
 
-inline plan::RoutingLoad load_of(std::string_view routing) {
-  return routing == "p99"     ? plan::RoutingLoad::p99
-         : routing == "worst" ? plan::RoutingLoad::one_rank
-                              : plan::RoutingLoad::even;
+/// Returns the load for experts of `model`. Reads it from a file unless `routing` is a word.
+inline plan::RoutingLoad load_of(const std::string& routing, const layers::ModelConfig& model) {
+  using plan::RoutingLoad;
+  if (routing == "even") return RoutingLoad::even;
+  if (routing == "p99") return RoutingLoad::p99;
+  if (routing == "worst") return RoutingLoad::one_rank;
+  return RoutingLoad(plan::read_expert_shares(routing, model));
 }
 
 }  // namespace hexad::app

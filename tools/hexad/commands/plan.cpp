@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -12,14 +11,19 @@
 #include "framework/base/enum_names.h"
 #include "framework/base/units.h"
 #include "framework/config/document.h"
+#include "framework/config/recipe_error.h"
 #include "tools/hexad/commands/cluster_options.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/plan_contexts.h"
+#include "tools/hexad/commands/plan_output.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/fewest_ranks.h"
+#include "tools/plan/layout_as_is.h"
 #include "tools/plan/plan_search.h"
+#include "tools/plan/prediction_error.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
@@ -42,13 +46,6 @@ struct Options {
 
 constexpr std::string_view overlay_begins = "# Layout chosen by hexad plan";
 
-// Figures of a layout that are derived from its prediction.
-struct Figures {
-  Throughput rates;
-  double exposed[comm::traffic_class_count];  // share of the step, mean over stages
-  double kernels, idle;
-};
-
 class Planner {
  public:
   Planner(const Options& options, const Extensions& extensions)
@@ -59,6 +56,7 @@ class Planner {
         document_(
             renamed(document_of_stage(config::load(options.recipe, of_recipe(), options.include_root), options.stage))),
         recipe_(load_recipe(document_, extensions, 0)),
+        load_(load_of(options.routing, recipe_.model)),
         prices_(cluster_),
         ranks_(options.ranks > 0 ? options.ranks : prices_.nodes() * prices_.ranks_per_node()) {
     complete(recipe_, 1);
@@ -83,10 +81,20 @@ class Planner {
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     const double begin = base::now();
     if (contexts_.size() > 1) return run_path(begin);
-    const Plan plan = plan_at({.context = recipe_.model.context, .ranks = ranks_, .objective = objective()});
+    PlanRequest request{.world = ranks_, .objective = objective(), .load = load_, .details = true};
+    std::vector<FewestRanks::Refused> fewer;
+    const Plan plan = search(request, fewer);
     if (plan.best.empty()) refuse(plan);
-    options_.json ? print_json(plan) : print_text(plan, base::now() - begin);
-    if (options_.explain) explain(plan);
+    const PlanOutput output({.recipe_path = options_.recipe,
+                             .cluster_path = options_.cluster,
+                             .recipe = recipe_,
+                             .extensions = extensions_,
+                             .cluster = cluster_,
+                             .prices = prices_,
+                             .ranks = ranks_});
+    options_.json ? output.print_json(plan) : output.print_table(plan, base::now() - begin);
+    if (!options_.json && request.objective == Objective::ranks) output.print_fewer(plan, fewer);
+    if (options_.explain) explain(output, plan, request);
     if (!options_.out.empty()) write_overlay(plan.best.front());
     return base::ExitCode::done;
   }
@@ -112,10 +120,8 @@ class Planner {
 
   // Plans the recipe with another length, number of ranks or memory.
   Plan plan_at(const PlanQuestion& question) const {
-    const PlanRequest request{.world = question.ranks,
-                              .objective = question.objective,
-                              .load = load_of(options_.routing),
-                              .wanted = question.wanted};
+    const PlanRequest request{
+        .world = question.ranks, .objective = question.objective, .load = load_, .wanted = question.wanted};
     Cluster cluster = cluster_;
     if (cluster.machine) {
       const int64_t nodes = (question.ranks - 1) / prices_.ranks_per_node() + 1;
@@ -137,9 +143,12 @@ class Planner {
 
   // Plans each of the lengths.
   base::ExitCode run_path(double begin) const {
-    if (options_.explain || !options_.out.empty())
-      base::fail(base::ExitCode::usage, options_.explain ? "--explain" : "--out", " and --context ", options_.context,
-                 " are given; expected one length with it, such as --context ", context_text(contexts_.front()));
+    for (const auto& [given, option] : {std::pair(options_.explain, std::string("--explain")),
+                                        std::pair(!options_.out.empty(), base::cat("--out ", options_.out)),
+                                        std::pair(objective() == Objective::ranks, std::string("--objective ranks"))})
+      if (given)
+        base::fail(base::ExitCode::usage, option, " and --context ", options_.context,
+                   " are given; expected one length with it, such as --context ", context_text(contexts_.front()));
     const int64_t all = prices_.nodes() * prices_.ranks_per_node();
     const std::vector<PathPoint> path = expansion_path(planner(), {.lengths = contexts_,
                                                                    .ranks = ranks_,
@@ -160,8 +169,17 @@ class Planner {
     fmt::print("{} on {}, context {}; {}\n\n", options_.recipe, options_.cluster, options_.context,
                base::human_duration(base::now() - begin));
     print_path(planner(), path, prices_.ranks_per_node());
-    print_limits();
+    print_limits(cluster_);
     return base::ExitCode::done;
+  }
+
+  // Returns the plan. Under Objective::ranks, finds the number of ranks, and those that are too few.
+  Plan search(PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) {
+    if (request.objective != Objective::ranks) return search_plan(document_, recipe_, extensions_, cluster_, request);
+    FewestRanks fewest = fewest_ranks(document_, recipe_, extensions_, cluster_, request);
+    request.world = ranks_ = fewest.ranks;
+    fewer = std::move(fewest.refused);
+    return std::move(fewest.plan);
   }
 
   [[noreturn]] void refuse(const Plan& plan) const {
@@ -180,106 +198,21 @@ class Planner {
                lack_text(planner(), lack, prices_.ranks_per_node()));
   }
 
-  Figures figures(const PlannedLayout& l) const {
-    Figures f{};
-    f.rates = throughput(l.step.seconds, recipe_, extensions_, prices_, ranks_);
-    const double all = l.step.seconds * static_cast<double>(l.step.stages.size());
-    for (const StepForecast::Stage& stage : l.step.stages) {
-      f.kernels += stage.busy / all, f.idle += stage.idle / all;
-      for (int c = 0; c < comm::traffic_class_count; ++c) f.exposed[c] += stage.exposed[c] / all;
+  // Compares the best layout with the next one, and with that of the recipe.
+  void explain(const PlanOutput& output, const Plan& plan, const PlanRequest& request) const {
+    if (plan.best.size() > 1)
+      output.print_difference("from 1 to 2, of the step's seconds:", plan.best[0], plan.best[1]);
+    try {
+      const PlannedLayout own = layout_as_is(document_, extensions_, cluster_, request);
+      std::string title =
+          fmt::format("from 1 to the recipe as it is, {} a step:", prediction_error(cluster_).text(own.step.seconds));
+      if (own.memory.total > plan.memory)
+        title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",
+                             base::human_bytes(own.memory.total), base::human_bytes(plan.memory));
+      output.print_difference(title, plan.best[0], own);
+    } catch (const config::RecipeError& e) {
+      fmt::print("\nthe recipe as it is has no legal layout of {}:\n{}\n", base::counted(ranks_, "rank"), e.what());
     }
-    return f;
-  }
-
-  // Returns the classes of exposed communication above 0.5% of the step: "ep 12%, pp 3%".
-  static std::string exposed_text(const Figures& f) {
-    std::string text;
-    for (int c = 0; c < comm::traffic_class_count; ++c)
-      if (f.exposed[c] >= 0.005)
-        text += fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", name_of(static_cast<comm::TrafficClass>(c)),
-                            100 * f.exposed[c]);
-    return text.empty() ? "-" : text;
-  }
-
-  void print_text(const Plan& plan, double seconds) const {
-    fmt::print("{} on {} of {}, context {}\n", options_.recipe, base::counted(ranks_, "rank"), options_.cluster,
-               recipe_.model.context);
-    fmt::print("{} combinations, {} legal, {} too large for a rank; {} simulated; {}\n\n", plan.candidates.tried,
-               plan.legal, plan.too_large, base::counted(std::ssize(plan.best), "layout"),
-               base::human_duration(seconds));
-    fmt::print("{:>2} {:>10} {:>10} {:>6} {:>10} {:>6}  {:<22} {}\n", "", "step", "tokens/s", "MFU", "memory", "idle",
-               "exposed", "layout");
-    for (size_t i = 0; i < plan.best.size(); ++i) {
-      const PlannedLayout& l = plan.best[i];
-      const Figures f = figures(l);
-      fmt::print("{:>2} {:>10} {:>10} {:>6} {:>10} {:>5.0f}%  {:<22} {}\n", i + 1, base::human_duration(l.step.seconds),
-                 base::human_count(f.rates.tokens_per_second), base::human_percent(f.rates.mfu()),
-                 base::human_bytes(l.memory.total), 100 * f.idle, exposed_text(f), l.candidate.to_string(ranks_));
-    }
-    fmt::print("\nrefused by the rules of:");
-    for (const auto& [key, count] : plan.candidates.refused) fmt::print(" {} {}", key, count);
-    fmt::print("\n");
-    print_limits();
-  }
-
-  // Prints what the prices assume, and what a step leaves out.
-  void print_limits() const {
-    const std::vector<std::string> assumed = assumptions(cluster_);
-    for (size_t i = 0; i < assumed.size(); ++i) fmt::print("{}{}\n", i == 0 ? "assumed: " : "         ", assumed[i]);
-    fmt::print(
-        "not modelled: stragglers, launches that the host delays, clocks that vary, traffic of other jobs, evaluation "
-        "and "
-        "checkpoints\n");
-  }
-
-  void explain(const Plan& plan) const {
-    if (plan.best.size() < 2) return;
-    const PlannedLayout &best = plan.best[0], &next = plan.best[1];
-    const Figures a = figures(best), b = figures(next);
-    fmt::print("\nfrom 1 to 2, of the step's seconds:\n");
-    const auto line = [&](std::string_view what, double share_a, double share_b) {
-      const double x = share_a * best.step.seconds, y = share_b * next.step.seconds;
-      if (std::abs(y - x) > 0.001 * best.step.seconds)
-        fmt::print("  {:<18} {:>10} -> {:>10}  {:+.1f}%\n", what, base::human_duration(x), base::human_duration(y),
-                   100 * (y - x) / best.step.seconds);
-    };
-    line("kernels", a.kernels, b.kernels);
-    for (int c = 0; c < comm::traffic_class_count; ++c)
-      line(fmt::format("{} exposed", name_of(static_cast<comm::TrafficClass>(c))), a.exposed[c], b.exposed[c]);
-    line("idle", a.idle, b.idle);
-    const auto one = best.candidate.settings(), two = next.candidate.settings();
-    for (size_t i = 0; i < one.size(); ++i)
-      if (one[i].second != two[i].second) fmt::print("  {}: {} -> {}\n", one[i].first, one[i].second, two[i].second);
-  }
-
-  void print_json(const Plan& plan) const {
-    using Json = nlohmann::ordered_json;
-    Json layouts = Json::array();
-    for (const PlannedLayout& l : plan.best) {
-      const Figures f = figures(l);
-      Json settings = Json::object(), exposed = Json::object();
-      for (const auto& [key, value] : l.candidate.settings()) settings[key] = value;
-      for (int c = 0; c < comm::traffic_class_count; ++c)
-        exposed[std::string(name_of(static_cast<comm::TrafficClass>(c)))] = f.exposed[c];
-      layouts.push_back({{"settings", settings},
-                         {"step_seconds", l.step.seconds},
-                         {"tokens_per_second", f.rates.tokens_per_second},
-                         {"mfu", f.rates.peak_flops_per_second > 0 ? Json(f.rates.mfu()) : Json(nullptr)},
-                         {"memory_bytes", l.memory.total},
-                         {"kernel_share", f.kernels},
-                         {"idle_share", f.idle},
-                         {"exposed_share", exposed}});
-    }
-    const Json json{{"recipe", options_.recipe},
-                    {"cluster", options_.cluster},
-                    {"ranks", ranks_},
-                    {"combinations", plan.candidates.tried},
-                    {"legal", plan.legal},
-                    {"too_large", plan.too_large},
-                    {"refused", plan.candidates.refused},
-                    {"layouts", layouts},
-                    {"assumed", assumptions(cluster_)}};
-    fmt::print("{}\n", json.dump(2));
   }
 
   // Writes the settings as a recipe that includes the planned one.
@@ -320,8 +253,9 @@ class Planner {
   const Cluster cluster_;
   const config::Document document_;
   Recipe recipe_;
+  const RoutingLoad load_;
   const Prices prices_;
-  const int64_t ranks_;
+  int64_t ranks_;
 };
 
 }  // namespace
@@ -338,18 +272,21 @@ void add_plan(const Program& program) {
       .required()
       .path();
   command
-      .add_option(
-          "--ranks", &options->ranks,
-          "number of ranks; 0: all of the cluster. A path begins with them, and doubles them where nothing fits")
+      .add_option("--ranks", &options->ranks,
+                  "number of ranks; 0: all of the cluster. A path begins with them, and doubles them where nothing "
+                  "fits; --objective ranks tries at most these")
       .legal(whole_number(0, 1 << 24));
   command.add_option(
       "--context", &options->context,
       "tokens of a sequence, such as 4096 or 4K, instead of the recipe's; or 4K..1M: a path through these "
       "lengths, each twice the one before");
-  command.add_option("--objective", &options->objective, "what is least: time of a step, or memory of a rank")
-      .legal(one_of({"time", "memory"}));
+  command
+      .add_option("--objective", &options->objective,
+                  "what is least: time of a step, memory of a rank, or ranks that have room for the recipe")
+      .legal(one_of({"time", "memory", "ranks"}));
   add_routing(command, options->routing);
-  command.add_flag("--explain", options->explain, "compare the best layout with the next one");
+  command.add_flag("--explain", options->explain,
+                   "compare the best layout with the next one, and with the recipe as it is");
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_option("--out", &options->out, "file for the best layout: a recipe that hexad train takes").path();
   add_include_root(command, options->include_root);

@@ -13,6 +13,7 @@
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/papers/paper.h"
+#include "tools/plan/prediction_error.h"
 #include "tools/plan/step_forecast.h"
 #include "tools/plan/step_trace.h"
 #include "tools/train/process/say.h"
@@ -45,6 +46,7 @@ struct Simulation {
   mesh::Layout layout;
   StepForecast step;
   Throughput rates;
+  PredictionError error;
   std::vector<std::string> assumed;
 };
 
@@ -59,15 +61,20 @@ Simulation simulated(const Options& options, const Extensions& extensions) {
   complete(recipe, 1);
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   const StepPrices prices(cluster, layout.world());
-  StepForecast step = forecast_step(recipe, extensions, layout, prices, load_of(options.routing));
+  StepForecast step = forecast_step(recipe, extensions, layout, prices, load_of(options.routing, recipe.model));
   const Throughput rates = throughput(step.seconds, recipe, extensions, prices.prices(), ranks);
-  return {.recipe = recipe, .layout = layout, .step = std::move(step), .rates = rates, .assumed = assumptions(cluster)};
+  return {.recipe = recipe,
+          .layout = layout,
+          .step = std::move(step),
+          .rates = rates,
+          .error = prediction_error(cluster),
+          .assumed = assumptions(cluster)};
 }
 
 void print_text(const Options& options, const Simulation& s) {
   fmt::print("{} on {}: {}\n{}\n\n", options.input, options.cluster, base::counted(s.layout.world(), "rank"),
              s.layout.to_string());
-  fmt::print("step time   {:>12}   {} of {} micro-batches simulated\n", base::human_duration(s.step.seconds),
+  fmt::print("step time   {:>12}   {} of {} micro-batches simulated\n", s.error.text(s.step.seconds),
              s.step.simulated_micro_batches, s.step.micro_batches);
   fmt::print("tokens/s    {:>12}   {} for each rank\n", base::human_count(s.rates.tokens_per_second),
              base::human_count(s.rates.tokens_per_second / s.layout.world()));
@@ -85,8 +92,8 @@ void print_text(const Options& options, const Simulation& s) {
     for (const double seconds : stage.exposed) fmt::print(" {:>8}", share(seconds));
     fmt::print(" {:>8}\n", share(stage.idle));
   }
-  for (size_t i = 0; i < s.assumed.size(); ++i)
-    fmt::print("{}{}\n", i == 0 ? "\nassumed: " : "         ", s.assumed[i]);
+  fmt::print("\nstep time: {}\n", s.error.explanation());
+  for (size_t i = 0; i < s.assumed.size(); ++i) fmt::print("{}{}\n", i == 0 ? "assumed: " : "         ", s.assumed[i]);
 }
 
 void print_json(const Options& options, const Simulation& s) {
@@ -109,12 +116,14 @@ void print_json(const Options& options, const Simulation& s) {
                   {"ranks", s.layout.world()},
                   {"layout", s.layout.to_string()},
                   {"step_seconds", s.step.seconds},
+                  {"step_seconds_interval", {s.error.least(s.step.seconds), s.error.most(s.step.seconds)}},
                   {"micro_batches", s.step.micro_batches},
                   {"simulated_micro_batches", s.step.simulated_micro_batches},
                   {"tokens_per_second", s.rates.tokens_per_second},
                   {"model_flops_per_second", s.rates.model_flops_per_second},
                   {"mfu", s.rates.peak_flops_per_second > 0 ? Json(s.rates.mfu()) : Json(nullptr)},
                   {"stages", stages},
+                  {"interval", s.error.explanation()},
                   {"assumed", s.assumed}};
   fmt::print("{}\n", json.dump(2));
 }
@@ -167,12 +176,7 @@ void add_simulate(const Program& program) {
       .legal(whole_number(0, 1 << 24))
       .needs(cluster);
   add_stage(command, options->stage).needs(cluster);
-  command
-      .add_option("--routing", &options->routing,
-                  "load of the experts: even; p99: one rank has a load that only 1% of routers exceed; worst: all "
-                  "tokens visit one rank")
-      .legal(one_of({"even", "p99", "worst"}))
-      .needs(cluster);
+  add_routing(command, options->routing).needs(cluster);
   command.add_option("--trace", &options->trace, "file for the simulated timeline, such as step.json.gz")
       .path()
       .needs(cluster);

@@ -135,6 +135,7 @@ std::optional<StepOnCluster> step_on_cluster(const Options& options, const Recip
   const double seconds = forecast_step(recipe, extensions, layout, prices).seconds;
   return StepOnCluster{.cluster = options.cluster,
                        .seconds = seconds,
+                       .error = prediction_error(cluster),
                        .rates = throughput(seconds, recipe, extensions, prices.prices(), layout.world()),
                        .assumed = assumptions(cluster)};
 }
@@ -142,7 +143,7 @@ std::optional<StepOnCluster> step_on_cluster(const Options& options, const Recip
 // Prints latency, throughput and MFU (the outputs of MoNTA's model).
 void print_step(const StepOnCluster& step, int ranks) {
   fmt::print("\na step on {} (estimate)\n", step.cluster);
-  fmt::print("  latency          {:>14}\n", base::human_duration(step.seconds));
+  fmt::print("  latency          {:>14}   {}\n", step.error.text(step.seconds), step.error.explanation());
   fmt::print("  throughput       {:>14}   tokens/s, {} for each rank\n",
              base::human_count(step.rates.tokens_per_second), base::human_count(step.rates.tokens_per_second / ranks));
   if (step.rates.peak_flops_per_second > 0)

@@ -151,6 +151,8 @@ Json json_of(const Validation& v) {
   if (v.step)
     json["step"] = {{"cluster", v.step->cluster},
                     {"seconds", v.step->seconds},
+                    {"seconds_interval", {v.step->error.least(v.step->seconds), v.step->error.most(v.step->seconds)}},
+                    {"interval", v.step->error.explanation()},
                     {"tokens_per_second", v.step->rates.tokens_per_second},
                     {"mfu", v.step->rates.peak_flops_per_second > 0 ? Json(v.step->rates.mfu()) : Json(nullptr)},
                     {"assumed", v.step->assumed}};

@@ -11,6 +11,7 @@
 #include "parallel/pp/stage_split.h"
 #include "tools/plan/checkpoint_estimate.h"
 #include "tools/plan/memory_report.h"
+#include "tools/plan/prediction_error.h"
 #include "tools/plan/step_forecast.h"
 #include "tools/train/checkpoint/start_check.h"
 
@@ -20,6 +21,7 @@ namespace hexad::app {
 struct StepOnCluster {
   std::string cluster;  // path of the cluster file
   double seconds;
+  plan::PredictionError error;
   plan::Throughput rates;
   std::vector<std::string> assumed;
 };

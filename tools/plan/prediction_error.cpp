@@ -1,0 +1,43 @@
+#include "tools/plan/prediction_error.h"
+
+#include <fmt/format.h>
+
+#include "framework/base/units.h"
+
+namespace hexad::plan {
+namespace {
+
+// tests/plan/prediction_error_test.cpp computes both from the reports.
+constexpr PredictionError described{.low = 0.46,
+                                    .high = 1.50,
+                                    .cases = 32,
+                                    .what = "published steps of grades A and B",
+                                    .source = "docs/reports/published-steps.md"};
+constexpr PredictionError measured{.low = 0.89,
+                                   .high = 1.53,
+                                   .cases = 42,
+                                   .what = "measured passes through MoE layers",
+                                   .source = "docs/reports/traces/whole-step.txt"};
+
+std::string_view unit_of(std::string_view duration) { return duration.substr(duration.find(' ') + 1); }
+
+}  // namespace
+
+std::string PredictionError::text(double seconds) const {
+  const std::string middle = base::human_duration(seconds), last = base::human_duration(most(seconds));
+  const std::string first = base::human_duration(least(seconds));
+  const bool same = unit_of(first) == unit_of(middle) && unit_of(last) == unit_of(middle) &&
+                    unit_of(middle).find(' ') == std::string_view::npos;
+  if (!same) return fmt::format("{} ({} to {})", middle, first, last);
+  const auto number = [](const std::string& duration) { return duration.substr(0, duration.find(' ')); };
+  return fmt::format("{} ({} to {})", middle, number(first), number(last));
+}
+
+std::string PredictionError::explanation() const {
+  return fmt::format("about 90% of steps are between the numbers in brackets, by the errors of {} {} ({})", cases, what,
+                     source);
+}
+
+const PredictionError& prediction_error(const Cluster& cluster) { return cluster.machine ? described : measured; }
+
+}  // namespace hexad::plan

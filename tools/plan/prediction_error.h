@@ -1,0 +1,33 @@
+// Known errors of predicted steps, as intervals around a prediction.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tools/plan/cluster.h"
+
+namespace hexad::plan {
+
+/// Error of predictions: quantiles of measured over predicted seconds, between which 90% of new cases are expected. Of
+/// n known ratios in ascending order, number k is the quantile k/(n + 1), because the expected share of new cases below
+/// it is k/(n + 1). Between two ratios, the quantile is linear.
+struct PredictionError {
+  double low, high;               // the quantiles 0.05 and 0.95
+  int cases;                      // known ratios
+  std::string_view what, source;  // cases, and the report that has them
+
+  /// Returns the seconds between which about 90% of measured times are expected for a prediction.
+  double least(double seconds) const { return low * seconds; }
+  double most(double seconds) const { return high * seconds; }
+  /// Returns a prediction with its interval: "412 ms (190 to 619)". Units are repeated where they differ.
+  std::string text(double seconds) const;
+  /// Returns a line that explains the interval, with the number of cases and their source.
+  std::string explanation() const;
+};
+
+/// Returns the error of steps that are predicted on a cluster: that of published steps if the file has a description,
+/// that of measured passes through MoE layers if it has only measured curves. Whole steps on a measured cluster have
+/// not been compared.
+const PredictionError& prediction_error(const Cluster& cluster);
+
+}  // namespace hexad::plan

@@ -1,0 +1,45 @@
+// What more of a resource of the cluster would gain.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tools/plan/step_forecast.h"
+
+namespace hexad::plan {
+
+/// A rate of the cluster. compute: products and attention. memory: the bandwidth of a device's memory. inside, network:
+/// the bandwidth of the link `inside`, and of that between domains. host: the link to the host's memory.
+enum class Resource : uint8_t { compute, memory, inside, network, host };
+constexpr auto enum_names(Resource) {
+  return std::to_array<std::pair<Resource, std::string_view>>({{Resource::compute, "compute"},
+                                                               {Resource::memory, "memory"},
+                                                               {Resource::inside, "inside"},
+                                                               {Resource::network, "network"},
+                                                               {Resource::host, "host"}});
+}
+
+/// Returns the cluster with `factor` times the rate. Described: the rate itself, with its latencies and efficiencies
+/// as they are. Measured: all times of the resource's curves over `factor`. Groups of one node are inside, others on
+/// the network.
+Cluster with_more(const Cluster& cluster, Resource resource, double factor);
+
+/// Rate with which gains are simulated, over the present one.
+inline constexpr double unit_more = 1.1;
+
+/// Seconds by which a step is shorter with unit_more times the rate of a resource. The sign may be negative, because
+/// shorter operations may meet in a worse order.
+struct ResourceGain {
+  Resource resource;
+  double seconds;
+};
+
+/// Returns the gain of every resource for a recorded step of `world` ranks, which takes `seconds` on the cluster, the
+/// largest first. Simulates the step once for each resource that it uses.
+std::vector<ResourceGain> resource_gains(const RecordedStep& step, double seconds, const train::Recipe& recipe,
+                                         const Cluster& cluster, int world);
+
+}  // namespace hexad::plan
