@@ -27,9 +27,13 @@ StepForecast forecast_of(const Recipe& recipe, const train::Extensions& extensio
   for (const int rank : layout.members(base::Axis::pp, 0))
     forecast.records.push_back(
         record_step(recipe, extensions, layout, rank, load, micro_batches, prices.node_of_rank()));
+  std::vector<RecordPrices> priced;
+  for (const StepRecord& record : forecast.records) priced.emplace_back(prices, record);
   forecast.simulated = simulate_step(
       forecast.records, prices.node_of_rank(),
-      [&](const StepRecord& record, const device::Issue& issue) { return prices.seconds(record, issue); },
+      [&](const StepRecord& record, const device::Issue& issue) {
+        return priced[&record - forecast.records.data()].seconds(issue);
+      },
       prices.contention(train::priorities_of(recipe.distributed)));
   forecast.seconds = forecast.simulated.seconds;
   for (size_t s = 0; s < forecast.records.size(); ++s) {
@@ -38,7 +42,7 @@ StepForecast forecast_of(const Recipe& recipe, const train::Extensions& extensio
     for (const device::Issue& issue : forecast.records[s].issues)
       if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work)) {
         stage.sent[forecast.records[s].groups[work->group].traffic] += static_cast<double>(work->sent);
-        stage.network += prices.sent_over_network(forecast.records[s], issue);
+        stage.network += priced[s].sent_over_network(issue);
       }
     forecast.stages.push_back(stage);
   }
