@@ -35,7 +35,7 @@ double least_state(const train::Recipe& r, const layers::ModelSize& size, int64_
 }
 
 // Settings of a layout other than recomputation.
-using Settings = std::array<int64_t, 11>;
+using Settings = std::array<int64_t, 10>;
 
 Settings settings_beside_recomputation(const train::Recipe& r) {
   const train::ParallelConfig& p = r.parallel;
@@ -49,8 +49,7 @@ Settings settings_beside_recomputation(const train::Recipe& r) {
           p.ep,
           p.etp.value_or(p.tp),
           p.zero,
-          r.batch.micro,
-          static_cast<int64_t>(p.expansion)};
+          r.batch.micro};
 }
 
 // Returns the candidates' indices: those with most recomputation first, otherwise in order.
