@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "framework/device/meta/meta_run.h"
 #include "framework/device/meta/meta_stream.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::comm {
 
@@ -17,7 +19,19 @@ Tensor part(const Tensor& t, int64_t begin, int64_t count) {
   return t.reshape({t.numel()}).slice(0, begin, begin + count);
 }
 
+// Marks the values that other ranks would write as unknown. Used on devices on which some values are known.
+void forget(const Tensor& out, Stream& stream) {
+  if (out.numel() > 0) out.fill_bytes(0, stream);
+}
+
+// True if the values of `t` are not known, on a meta device.
+bool is_unknown(const Tensor& t) {
+  device::MetaRun* run = t.numel() > 0 ? t.device().context().meta() : nullptr;
+  return run && !t.storage()->on_host() && !run->memory()->known(tensor::device_raw(t), t.bytes());
+}
+
 void give_to_all(const Operation& op, int size, Stream& stream) {
+  if (is_unknown(op.in)) return forget(op.out, stream);
   const int64_t n = op.in.numel();
   for (int r = 0; r < size; ++r) part(op.out, r * n, n).copy_from(op.in.reshape({n}), stream);
 }
@@ -43,11 +57,6 @@ void exchange(const Operation& op, int rank, Stream& stream) {
     op.out.slice(0, begin, begin + rows).copy_from(own, stream);
     begin += rows;
   }
-}
-
-// Marks the values that other ranks would write as unknown. Used on devices on which some values are known.
-void forget(const Tensor& out, Stream& stream) {
-  if (out.numel() > 0) out.fill_bytes(0, stream);
 }
 
 // Returns an event that completes once a thread waits for it. That is the latest possible time, so the operation holds

@@ -12,7 +12,9 @@ namespace {
 int64_t sum(const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{0}); }
 
 // Returns the beginning of every message in this file: "[ep] all_gather: ".
-std::string tag(const std::string& group, const Operation& op) { return cat("[", group, "] ", name_of(op.kind), ": "); }
+std::string tag(const std::string& group, const Operation& op) {
+  return std::string("[").append(group).append("] ").append(name_of(op.kind)).append(": ");
+}
 
 void check_tensor(const std::string& where, const char* name, const Tensor& t) {
   require(t.defined(), where, name, " is not defined");

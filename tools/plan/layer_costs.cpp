@@ -65,7 +65,8 @@ LayerCosts::Run LayerCosts::run(const Recipe& recipe, int64_t stages, int64_t mi
   memory->reset_peaks();
   on_meta.step(micro_batches);
   const StepRecord record = record_since(on_meta.issues(), before, 0);
-  const auto price = [&](const StepRecord& from, const device::Issue& issue) { return prices.seconds(from, issue); };
+  const RecordPrices priced(prices, record);
+  const auto price = [&](const StepRecord&, const device::Issue& issue) { return priced.seconds(issue); };
   const SimulatedStep step = simulate_step(std::span(&record, 1), prices.node_of_rank(), price,
                                            prices.contention(train::priorities_of(r.distributed)));
   double recorded_attention = 0, attention = 0;
@@ -73,10 +74,10 @@ LayerCosts::Run LayerCosts::run(const Recipe& recipe, int64_t stages, int64_t mi
   for (device::Issue issue : record.issues) {
     auto* work = std::get_if<device::AttentionWork>(&issue.work);
     if (!work) continue;
-    recorded_attention += prices.seconds(record, issue);
+    recorded_attention += priced.seconds(issue);
     work->flops *= longer * longer;
     work->keys = static_cast<int64_t>(static_cast<double>(work->keys) * longer);
-    attention += prices.seconds(record, issue);
+    attention += priced.seconds(issue);
   }
   const device::MemoryStats stats = memory->stats();
   const auto peak = [&](Category c) { return static_cast<double>(stats.peak_in(c)); };

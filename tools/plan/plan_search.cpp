@@ -1,10 +1,14 @@
 #include "tools/plan/plan_search.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "layers/model_size.h"
+#include "tools/train/recipe/stages.h"
 
 namespace hexad::plan {
 namespace {
@@ -13,6 +17,9 @@ namespace {
 constexpr double reserved_share = 0.06;
 // Composed estimates may be this much above the limit before a layout is left out, because they are rough.
 constexpr double composed_error = 1.15;
+// A composed estimate this much above the limit also rules out the same layout with less recomputation. Its tensors are
+// more but for the part that is computed again at a time, which is small beside this margin.
+constexpr double error_of_less_recomputation = 1.25;
 // Layouts simulated for each one that is wanted.
 constexpr size_t simulated_per_wanted = 2;
 
@@ -25,6 +32,32 @@ double least_state(const train::Recipe& r, const layers::ModelSize& size, int64_
   const double experts = number(size.expert_parameters), dense = number(size.parameters) - experts;
   if (p.zero == 3) return bytes * (experts + dense) / number(world);
   return bytes * (dense / number(p.tp * p.pp) + experts / number(p.ep * p.etp.value_or(p.tp) * p.pp));
+}
+
+// Settings of a layout other than recomputation.
+using Settings = std::array<int64_t, 10>;
+
+Settings settings_beside_recomputation(const train::Recipe& r) {
+  const train::ParallelConfig& p = r.parallel;
+  const pp::PipelineConfig pipeline = train::pipeline_of(r);
+  return {p.tp,
+          p.cp,
+          static_cast<int64_t>(p.cp_kind),
+          p.pp,
+          static_cast<int64_t>(pipeline.kind),
+          pipeline.chunks,
+          p.ep,
+          p.etp.value_or(p.tp),
+          p.zero,
+          r.batch.micro};
+}
+
+// Returns the candidates' indices: those with most recomputation first, otherwise in order.
+std::vector<size_t> most_recomputation_first(const std::vector<PlanCandidate>& candidates) {
+  std::vector<size_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater{}, [&](size_t i) { return candidates[i].recipe.recompute; });
+  return order;
 }
 
 double memory_of_rank(const Cluster& cluster) {
@@ -45,20 +78,26 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
 
   const double memory = plan.memory = memory_of_rank(cluster);
   LayerCosts costs(extensions, cluster, request.world);
-  std::vector<PlannedLayout> layouts;
   plan.least_memory = std::numeric_limits<double>::infinity();
   const layers::ModelSize size = layers::model_size(recipe.model, extensions);
-  for (PlanCandidate& candidate : legal) {
-    if (const double least = least_state(candidate.recipe, size, request.world); least > memory) {
-      ++plan.too_large, plan.least_memory = std::min(plan.least_memory, least);
-      continue;
+  std::set<Settings> far_too_large;  // with the most recomputation
+  std::vector<std::optional<ComposedStep>> composed(legal.size());
+  for (const size_t i : most_recomputation_first(legal)) {
+    const Settings settings = settings_beside_recomputation(legal[i].recipe);
+    double bytes = least_state(legal[i].recipe, size, request.world);
+    if (bytes <= memory && !far_too_large.contains(settings)) {
+      composed[i] = costs.step(legal[i]);
+      bytes = composed[i]->memory;
+      if (bytes <= composed_error * memory) continue;
+      if (bytes > error_of_less_recomputation * memory) far_too_large.insert(settings);
+      composed[i].reset();
     }
-    const ComposedStep composed = costs.step(candidate);
-    if (composed.memory > composed_error * memory)
-      ++plan.too_large, plan.least_memory = std::min(plan.least_memory, composed.memory);
-    else
-      layouts.push_back({.candidate = std::move(candidate), .composed = composed});
+    ++plan.too_large;
+    if (bytes > memory) plan.least_memory = std::min(plan.least_memory, bytes);
   }
+  std::vector<PlannedLayout> layouts;
+  for (size_t i = 0; i < legal.size(); ++i)
+    if (composed[i]) layouts.push_back({.candidate = std::move(legal[i]), .composed = *composed[i]});
   plan.recorded = costs.recorded();
   const auto goal = [&](double seconds, double bytes) {
     return request.objective == Objective::memory ? std::pair(bytes, seconds) : std::pair(seconds, bytes);

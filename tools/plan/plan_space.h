@@ -35,12 +35,14 @@ struct PlanCandidates {
 };
 
 /// Returns the legal layouts of the recipe on the ranks: all combinations of
-///   tp          powers of two that are inside a domain, with sequence parallelism
-///   cp          powers of two that leave a rank at least 4096 tokens of a sequence; ulysses where heads allow, else
-///   ring pp          powers of two, 1f1b, interleaved with 2 and 4 chunks, and zb_h1 ep          divisors of the
-///   experts, horizontal or vertical as the layout says; etp: 1 or tp zero        1 and 3 (0 without data parallelism)
-///   recompute   none, attention, block
-///   batch.micro powers of two up to 8, as far as steps are predicted (most_micro_batch_tokens)
+/// - tp: powers of two inside a domain, with sequence parallelism
+/// - cp: powers of two that leave a rank at least 4096 tokens of a sequence; ulysses where heads allow, else ring
+/// - pp: powers of two; 1f1b, interleaved with 2 and 4 chunks, zb_h1
+/// - ep: divisors of the experts, horizontal or vertical as the layout says; etp: 1 or tp
+/// - zero: 1 and 3, or 0 without data parallelism
+/// - recompute: none, attention, block
+/// - batch.micro: powers of two up to 8
+///
 /// All other keys are as in the recipe. Legal: what load_to_train() accepts.
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);

@@ -31,9 +31,13 @@ RecordedStep::Part record_part(const Recipe& recipe, const train::Extensions& ex
 
 StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {
   StepForecast forecast{.stages = {}, .simulated_micro_batches = part.micro_batches, .records = {}, .simulated = {}};
+  std::vector<RecordPrices> priced;
+  for (const StepRecord& record : part.stages) priced.emplace_back(prices, record);
   forecast.simulated = simulate_step(
       part.stages, prices.node_of_rank(),
-      [&](const StepRecord& record, const device::Issue& issue) { return prices.seconds(record, issue); },
+      [&](const StepRecord& record, const device::Issue& issue) {
+        return priced[&record - part.stages.data()].seconds(issue);
+      },
       prices.contention(train::priorities_of(recipe.distributed)));
   forecast.seconds = forecast.simulated.seconds;
   for (size_t s = 0; s < part.stages.size(); ++s) {
@@ -42,7 +46,7 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
     for (const device::Issue& issue : part.stages[s].issues)
       if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work)) {
         stage.sent[part.stages[s].groups[work->group].traffic] += static_cast<double>(work->sent);
-        stage.network += prices.sent_over_network(part.stages[s], issue);
+        stage.network += priced[s].sent_over_network(issue);
       }
     forecast.stages.push_back(stage);
   }

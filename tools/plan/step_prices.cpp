@@ -41,6 +41,11 @@ Collective collective_of(std::string_view operation) {
   return Collective::all_gather;
 }
 
+// True if all ranks of the group take part.
+bool is_collective(const device::Issue& issue) {
+  return std::get<CommunicationWork>(issue.work).peer < 0 || issue.name == "broadcast";
+}
+
 }  // namespace
 
 StepPrices::StepPrices(const Cluster& cluster, int world) : prices_(cluster) {
@@ -62,7 +67,7 @@ GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
     on_my_node += nodes.back() == mine;
     in_my_domain += nodes.back() / nodes_of_domain == mine / nodes_of_domain;
   }
-  std::ranges::sort(nodes);
+  if (!std::ranges::is_sorted(nodes)) std::ranges::sort(nodes);
   const int64_t span = nodes.back() - nodes.front() + 1;
   nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
   int64_t node_count = std::ssize(nodes);
@@ -77,55 +82,69 @@ GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
           .node_span = span};
 }
 
-double StepPrices::communication(const StepRecord& record, const device::Issue& issue) const {
-  const auto& work = std::get<CommunicationWork>(issue.work);
-  const device::IssuedGroup& group = record.groups[work.group];
-  const auto bytes = static_cast<double>(std::max(work.sent, work.received));
-  if (issue.name == "barrier" || bytes == 0) return 0;
-  const int me = group.ranks[group.rank];
-  if (work.peer < 0 || issue.name == "broadcast")
-    return prices_.collective(collective_of(issue.name), place_of(group.ranks, me), bytes);
-  return prices_.collective(Collective::send, place_of({me, group.ranks[work.peer]}, me), bytes);
+RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
+    : prices_(prices), record_(record), places_(record.groups.size()) {
+  for (const device::Issue& issue : record.issues)
+    if (const auto* work = std::get_if<CommunicationWork>(&issue.work); work && is_collective(issue)) {
+      const device::IssuedGroup& group = record.groups[work->group];
+      std::optional<GroupPlace>& place = places_[work->group];
+      if (!place) place = prices.place_of(group.ranks, group.ranks[group.rank]);
+    }
 }
 
-double StepPrices::sent_over_network(const StepRecord& record, const device::Issue& issue) const {
+// Returns the place of this rank among those that take part in a communication.
+GroupPlace RecordPrices::place_of(const device::Issue& issue) const {
+  const auto& work = std::get<CommunicationWork>(issue.work);
+  if (is_collective(issue)) return *places_[work.group];
+  const device::IssuedGroup& group = record_.groups[work.group];
+  const int me = group.ranks[group.rank];
+  return prices_.place_of({me, group.ranks[work.peer]}, me);
+}
+
+double RecordPrices::communication(const device::Issue& issue) const {
+  const auto& work = std::get<CommunicationWork>(issue.work);
+  const auto bytes = static_cast<double>(std::max(work.sent, work.received));
+  if (issue.name == "barrier" || bytes == 0) return 0;
+  return prices_.prices().collective(is_collective(issue) ? collective_of(issue.name) : Collective::send,
+                                     place_of(issue), bytes);
+}
+
+double RecordPrices::sent_over_network(const device::Issue& issue) const {
   const auto& work = std::get<CommunicationWork>(issue.work);
   if (work.sent == 0) return 0;
-  const device::IssuedGroup& group = record.groups[work.group];
-  const int me = group.ranks[group.rank];
-  const bool to_all = work.peer < 0 || issue.name == "broadcast";
-  const GroupPlace place = to_all ? place_of(group.ranks, me) : place_of({me, group.ranks[work.peer]}, me);
+  const GroupPlace place = place_of(issue);
   const auto sent = static_cast<double>(work.sent);
   if (place.ranks_in_domain == place.ranks) return 0;
-  if (to_all && issue.name == "all_to_all")
+  if (issue.name == "all_to_all")
     return sent * static_cast<double>(place.ranks - place.ranks_in_domain) / static_cast<double>(place.ranks - 1);
   // Rings leave a domain by one rank of those inside (Prices::collective).
   return sent / static_cast<double>(place.ranks_in_domain);
 }
 
-double StepPrices::seconds(const StepRecord& record, const device::Issue& issue) const {
+double RecordPrices::seconds(const device::Issue& issue) const {
+  const Prices& prices = prices_.prices();
   const auto number = [](int64_t n) { return static_cast<double>(n); };
   return std::visit(
       Overloaded{
           [&](const device::ProductWork& w) {
-            return prices_.product({.dtype = w.dtype,
-                                    .pass = w.pass,
-                                    .rows = number(w.rows),
-                                    .inputs = number(w.inputs),
-                                    .outputs = number(w.outputs),
-                                    .groups = number(std::max<int64_t>(1, w.groups)),
-                                    .extra_bytes = number(w.extra_bytes)});
+            return prices.product({.dtype = w.dtype,
+                                   .pass = w.pass,
+                                   .rows = number(w.rows),
+                                   .inputs = number(w.inputs),
+                                   .outputs = number(w.outputs),
+                                   .groups = number(std::max<int64_t>(1, w.groups)),
+                                   .extra_bytes = number(w.extra_bytes)});
           },
           [&](const device::AttentionWork& w) {
-            return prices_.attention({.dtype = w.dtype,
-                                      .pass = w.backward ? AttentionPass::backward : AttentionPass::forward,
-                                      .flops = w.backward ? recomputed_scores * w.flops : w.flops,
-                                      .sequence = number(w.keys),
-                                      .head_dim = number(w.head_size)});
+            return prices.attention({.dtype = w.dtype,
+                                     .pass = w.backward ? AttentionPass::backward : AttentionPass::forward,
+                                     .flops = w.backward ? recomputed_scores * w.flops : w.flops,
+                                     .sequence = number(w.keys),
+                                     .head_dim = number(w.head_size)});
           },
-          [&](const device::MemoryWork& w) { return prices_.memory_bound(number(w.bytes)); },
-          [&](const device::CopyWork& w) { return prices_.copy(kind_of(w.kind), number(w.bytes)); },
-          [&](const CommunicationWork&) { return communication(record, issue); },
+          [&](const device::MemoryWork& w) { return prices.memory_bound(number(w.bytes)); },
+          [&](const device::CopyWork& w) { return prices.copy(kind_of(w.kind), number(w.bytes)); },
+          [&](const CommunicationWork&) { return communication(issue); },
       },
       issue.work);
 }

@@ -1,6 +1,7 @@
 // Seconds of the recorded operations of a step on a cluster.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,21 +24,34 @@ class StepPrices {
   /// Returns the node of each rank.
   const std::vector<int>& node_of_rank() const { return node_of_rank_; }
   const Prices& prices() const { return prices_; }
-  /// Returns the seconds of an operation that has the machine for itself. Throws Error(usage) if the cluster lacks the
-  /// rate; the error names it.
-  double seconds(const StepRecord& record, const device::Issue& issue) const;
-  /// Returns the bytes of a recorded communication that leave the ranks of the fast link; of a ring, the
-  /// mean over its ranks.
-  double sent_over_network(const StepRecord& record, const device::Issue& issue) const;
+  /// Returns the place of a rank among the ranks of its group, which it has to be one of.
+  GroupPlace place_of(const std::vector<int>& ranks, int rank) const;
   /// Returns the speeds of kernels and communication beside each other.
   StepContention contention(const comm::Priorities& priorities) const;
 
  private:
-  GroupPlace place_of(const std::vector<int>& ranks, int rank) const;
-  double communication(const StepRecord& record, const device::Issue& issue) const;
-
   const Prices prices_;
   std::vector<int> node_of_rank_;
+};
+
+/// Prices the operations of one record. `prices` and the record must outlive it.
+class RecordPrices {
+ public:
+  RecordPrices(const StepPrices& prices, const StepRecord& record);
+
+  /// Returns the seconds of an operation that has the machine for itself. Throws Error(usage) if the cluster lacks the
+  /// rate; the error names it.
+  double seconds(const device::Issue& issue) const;
+  /// Returns the bytes of a communication that leave the ranks of the fast link; of a ring, the mean over its ranks.
+  double sent_over_network(const device::Issue& issue) const;
+
+ private:
+  GroupPlace place_of(const device::Issue& issue) const;
+  double communication(const device::Issue& issue) const;
+
+  const StepPrices& prices_;
+  const StepRecord& record_;
+  std::vector<std::optional<GroupPlace>> places_;  // of groups that communicate as a whole
 };
 
 }  // namespace hexad::plan

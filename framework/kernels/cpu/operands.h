@@ -37,7 +37,7 @@ template <class I>
 const I* checked_indices(std::string_view op, std::string_view name, const Tensor& t, int64_t lowest, int64_t limit) {
   require_flat(op, name, t, t.numel());
   const I* p = t.data<I>();
-  for (int64_t i = 0; i < t.numel(); ++i)
+  for (int64_t i = 0, n = t.numel(); i < n; ++i)
     require(lowest <= p[i] && p[i] < limit, "[", op, "] ", name, "[", i, "] is ", p[i], "; expected ", lowest, " .. ",
             limit - 1);
   return p;
@@ -49,7 +49,7 @@ inline const int64_t* distinct_indices(std::string_view op, std::string_view nam
                                        int64_t limit) {
   const int64_t* p = checked_indices<int64_t>(op, name, t, lowest, limit);
   std::vector<uint8_t> taken(limit);
-  for (int64_t i = 0; i < t.numel(); ++i)
+  for (int64_t i = 0, n = t.numel(); i < n; ++i)
     require(p[i] < 0 || !std::exchange(taken[p[i]], uint8_t{1}), "[", op, "] ", name, "[", i, "] is ", p[i],
             " for the second time; expected distinct rows");
   return p;
