@@ -43,8 +43,10 @@ void raise(Machine& m, Resource resource, double factor) {
 // Returns the seconds of all operations, one after the other. They tell whether a resource is used at all.
 double seconds_of_operations(const RecordedStep& step, const StepPrices& prices) {
   double seconds = 0;
-  for (const StepRecord& record : step.longer.stages)
-    for (const device::Issue& issue : record.issues) seconds += prices.seconds(record, issue);
+  for (const StepRecord& record : step.longer.stages) {
+    const RecordPrices priced(prices, record);
+    for (const device::Issue& issue : record.issues) seconds += priced.seconds(issue);
+  }
   return seconds;
 }
 
