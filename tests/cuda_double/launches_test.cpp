@@ -84,32 +84,52 @@ LaunchCounts without_products(LaunchCounts counts) {
   return counts;
 }
 
-TEST(Launches, OfAnMoeLayer) {
-  Launches l({"model.moe.z_loss=0.001"});
+// Counts the launches of an MoE layer with both router losses.
+Launches::Counts count_moe_layer(const std::vector<std::string>& overrides) {
+  Launches l(overrides);
   const moe::MoeLayer layer({l.config, 0, 0, layers::Registry().router_of(l.config), {}, moe::alternating_order()},
                             l.builder() / "moe");
   layers::ModelStatistics statistics(1, l.config.moe.experts, l.context);
-  const auto [forward, backward] = l.count([&](Tape& t, const Value& x) {
+  auto [forward, backward] = l.count([&](Tape& t, const Value& x) {
     const auto out = layer(t, x, {.batch = l.batch, .statistics = &statistics.layers});
     return std::vector<Value>{out.y, out.aux_losses};
   });
-  EXPECT_EQ(without_products(forward), (LaunchCounts{{"router", 1},
-                                                     {"cudaMemsetAsync", 1},  // of the counts
-                                                     {"router_count", 1},
-                                                     {"router_fractions", 1},
-                                                     {"router_balance", 2},
-                                                     {"router_z", 2},
-                                                     {"add", 1},  // of the losses
-                                                     {"slots_sort", 4},
-                                                     {"gather", 1},
-                                                     {"swiglu", 1},
-                                                     {"combine", 1}}));
-  EXPECT_EQ(without_products(backward), (LaunchCounts{{"router_z", 1},
-                                                      {"router_balance", 1},
-                                                      {"combine", 3},  // two of the slots' gradients, one of x's
-                                                      {"swiglu", 1},
-                                                      {"router", 1},
-                                                      {"add", 1}}));  // of the logits' gradients
+  return {without_products(std::move(forward)), without_products(std::move(backward))};
+}
+
+TEST(Launches, OfAnMoeLayer) {
+  const auto [forward, backward] = count_moe_layer({"model.moe.z_loss=0.001"});
+  EXPECT_EQ(forward, (LaunchCounts{{"router", 1},
+                                   {"cudaMemsetAsync", 1},  // of the counts
+                                   {"router_count", 1},
+                                   {"router_fractions", 1},
+                                   {"router_balance", 2},
+                                   {"router_z", 2},
+                                   {"add", 1},  // of the losses
+                                   {"slots_sort", 4},
+                                   {"scatter", 1},  // of the weights to the rows
+                                   {"gather", 1},
+                                   {"swiglu", 1},
+                                   {"combine", 1}}));
+  EXPECT_EQ(backward, (LaunchCounts{{"router_z", 1},
+                                    {"router_balance", 1},
+                                    {"cudaMemsetAsync", 1},  // of the weights' gradients, for dropped slots
+                                    {"gather", 2},           // one of the rows' gradients, one of the weights'
+                                    {"swiglu", 1},
+                                    {"combine", 1},
+                                    {"router", 1},
+                                    {"add", 1}}));  // of the logits' gradients
+}
+
+TEST(Launches, OfExpertsThatDoNotWeight) {
+  const auto [forward, backward] = count_moe_layer({"model.moe.z_loss=0.001", "model.moe.expert=gelu"});
+  EXPECT_FALSE(forward.contains("scatter"));
+  EXPECT_EQ(backward, (LaunchCounts{{"router_z", 1},
+                                    {"router_balance", 1},
+                                    {"combine", 3},  // two of the slots' gradients, one of x's
+                                    {"gelu", 1},
+                                    {"router", 1},
+                                    {"add", 1}}));  // of the logits' gradients
 }
 
 TEST(Launches, QueriesAndKeysAreRotatedInOne) {

@@ -258,15 +258,26 @@ TEST(MoeLayer, A3_PaddingChangesNoStatisticAndNoValidToken) {
 
 // A4: if a recomputation reported statistics, they would be counted twice.
 TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
-  MoeLab lab;
-  const MicroBatch batch = lab.batch(3, 4);
-  const Tensor x = lab.randn({12, lab.config.hidden});
-  const auto policy = keep_policy();
-  for (const auto mode : {Tape::Mode::forget, Tape::Mode::recompute}) {
-    Tape tape(lab.stream(), *policy, mode);
-    lab.layer(tape, tape.leaf(x), {.batch = batch, .statistics = &lab.statistics.layers});
+  for (const char* scope : {"micro_batch", "global_batch"}) {
+    SCOPED_TRACE(scope);
+    MoeLab lab({"model.moe.z_loss=0.1", cat("model.moe.aux_loss.scope=", scope)});
+    const MicroBatch batch = lab.batch(3, 4);
+    const Tensor x = lab.randn({12, lab.config.hidden});
+    const auto policy = keep_policy();
+    const auto observed_after = [&](Tape::Mode mode) {
+      Tape tape(lab.stream(), *policy, mode);
+      lab.layer(tape, tape.leaf(x), {.batch = batch, .statistics = &lab.statistics.layers});
+      return lab.observed();
+    };
+    const RouterStatistics first = observed_after(Tape::Mode::forget);
+    EXPECT_EQ(first.assignments, 24);
+    EXPECT_GT(first.aux_loss, 0);
+    EXPECT_GT(first.z_loss, 0);
+    const RouterStatistics second = observed_after(Tape::Mode::recompute);
+    EXPECT_EQ(second.counts, first.counts);
+    EXPECT_EQ(second.aux_loss, first.aux_loss);
+    EXPECT_EQ(second.z_loss, first.z_loss);
   }
-  EXPECT_EQ(lab.observed().assignments, 24);
 }
 
 TEST(MoeLayer, A4_AnEvaluationCountsNothingAndHasNoAuxiliaryLosses) {
