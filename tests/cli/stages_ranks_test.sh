@@ -8,7 +8,7 @@ steps=105
 rows_of_stage() { grep -cE "\"stage\":$2[,}]" "$1/metrics.jsonl"; } # RUN STAGE
 
 test_a_run_interrupted_in_its_second_stage_ends_with_the_same_bytes() {
-  local pid stage run
+  local pid run
   "${launch[@]}" -np 4 "$HEXAD" "${job[@]}" >out 2>err &
   pid=$!
   wait_until has_steps run 6

@@ -27,12 +27,39 @@ std::string checkpoint(const Scratch& folder, int64_t step) {
   return folder / base::cat("checkpoints/step-0000000", step);
 }
 
-ExitCode train_in(const Scratch& folder) {
+// Adviser with a timeline of its stage. It may fail in a step, or be impossible to make for a context.
+struct Plan {
+  int64_t failing_step = 0, failing_context = 0;
+};
+class Adviser final : public ScheduleAdviser {
+ public:
+  Adviser(const AdvisedRun& run, const Plan& plan)
+      : plan_(plan), timeline_(base::cat("timeline of context ", run.recipe.model.context)) {
+    if (run.recipe.model.context == plan.failing_context) base::fail(ExitCode::resource, "no adviser for this context");
+  }
+  void begin_step(int64_t step) override {
+    if (step == plan_.failing_step) base::fail(ExitCode::resource, "no advice");
+  }
+  void end_step(telemetry::StepMetrics&) override {}
+  void add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>&) const override {
+    report.timelines = {timeline_};
+  }
+
+ private:
+  const Plan plan_;
+  const std::string timeline_;
+};
+
+ExitCode train_in(const Scratch& folder, MakeAdviser make_adviser = {}) {
   const comm::World world;
   const Recipe recipe =
       small_recipe({stages, "train.steps=8", "run.dir=" + folder.path(), "checkpoint.every=1", "checkpoint.keep=0",
                     "train.precision=f32", "model.moe.bias_rate=0.01", "optim.schedule=cosine"});
-  return Trainer(recipe, Registry(), world).run();
+  const Registry extensions;
+  return Trainer(recipe, extensions, world, std::move(make_adviser)).run();
+}
+MakeAdviser advised(const Plan& plan) {
+  return [plan](const AdvisedRun& run) { return std::make_unique<Adviser>(run, plan); };
 }
 
 std::vector<std::string> digests(const Scratch& folder, int64_t step) {
@@ -91,6 +118,25 @@ TEST(TrainerStages, MetricsAndHistoryNameTheStage) {
   EXPECT_EQ(history.starts[1].changes.at(0), "stage 2 of 3: steps 4 to 6");
   EXPECT_EQ(history.starts[1].changes.at(1), "model.context: 8 -> 16");
   EXPECT_EQ(ending_of(history).outcome, Outcome::finished);
+}
+
+TEST(TrainerStages, TheReportHasTheTimelinesOfAllStages) {
+  const Scratch run;
+  ASSERT_EQ(train_in(run, advised({})), ExitCode::done);
+  EXPECT_EQ(read_history(run.path()).end->timelines,
+            (std::vector<std::string>{"timeline of context 8", "timeline of context 16", "timeline of context 32"}));
+}
+
+TEST(TrainerStages, AFailureBeforeTheFirstStepOfALaterStageIsReported) {
+  for (const Plan& plan : {Plan{.failing_step = 4}, Plan{.failing_context = 16}}) {
+    SCOPED_TRACE(plan.failing_step);
+    const Scratch run;
+    message_of(ExitCode::resource, [&] { train_in(run, advised(plan)); });
+    const RunEnding ending = ending_of(read_history(run.path()));
+    EXPECT_EQ(ending.outcome, Outcome::failed);
+    EXPECT_TRUE(ending.trouble.starts_with("The run failed after step 3: no advi")) << ending.trouble;
+    EXPECT_TRUE(fs::exists(run / "report.html"));
+  }
 }
 
 TEST(TrainerStages, ASavedRunHasTheKeysOfItsCheckpointsStage) {

@@ -46,6 +46,7 @@ StageTrainer::StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> c
     : world_(run.world),
       directory_(run.directory),
       patience_(run.patience),
+      timelines_(run.timelines),
       stage_(stage_at(run.recipe, checkpoint ? checkpoint->step() + 1 : 1)),
       recipe_(with_stage(run.recipe, stage_)),
       last_step_(last_step(recipe_, stage_)),
@@ -178,9 +179,8 @@ void StageTrainer::save(SaveFailure on_failure) {
 ExitCode StageTrainer::end_preempted() {
   sinks_.on_end();
   const std::string text =
-      progress().step > start_.run.first_step
-          ? fmt::format("after step {}; saved: start the run again to continue", progress().step)
-          : fmt::format("before step {}; nothing to save: start the run again", progress().step + 1);
+      trained() ? fmt::format("after step {}; saved: start the run again to continue", progress().step)
+                : fmt::format("before step {}; nothing to save: start the run again", progress().step + 1);
   directory_.info("preempted " + text);
   write_report(cat(trouble_of_preemption, " ", text, "."));
   return ExitCode::preempted;
@@ -191,27 +191,45 @@ ExitCode StageTrainer::end_done() {
   sinks_.on_end();
   if (const std::string text = observers_->clock().summary(); leader() && !text.empty()) directory_.info(text);
   if (leader() && heldout) directory_.note(telemetry::heldout_text(*heldout));
-  if (!is_last()) return ExitCode::done;
+  if (!is_last()) {
+    keep_timelines();
+    return ExitCode::done;
+  }
   write_report("", samples_of_run(recipe_, state_->instance, data_, progress().step, directory_.warner()));
   directory_.note(fmt::format("done after step {}", progress().step));
   return ExitCode::done;
 }
 
+telemetry::ReportInputs StageTrainer::advice() const {
+  telemetry::ReportInputs advice;
+  if (observers_->adviser() && trained())
+    observers_->adviser()->add_to(advice, measured_memory(recipe_.run.dir, start_.run.first_step));
+  advice.timelines.insert(advice.timelines.begin(), timelines_.begin(), timelines_.end());
+  return advice;
+}
+
+void StageTrainer::keep_timelines() {
+  if (!leader()) return;
+  try {
+    timelines_ = advice().timelines;
+  } catch (const std::exception& e) {  // any error: training continues without them
+    directory_.warn(cat("the report will have no timelines of ", stage_text(recipe_, stage_), ": ", e.what()));
+  }
+}
+
 void StageTrainer::write_report(const std::string& trouble, Samples samples) {
   if (!leader()) return;
   const std::filesystem::path dir = recipe_.run.dir;
-  const int64_t first_step = start_.run.first_step;
   try {
-    const bool trained = progress().step > first_step;
-    telemetry::ReportInputs advice;
-    if (observers_->adviser() && trained) observers_->adviser()->add_to(advice, measured_memory(dir, first_step));
+    telemetry::ReportInputs advice = this->advice();
     record_end(dir, {.step = progress().step,
                      .date = utc_now(),
                      .trouble = trouble,
                      .facts = std::move(advice.environment),
                      .samples = std::move(samples),
                      .timelines = std::move(advice.timelines)});
-    if (trained || trouble.empty()) write_run_report(dir);
+    // A start that trained nothing leaves the report of the previous one, but earlier stages of this start wrote none.
+    if (trained() || trouble.empty() || stage_ > 0) write_run_report(dir);
   } catch (const std::exception& e) {  // any error: the reason why the run failed must still be reported
     directory_.warn(cat("no report: ", e.what()));
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "framework/data/training_data.h"
 #include "framework/telemetry/metrics.h"
@@ -29,6 +30,7 @@ struct SharedRun {
   const MakeAdviser& make_adviser;
   TrainingDirectory& directory;
   SavePatience& patience;
+  std::vector<std::string>& timelines;  // pictures for the report, of earlier stages; used on rank 0 only
 };
 
 class StageTrainer {
@@ -43,6 +45,8 @@ class StageTrainer {
 
   /// True if no stage follows.
   bool is_last() const { return stage_ + 1 == stage_count(recipe_); }
+  /// Returns the last step done.
+  int64_t step() const { return progress().step; }
   /// Returns the folder of the checkpoint with which the stage ended, if it is not the last one.
   std::string end_checkpoint() const { return checkpoints_.folder(progress().step); }
 
@@ -60,15 +64,21 @@ class StageTrainer {
   void save(SaveFailure on_failure);
   ExitCode end_preempted();
   ExitCode end_done();
+  /// Returns the adviser's part of the report, with the timelines of earlier stages.
+  telemetry::ReportInputs advice() const;
+  /// Keeps the timelines for the report, which the last stage writes.
+  void keep_timelines();
   /// Records how the run ended, and writes report.html. `trouble` is a sentence with the reason why the run ended
   /// early; empty if it did not.
   void write_report(const std::string& trouble, Samples samples = {});
+  bool trained() const { return progress().step > start_.run.first_step; }
   bool leader() const { return world_.rank() == 0; }
   const Progress& progress() const { return state_->progress; }
 
   const comm::World& world_;
   TrainingDirectory& directory_;
   SavePatience& patience_;
+  std::vector<std::string>& timelines_;
   const int64_t stage_;
   Recipe recipe_;  // with the keys of this stage
   const int64_t last_step_;

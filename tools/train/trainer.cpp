@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "tools/train/opening.h"
+#include "tools/train/report/run_report.h"
 
 namespace hexad::train {
 
@@ -22,9 +25,10 @@ Trainer::Trainer(Recipe recipe, const Extensions& extensions, const comm::World&
 ExitCode Trainer::run() {
   ExitCode code = stage_->run();
   while (code == ExitCode::done && !stage_->is_last()) {
-    const std::string folder = stage_->end_checkpoint();
+    const std::string checkpoint = stage_->end_checkpoint();
+    const int64_t step = stage_->step();
     stage_.reset();  // frees the memory of its model before the next one is made
-    open_stage(open_verified(folder, world_.group(), world_.file_work()));
+    open_next_stage(checkpoint, step);
     code = stage_->run();
   }
   return code;
@@ -36,8 +40,32 @@ void Trainer::open_stage(std::optional<io::Checkpoint> checkpoint) {
                          .world = world_,
                          .make_adviser = make_adviser_,
                          .directory = directory_,
-                         .patience = patience_};
+                         .patience = patience_,
+                         .timelines = timelines_};
   stage_ = std::make_unique<StageTrainer>(shared, std::move(checkpoint));
+}
+
+void Trainer::open_next_stage(const std::string& checkpoint, int64_t step) {
+  try {
+    open_stage(open_verified(checkpoint, world_.group(), world_.file_work()));
+  } catch (const std::exception& e) {
+    if (world_.rank() == 0) report_failure(step, e.what());
+    throw;
+  }
+}
+
+void Trainer::report_failure(int64_t step, const std::string& reason) {
+  try {
+    record_end(recipe_.run.dir, {.step = step,
+                                 .date = utc_now(),
+                                 .trouble = fmt::format("{} after step {}: {}", trouble_of_failure, step, reason),
+                                 .facts = {},
+                                 .samples = {},
+                                 .timelines = timelines_});
+    write_run_report(recipe_.run.dir);
+  } catch (const std::exception& e) {  // any error: the reason why the run failed must still be reported
+    directory_.warn(base::cat("no report: ", e.what()));
+  }
 }
 
 }  // namespace hexad::train

@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tools/train/stage_trainer.h"
 
@@ -25,6 +27,10 @@ class Trainer {
 
  private:
   void open_stage(std::optional<io::Checkpoint> checkpoint);
+  /// Opens the stage that follows the checkpoint of `step`. Collective.
+  void open_next_stage(const std::string& checkpoint, int64_t step);
+  /// Records a failure between two stages, and writes report.html. A StageTrainer does this while it trains.
+  void report_failure(int64_t step, const std::string& reason);
 
   const Recipe recipe_;
   const Extensions& extensions_;
@@ -32,6 +38,7 @@ class Trainer {
   const MakeAdviser make_adviser_;
   TrainingDirectory directory_;
   SavePatience patience_;
+  std::vector<std::string> timelines_;  // see SharedRun
   std::unique_ptr<StageTrainer> stage_;
 };
 

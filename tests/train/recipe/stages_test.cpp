@@ -188,6 +188,14 @@ TEST(TrainingStages, LearnedPositionsNeedOneContext) {
   EXPECT_NO_THROW(loaded({"model.position=learned", "model.context=64"}));
 }
 
+TEST(TrainingStages, TimelinesLieInOneStage) {
+  const std::string text = refused({"profile.steps=3..5"});
+  EXPECT_NE(text.find("this stage ends after step 3; nearest: 3 (stage 1 of 3)"), std::string::npos) << text;
+  EXPECT_NE(refused({"profile.steps=5", "schedule.trace=9"}).find("this stage ends after step 7 (stage 2 of 3)"),
+            std::string::npos);
+  EXPECT_NO_THROW(loaded({"profile.steps=4..7", "schedule.trace=5"}));
+}
+
 TEST(TrainingStages, DataContinueAtTheNextWholeSequence) {
   EXPECT_EQ(continued_sequence(24, 8, 8), 24);
   EXPECT_EQ(continued_sequence(24, 8, 16), 12);

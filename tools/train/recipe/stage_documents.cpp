@@ -6,6 +6,8 @@
 
 #include <fmt/ranges.h>
 
+#include "tools/train/recipe/step_range.h"
+
 namespace hexad::train {
 namespace {
 
@@ -85,6 +87,20 @@ void check_positions(const Recipe& recipe, const Recipe& first, Problems& proble
                                       ") for model.position: learned, which has a weight for each position"));
 }
 
+// Adds a problem to the stage, which ends after step `end`, if timelines begin in it but end in a later one: each stage
+// writes trace.json.gz anew.
+void check_timelines(const Recipe& recipe, int64_t begin, int64_t end, Problems& problems) {
+  const std::optional<StepRange> steps = parse_steps(recipe.profile.steps);
+  if (!steps) return;
+  const int64_t trace = recipe.schedule.trace;
+  const int64_t first = trace > 0 ? std::min(steps->first, trace) : steps->first, last = std::max(steps->last, trace);
+  if (first <= begin || first > end || last <= end) return;
+  problems.add("profile.steps",
+               cat("and schedule.trace must name steps of one stage, which trace.json.gz shows; this stage ends after "
+                   "step ",
+                   end, trace > 0 ? "" : cat("; nearest: ", to_string({first, end}))));
+}
+
 void throw_if_any(const std::vector<Problems>& by_stage) {
   struct Common {
     Problems::Problem problem;
@@ -151,9 +167,12 @@ Recipe read_stages(const std::vector<StageDocument>& stages,
                    const std::function<Recipe(const Document&, Problems&)>& read) {
   std::vector<Recipe> recipes;
   std::vector<Problems> problems(stages.size());
+  int64_t steps = 0;
   for (size_t s = 0; s < stages.size(); ++s) {
     recipes.push_back(read(stages[s].document, problems[s]));
     check_positions(recipes[s], recipes[0], problems[s]);
+    check_timelines(recipes[s], steps, steps + stages[s].steps, problems[s]);
+    steps += stages[s].steps;
   }
   throw_if_any(problems);
   Recipe all = recipes.front();
