@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 namespace hexad::tests {
 
 using namespace plan;
@@ -150,6 +152,23 @@ TEST(StepSimulation, ExchangesMessagesWithAnyNumberOfRanks) {
   for (int peer = 1; peer < 8; ++peer) s.message("send", 0, peer, 1), all.push_back(s.message("receive", 0, peer, 1));
   s.kernel(1, all);
   EXPECT_DOUBLE_EQ(simulated({s}, std::vector<int>(8, 0)).seconds, 8);
+}
+
+TEST(StepSimulation, PassesMessagesAlongManyStages) {
+  constexpr int count = 80;  // more than a rank may have queues
+  std::vector<int> stages(count), nodes(count, 0);
+  std::iota(stages.begin(), stages.end(), 0);
+  std::vector<Step> steps;
+  for (int rank = 0; rank < count; ++rank) {
+    Step s(rank);
+    const int pp = s.group("pp", TrafficClass::pp, stages);
+    const std::vector<int32_t> arrived =
+        rank > 0 ? std::vector{s.message("receive", pp, rank - 1, 1)} : std::vector<int32_t>{};
+    const int32_t made = s.kernel(2, arrived);
+    if (rank + 1 < count) s.message("send", pp, rank + 1, 1, {made});
+    steps.push_back(s);
+  }
+  EXPECT_DOUBLE_EQ(simulated(steps, nodes).seconds, 2 * count + count - 1);
 }
 
 TEST(StepSimulation, CountsTheWaitForALateRankAsIdle) {

@@ -28,7 +28,7 @@ bool is_lane(int queue) { return queue < device::lane_count; }
 
 // Numbers the queues of a rank, the same for all ranks: its lanes, then those of communication. A class of traffic has
 // a queue on each network for collectives, one for each direction of messages, and others for the messages to and from
-// each rank that is simulated, because these overtake each other.
+// each of the rank's peers that is simulated, because these overtake each other.
 class Queues {
  public:
   struct Traffic {
@@ -95,7 +95,7 @@ class RankJobs {
     return nodes_[rank] == nodes_[other] ? Network::intra : Network::inter;
   }
 
-  int queue_of(const Issue& issue, Queues& queues, const std::vector<int>& simulated) const {
+  int queue_of(const Issue& issue, Queues& queues, const std::vector<int>& simulated) {
     const auto* work = std::get_if<CommunicationWork>(&issue.work);
     if (!work) return static_cast<int>(issue.lane);
     const device::IssuedGroup& group = record_.groups[work->group];
@@ -105,15 +105,23 @@ class RankJobs {
       return queues.number_of({group.traffic, inside ? Network::intra : Network::inter, 0});
     }
     const int peer = group.ranks[work->peer];
-    const auto at = std::ranges::find(simulated, peer) - simulated.begin();
-    const int pair = at == std::ssize(simulated) ? 0 : 1 + static_cast<int>(at);
+    const int pair = std::ranges::find(simulated, peer) == simulated.end() ? 0 : 1 + number_of_peer(peer);
     return queues.number_of(
         {group.traffic, network_between(group.ranks[group.rank], peer), 1 + 2 * pair + (issue.name == "send" ? 1 : 0)});
+  }
+
+  // Numbers the simulated ranks with which this rank exchanges messages.
+  int number_of_peer(int peer) {
+    const auto at = std::ranges::find(peers_, peer);
+    const auto number = static_cast<int>(at - peers_.begin());
+    if (at == peers_.end()) peers_.push_back(peer);
+    return number;
   }
 
   const StepRecord& record_;
   const std::vector<int>& nodes_;
   const PriceOfIssue& price_;
+  std::vector<int> peers_;
   std::vector<char> awaited_;  // by issue: communication or another lane waits for it
   std::vector<int> job_of_;
   std::array<std::optional<size_t>, device::lane_count> last_{};  // issue
