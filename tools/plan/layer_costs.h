@@ -26,7 +26,6 @@ class LayerCosts {
 
   /// Returns the estimate for a candidate. The first call with new settings of a layer takes tens of milliseconds.
   ComposedStep step(const PlanCandidate& candidate);
-  size_t recorded() const { return probes_.size(); }
 
  private:
   // Results of a step of few layers. Seconds are without attention.

@@ -98,7 +98,6 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   std::vector<PlannedLayout> layouts;
   for (size_t i = 0; i < legal.size(); ++i)
     if (composed[i]) layouts.push_back({.candidate = std::move(legal[i]), .composed = *composed[i]});
-  plan.recorded = costs.recorded();
   const auto goal = [&](double seconds, double bytes) {
     return request.objective == Objective::memory ? std::pair(bytes, seconds) : std::pair(seconds, bytes);
   };
@@ -127,6 +126,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
     plan.best.push_back(std::move(l));
   }
   std::ranges::stable_sort(plan.best, {}, predicted);
+  plan.simulated = std::ssize(plan.best);
   if (plan.best.size() > request.wanted) plan.best.resize(request.wanted);
   if (!request.details || plan.best.empty()) return plan;
   for (PlannedLayout& l : plan.best) {

@@ -35,7 +35,7 @@ struct Plan {
   double memory = 0;                 // bytes that tensors of a rank may take
   double least_memory = 0;           // bytes of the layout that needs least; a bound or rough for those not simulated
   std::vector<ResourceGain> gains;   // of the first of `best`, the largest first (PlanRequest::details)
-  size_t recorded = 0;               // combinations of settings of a layer that were recorded
+  int64_t simulated = 0;             // layouts whose whole step was simulated
 };
 
 /// Search of `world` ranks of the cluster.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -63,17 +64,19 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
   fmt::print("{} on {} of {}, context {}\n", planned_.recipe_path, base::counted(planned_.ranks, "rank"),
              planned_.cluster_path, planned_.recipe.model.context);
   fmt::print("{} combinations, {} legal, {} too large for a rank; {} simulated; {}\n\n", plan.candidates.tried,
-             plan.legal, plan.too_large, base::counted(std::ssize(plan.best), "layout"), base::human_duration(seconds));
+             plan.legal, plan.too_large, base::counted(plan.simulated, "layout"), base::human_duration(seconds));
   // The bytes, marked if they are more than a rank has.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
-  fmt::print("{:>2} {:>22} {:>10} {:>6} {:>11} {:>11} {:>11} {:>6}  {:<22} {:<8} {}\n", "", "step", "tokens/s", "MFU",
-             "even ", "p99 ", "worst ", "idle", "exposed", "bound by", "layout");
+  size_t width = 0;  // of the steps
+  for (const PlannedLayout& l : plan.best) width = std::max(width, error.text(l.step.seconds).size());
+  fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11} {:>6}  {:<22} {:<8} {}\n", "", "step", width, "tokens/s",
+             "MFU", "even ", "p99 ", "worst ", "idle", "exposed", "bound by", "layout");
   bool marked = false;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlannedLayout& l = plan.best[i];
     const Figures f = figures(l);
-    fmt::print("{:>2} {:>22} {:>10} {:>6} {:>11} {:>11} {:>11} {:>5.0f}%  {:<22} {:<8} {}\n", i + 1,
-               error.text(l.step.seconds), base::human_count(f.rates.tokens_per_second),
+    fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11} {:>5.0f}%  {:<22} {:<8} {}\n", i + 1,
+               error.text(l.step.seconds), width, base::human_count(f.rates.tokens_per_second),
                base::human_percent(f.rates.mfu()), memory(l.routed.even), memory(l.routed.p99.bytes),
                memory(l.routed.worst.bytes), 100 * f.idle, f.exposed_text(), f.bound_by(),
                l.candidate.to_string(planned_.ranks));
@@ -83,10 +86,14 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              marked ? fmt::format("; !: more than the {} that tensors may take", base::human_bytes(plan.memory)) : "");
   fmt::print("\nbound by: the largest part of the step");
   fmt::print("\ngain by {:.0f}% more of a resource, of the step of 1:", 100 * (unit_more - 1));
+  std::string_view separator = " ";
   for (const ResourceGain& g : plan.gains)
-    fmt::print(" {} {:.1f}%", base::enum_name(g.resource), 100 * g.seconds / plan.best.front().step.seconds);
+    fmt::print("{}{} {:.1f}%", std::exchange(separator, ", "), base::enum_name(g.resource),
+               100 * g.seconds / plan.best.front().step.seconds);
   fmt::print("\nrefused by the rules of:");
-  for (const auto& [key, count] : plan.candidates.refused) fmt::print(" {} {}", key, count);
+  separator = " ";
+  for (const auto& [key, count] : plan.candidates.refused)
+    fmt::print("{}{} ({})", std::exchange(separator, ", "), key, count);
   fmt::print("\nstep: {}\n", error.explanation());
   print_limits(planned_.cluster);
 }
