@@ -98,7 +98,16 @@ std::vector<Schedule> schedules() {
           {"OfTokensReuseS2Direct", joined(of_tokens, joined({moe + "memory_reuse=s2"}, direct)), other_sums}};
 }
 
+// True if tensor-parallel ranks compute the same rows. Where they have the same experts, they then divide gradients
+// otherwise than the plain schedule does: only the sums over ranks are equal.
+bool computes_copies(const Schedule& s) {
+  return std::ranges::any_of(s.overrides, [](const std::string& word) {
+    return word.ends_with("duplicates=baseline") || word.ends_with("duplicates=replicated");
+  });
+}
+
 bool possible(const Schedule& s, const Mesh4& m) {
+  if (m.name == "Tp2Ep1Etp1" && computes_copies(s)) return false;
   const bool sp = m.name.find("Sp") != std::string::npos;
   return !(s.without_sp && sp) && !(s.needs_etp_in_tp && m.name == "Tp1Ep2Etp2");
 }

@@ -88,10 +88,11 @@ TEST(StepForecast, CountsWhatLeavesANode) {
   const StepForecast::Stage one = forecast(8).stages.front(), two = forecast(16).stages.front();
   EXPECT_EQ(one.network, 0);
   EXPECT_GT(one.sent[base::ordinal(comm::TrafficClass::tp)], 0);
-  // Groups of tp fill a node, and those of dp have a rank of each. Sums over all ranks leave a node in part.
+  // Groups of tp fill a node, and those of dp have a rank of each node. Gradients of weights that all ranks have, such
+  // as the router's, are added up over all ranks, which leave a node in part.
   const double between = two.sent[base::ordinal(comm::TrafficClass::dp)];
-  EXPECT_GT(between, 0);
-  EXPECT_NEAR(two.network / between, 1, 0.05);
+  EXPECT_LT(two.network, between);
+  EXPECT_GT(two.network, 0.9 * between);
 }
 
 TEST(LayerCosts, ComposeStepsNearTheSimulatedOnes) {
