@@ -63,7 +63,7 @@ std::string StagedFiles::path(std::string_view name) const { return (fs::path(st
 void StagedFiles::move(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::rename(from, to, error);
-  if (error) fail(ExitCode::resource, from, ": cannot become ", to, ": ", error.message());
+  if (error) fail(ExitCode::resource, from, ": cannot be renamed to ", to, ": ", error.message());
   moves_.push_back({from, to});
 }
 

@@ -33,7 +33,8 @@ class CardMessageGroup final : public ProcessGroup {
   const ProcessGroup& other_;
 };
 
-/// Makes a CardMessageGroup of all ranks of `world`. Returns null if its transport does not take card memory.
+/// Makes a CardMessageGroup of all ranks of `world`. Returns null if the transport of `world` does not take card
+/// memory.
 std::unique_ptr<ProcessGroup> make_card_messages(const ProcessGroup& world, device::DeviceContext& context);
 
 }  // namespace hexad::comm

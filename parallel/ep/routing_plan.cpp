@@ -308,7 +308,7 @@ Tensor row_slots_of(const SlotOrder& order, Stream& stream) {
 }
 
 // Sets the indices of the rows to send, sorted by chunk, destination rank and slot row. `destinations` lists the ranks
-// of the all-to-all in order. Rank p etp + j is number j of the ranks to which a row for ep rank p is sent.
+// of the all-to-all in order. A row for ep rank p is sent to the ranks p * etp + j, j < etp.
 void lay_out(PlanIndices& plan, const SlotOrder& order, const std::vector<std::vector<int64_t>>& slots_to,
              const std::vector<int>& destinations, int64_t etp, Stream& stream) {
   const Device device = order.tokens.device();

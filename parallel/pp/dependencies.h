@@ -8,8 +8,8 @@
 
 namespace hexad::pp {
 
-/// A tensor between two virtual stages, named by its destination: the input of a forward, or the output's gradient of a
-/// backward.
+/// A tensor between two virtual stages, named by its destination: the input of a forward, or the gradient of the
+/// output that a backward needs.
 struct Message {
   bool forward;
   int stage;  // virtual stage that needs it

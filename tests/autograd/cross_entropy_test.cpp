@@ -165,7 +165,7 @@ TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
   }
 }
 
-// Covers fault 29. A trainer passes the scale 0 if it counts no valid token.
+// A trainer passes the scale 0 if it counts no valid token.
 TEST(CrossEntropyLoss, WithAllTargetsIgnoredIsZeroWithZeroGradientsForEveryScale) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});

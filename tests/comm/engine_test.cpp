@@ -129,7 +129,6 @@ TEST(CommEngine, GroupsReportWhetherTheyCrossNodes) {
   });
 }
 
-// Covers fault 22.
 TEST(CommEngine, RanksThatDisagreeAreNamedWithTheirCallsOnRequest) {
   const Guards checks{.watchdog_seconds = 10, .check_collectives = true};
   const auto disagreement = [&](const std::function<Event(const ProcessGroup&, Device, Stream&)>& call) {

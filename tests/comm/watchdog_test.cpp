@@ -12,7 +12,6 @@ using device::DeviceContext;
 using device::InlineStream;
 using namespace std::chrono_literals;
 
-// Covers faults 3 and 21.
 TEST(Watchdog, NamesTheOperationAndTheMissingRank) {
   const std::string text = failure_on_rank_0(4, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
     DeviceContext context;

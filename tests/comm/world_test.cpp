@@ -111,7 +111,6 @@ TEST(AnotherLauncher, IsAskedToEndTheJob) {
   EXPECT_NE(text.find("MPI_Abort is called"), std::string::npos) << text;
 }
 
-// Covers faults 3 and 21.
 class SilentRank : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(By, SilentRank, testing::Values("stop", "hang"), [](const auto& way) { return way.param; });
 
@@ -126,7 +125,6 @@ TEST_P(SilentRank, IsNamedAndTheWholeJobEnds) {
   EXPECT_NE(text.find("no message arrives from rank 1; to blame: rank 1 (host "), std::string::npos) << text;
 }
 
-// Covers fault 22.
 TEST(RanksThatDisagree, AreNamedWithTheirCalls) {
   const Environment environment(Environment::Values{});
   std::string text;

@@ -66,7 +66,7 @@ TEST(StagedFiles, AFailedCommitPutsTheOldFilesBack) {
       write(staged, "first");
       std::filesystem::create_directory(staged.path("sub"));
       write(staged, "sub/new");
-      expect_contains(message_of(ExitCode::resource, [&] { staged.commit(order); }), "cannot become");
+      expect_contains(message_of(ExitCode::resource, [&] { staged.commit(order); }), "cannot be renamed to");
     }
     EXPECT_EQ(contents(folder, "first"), "old");
     EXPECT_EQ(entries(folder), order[1] == "sub/old" ? 2u : 1u);

@@ -99,7 +99,6 @@ TEST(CachingAllocator, ReleasesCachedBlocksBeforeExceedingTheLimit) {
   a.deallocate(block, 2048, Category::temporary);
 }
 
-// Covers fault 20.
 TEST(CachingAllocator, OutOfMemoryNamesTheRequestTheLimitAndTheUseByCategory) {
   CachingAllocator a(1 << 20);
   std::vector<void*> weights, kept;

@@ -124,8 +124,6 @@ TEST_F(Safetensors, AWriterNamesFileBytesAndReason) {
   });
 }
 
-// Covers fault 34.
-
 TEST_F(Safetensors, Fault34MissingEmptyAndShortFilesAreRefused) {
   expect_refused({"cannot be opened: No such file"});
   write_bytes(file, "");

@@ -197,7 +197,7 @@ TEST(FewestRanks, TriesDivisorsOfANodeAndWholeNodes) {
 
 TEST(FewestRanks, AreTheFirstThatHaveRoom) {
   const config::Document document = config::parse(yaml, "plan.yaml");
-  // A rank has a third of what the smallest layout of one rank needs.
+  // Each rank has a third of the memory that the smallest layout of one rank needs.
   Cluster small = two_nodes();
   const auto search = [&](int64_t world, Objective objective) {
     return search_plan(document, recipe_of(yaml), {}, small, {.world = world, .objective = objective, .wanted = 1});

@@ -21,7 +21,7 @@ using namespace chain;
 using comm::ProcessGroup;
 using comm::with_ranks;
 
-// Yields before and after all of its work.
+// Work of a stage that yields before and after each forward and each backward.
 class Yielding final : public StageWork {
  public:
   Yielding(StageWork& work, schedule::Fibers& fibers) : work_(work), fibers_(fibers) {}

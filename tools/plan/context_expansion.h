@@ -24,8 +24,8 @@ std::string context_text(int64_t tokens);
 struct ContextExpansion {
   /// none: sequences are not cut (cp 1). horizontal, vertical: as mesh::Expansion.
   enum class Kind : uint8_t { none, horizontal, vertical } kind;
-  /// Ranks of one tensor position that the network connects: horizontal cp x ep, vertical max(cp, ep). If etp differs
-  /// from tp, ep counts for ep x etp / tp, at least 1.
+  /// Number of ranks with the same tensor position that the network connects: cp x ep if the expansion is horizontal,
+  /// otherwise max(cp, ep). If etp differs from tp, ep x etp / tp, rounded up, replaces ep.
   int64_t switched;
   /// Number of ranks by which a job with these groups can grow, and its least number of ranks.
   int64_t smallest_step;

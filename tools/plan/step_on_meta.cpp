@@ -126,7 +126,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   if (!stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
 
   StepOnMeta step = measured_step(run, few);
-  // If the host runs ahead, the next step's batch is loaded at the same time.
+  // On a device other than the CPU, the host runs ahead: the next step's batch is in memory beside this one.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
   const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
   step.memory.peak[base::ordinal(Category::activation)] += waiting * batch.total;

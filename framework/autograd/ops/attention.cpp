@@ -8,7 +8,7 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
                 const AttentionShape& shape) {
   require(q.data.rank() == 3 && k.data.rank() == 3 && k.shape() == v.shape() && q.data.dim(2) == k.data.dim(2),
           "[attention] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape(),
-          "; expected one head size, and k and v of one shape");
+          "; expected rank 3, one head size, and k and v of one shape");
   require(q.data.dim(0) == shape.sequences * shape.queries && k.data.dim(0) == shape.sequences * shape.keys &&
               q.data.dim(1) % k.data.dim(1) == 0,
           "[attention] ", shape.sequences, " sequences of ", shape.queries, " queries and ", shape.keys,

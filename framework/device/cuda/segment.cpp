@@ -70,7 +70,8 @@ Segment::Gap Segment::best_gap(int64_t bytes) const {
   }
   consider(addresses_);
   if (best.begin < 0)
-    base::fail(base::ExitCode::resource, "[cuda] no ", bytes, " addresses in a row are left of ", addresses_);
+    base::fail(base::ExitCode::resource, "[cuda] no free range of ", bytes, " bytes is left in a segment of ",
+               addresses_, " bytes of addresses");
   return best;
 }
 

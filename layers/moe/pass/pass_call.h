@@ -23,7 +23,7 @@ struct PassCall {
   /// Returns the shared experts' work in backward `b`, as a task of the pass: the pullbacks of the ops that forward
   /// recorded. Returns no work if there are no shared experts, or if they are not a task of the pass.
   SharedWork shared_backward(Backward& b) const;
-  /// Records the op with result `out` and inputs x, weights and `addends`, each of which gets the gradient of `out`.
+  /// Records the op with result `out` and inputs `x`, `weights` and `addends`. Each addend gets the gradient of `out`.
   /// Unless the shared experts are a task of backward, their pullbacks run before `pullback`.
   Value record(Tape& tape, const Tensor& out, const Value& x, const Value& weights, const std::vector<Value>& addends,
                const std::vector<Tensor>& saved, autograd::Pullback pullback) const;

@@ -69,7 +69,7 @@ struct OverheadKeys {
   }
 };
 
-/// Keys of section 5.2, 5.
+/// Keys of the EPS paper, section 5.2, item 5: the best number of groups.
 struct Pipeline {
   double comm = 0, comp = 0;
   std::optional<int64_t> experts;
@@ -85,7 +85,7 @@ struct Pipeline {
   }
 };
 
-/// Keys of section 5.2, 4.
+/// Keys of the EPS paper, section 5.2, item 4: the loads from which groups are worthwhile.
 struct Pays {
   std::vector<int64_t> m;
   int64_t n = 2;

@@ -12,7 +12,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Duration of several time slices of a process on a core.
+// Least seconds of a timed batch: several time slices, so that ranks that share a core are timed fairly.
 constexpr double turns = 0.012;
 
 // Weights of one shape, packed once as in training, and operands for any number of rows.
