@@ -26,7 +26,7 @@ test_a_plan_is_a_recipe_that_trains() {
   expect 0 "$HEXAD" validate best.yaml --world 16
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --context 1024 \
-    model.moe.top_k=4 model.vocab=2048
+    'model.moe={top_k: 4}' model.vocab=2048 'parallel={ep: 4}'
   expect_text best.yaml "context: 1024" "top_k: 4"
   expect 0 "$HEXAD" validate best.yaml --world 16
   expect_text out "1024 tokens of context"
@@ -40,6 +40,14 @@ test_an_explanation_says_why_the_recipe_as_it_is_has_no_step() {
   expect_text out "the recipe as it is has no legal layout of 16 ranks:" "parallel"
 }
 
+test_an_explanation_says_why_a_step_cannot_be_predicted() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --explain --out best.yaml \
+    model.layers=2 batch.global=16384 batch.micro=16384
+  expect_text out "the step of the recipe as it is cannot be predicted:" "8388608 tokens"
+  expect_file best.yaml
+}
+
 test_loads_of_experts_come_from_a_file() {
   write_model
   local step
@@ -50,6 +58,8 @@ test_loads_of_experts_come_from_a_file() {
     step+=" $(sed -n 's/.*"step_seconds": \([^,]*\).*/\1/p' out)"
   done
   awk -v steps="$step" 'BEGIN { split(steps, s, " "); exit !(s[2] > s[1]) }' || failed "loaded experts take no time: $step"
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --routing loads.txt
+  expect_text out "routing loads.txt" " file " "even, p99, worst, file: memory"
   echo "1 2 3" >loads.txt
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --routing loads.txt
   expect_text err "loads.txt:1: 3 loads; expected 8 (model.moe.experts)"
@@ -64,13 +74,16 @@ test_the_fewest_ranks_are_found() {
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 4 --objective ranks \
     model.hidden=32768 model.layers=32
   expect_text err "does not fit 4 ranks" "nearest that fit: "
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 24 --objective ranks \
+    model.hidden=32768 model.layers=32
+  expect_text err "does not fit 16 ranks" "nearest that fit: "
 }
 
 test_a_plan_names_its_assumptions() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json
   expect_text out '"layouts": [' '"step_seconds": ' '"step_seconds_interval": [' '"memory_bytes": ' '"memory_bytes_by_routing": {' \
-    '"bound_by": "' '"gain_seconds": {' '"gain_factor": 1.1' '"refused": {' '"assumed": [' "as on one H100"
+    '"bound_by": "' '"gain_seconds": {' '"gain_factor": 1.1' '"routing": "even"' '"refused": {' '"assumed": [' "as on one H100"
 }
 
 test_more_ranks_than_the_cluster_has_are_refused() {
@@ -91,7 +104,7 @@ test_a_model_that_fits_no_layout_is_refused_with_the_nearest_that_fits() {
 test_a_path_of_lengths_says_what_grows() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..16K
-  expect_text out "context 4K..16K" " 4K      16 " " 8K " " 16K " "expansion" "inside" "network" "smallest step of ranks" \
+  expect_text out "context 4K..16K, routing even" " 4K      16 " " 8K " " 16K " "expansion" "inside" "network" "smallest step of ranks" \
     "not modelled: "
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K --json
   expect_text out '"path": [' '"context": 4096' '"context": 8192' '"fits": true' '"expansion": ' '"switched_ranks": ' \

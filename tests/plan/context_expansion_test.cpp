@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/base/error.h"
+#include "tools/plan/step_forecast.h"
 
 namespace hexad::plan {
 namespace {
@@ -109,6 +110,7 @@ TEST(ContextLengths, AreOneOrDoubleFromFirstToLast) {
   const std::vector<int64_t> long_path = context_lengths("4K..1M");
   EXPECT_EQ(long_path.size(), 9U);
   EXPECT_EQ(long_path.back(), 1 << 20);
+  EXPECT_EQ(context_lengths("4M"), (std::vector<int64_t>{most_micro_batch_tokens}));
   EXPECT_EQ(context_text(1 << 20), "1M");
   EXPECT_EQ(context_text(6144), "6K");
   EXPECT_EQ(context_text(1000), "1000");
@@ -128,7 +130,7 @@ TEST(ContextLengths, RefusalsNameTheNearestRange) {
   EXPECT_EQ(refusal("3K..20K"),
             "'3K..20K' given, expected an end that is 3K doubled some times; nearest: 3K..12K, 3K..24K");
   EXPECT_EQ(refusal("8K..4K"), "'8K..4K' given, expected an end that is 8K doubled some times; nearest: 8K..8K");
-  for (const char* text : {"", "0", "-4", "4G", "4K..", "..4K", "4KK", "2000M", "4K..8K..16K", "9999999999999M"})
+  for (const char* text : {"", "0", "-4", "4G", "4K..", "..4K", "4KK", "8M", "2000M", "4K..8K..16K", "9999999999999M"})
     EXPECT_NE(refusal(text).find("expected tokens of a sequence"), std::string::npos) << text;
 }
 

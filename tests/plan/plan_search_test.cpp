@@ -223,7 +223,20 @@ TEST(FewestRanks, HaveNoLayoutIfAllAreTooFew) {
                                           {.world = 4, .objective = Objective::ranks});
   EXPECT_TRUE(fewest.plan.best.empty());
   EXPECT_EQ(fewest.ranks, 4);
-  EXPECT_EQ(fewest.refused.size(), 2U);
+  EXPECT_EQ(fewest.refused.size(), 3U);
+}
+
+TEST(FewestRanks, AreTheLastWithALegalLayoutIfNoneFits) {
+  Cluster small = two_nodes();
+  small.machine->nodes = 3;  // 64 sequences cannot be divided among 24 ranks
+  small.machine->memory = config::ByteSize(1 << 20);
+  const FewestRanks fewest = fewest_ranks(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, small,
+                                          {.world = 24, .objective = Objective::ranks});
+  EXPECT_EQ(fewest.ranks, 16);
+  EXPECT_GT(fewest.plan.legal, 0);
+  ASSERT_FALSE(fewest.refused.empty());
+  EXPECT_EQ(fewest.refused.back().ranks, 24);
+  EXPECT_EQ(fewest.refused.back().legal, 0);
 }
 
 TEST(LayoutAsIs, IsTheRecipesOwnLayout) {

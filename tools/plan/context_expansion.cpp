@@ -7,11 +7,12 @@
 #include <set>
 
 #include "framework/base/error.h"
+#include "tools/plan/step_forecast.h"
 
 namespace hexad::plan {
 namespace {
 
-constexpr int64_t most_tokens = int64_t{1} << 30;
+constexpr int64_t most_tokens = most_micro_batch_tokens;
 
 // Returns the number of a text such as "4096", "4K" or "1M".
 std::optional<int64_t> length_of(std::string_view text) {
@@ -35,8 +36,8 @@ std::vector<int64_t> context_lengths(std::string_view text) {
   const std::optional<int64_t> first = length_of(text.substr(0, dots));
   const std::optional<int64_t> last = dots == text.npos ? first : length_of(text.substr(dots + 2));
   if (!first || !last)
-    base::fail(base::ExitCode::usage, "'", text,
-               "' given, expected tokens of a sequence, 1 .. 2^30, such as 4096 or 4K, or a range such as 4K..1M");
+    base::fail(base::ExitCode::usage, "'", text, "' given, expected tokens of a sequence, 1 .. ",
+               context_text(most_tokens), ", such as 4096 or 4K, or a range such as 4K..1M");
   std::vector<int64_t> lengths{*first};
   while (2 * lengths.back() <= *last) lengths.push_back(2 * lengths.back());
   if (lengths.back() != *last) {

@@ -13,8 +13,9 @@
 namespace hexad::plan {
 
 /// Returns the lengths of a text: "4096" and "4K" are one, "4K..1M" are 4K and its doublings up to 1M. K is 1024, M is
-/// 1024 K. Throws Error(usage) if the text has another form, a length is not in 1 .. 2^30, or the last length is not
-/// the first one doubled some times; the error begins with the text and gives the nearest legal range.
+/// 1024 K. Throws Error(usage) if the text has another form, a length is not in 1 .. 4M, of which steps are predicted
+/// (most_micro_batch_tokens), or the last length is not the first one doubled some times; the error begins with the
+/// text and gives the nearest legal range.
 std::vector<int64_t> context_lengths(std::string_view text);
 
 /// Returns "4K", "1M", or the plain number if it is not a multiple of 1024.

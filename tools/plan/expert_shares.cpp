@@ -45,6 +45,7 @@ void check(const Row& row, const moe::MoeConfig& moe, const std::string& path) {
     if (!std::isfinite(load) || load < 0) fail(ExitCode::usage, place, "a load is ", load, "; expected at least 0");
   const double sum = std::accumulate(row.loads.begin(), row.loads.end(), 0.0);
   if (sum == 0) fail(ExitCode::usage, place, "all loads of a layer are 0; expected tokens");
+  if (!std::isfinite(sum)) fail(ExitCode::usage, place, "the loads of a layer add up to more than a number can hold");
   // A token visits an expert once. Shares in metrics.jsonl are rounded.
   constexpr double rounding = 1.01;
   const double most = 1.0 / static_cast<double>(moe.top_k);

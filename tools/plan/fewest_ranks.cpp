@@ -15,11 +15,13 @@ FewestRanks fewest_ranks(const config::Document& document, const train::Recipe& 
                          const train::Extensions& extensions, const Cluster& cluster, PlanRequest request) {
   FewestRanks fewest{};
   for (const int64_t ranks : ranks_to_try(Prices(cluster).ranks_per_node(), request.world)) {
-    if (fewest.ranks > 0) fewest.refused.push_back({fewest.ranks, fewest.plan.legal, fewest.plan.least_memory});
     request.world = ranks;
-    fewest.ranks = ranks;
-    fewest.plan = search_plan(document, recipe, extensions, cluster, request);
-    if (!fewest.plan.best.empty()) break;
+    Plan plan = search_plan(document, recipe, extensions, cluster, request);
+    const bool fits = !plan.best.empty();
+    if (!fits) fewest.refused.push_back({ranks, plan.legal, plan.least_memory});
+    // A plan with legal layouts says what is missing, unlike one on more ranks without any.
+    if (plan.legal > 0 || fewest.plan.legal == 0) fewest.ranks = ranks, fewest.plan = std::move(plan);
+    if (fits) break;
   }
   return fewest;
 }

@@ -11,9 +11,10 @@ namespace hexad::plan {
 std::vector<int64_t> ranks_to_try(int64_t ranks_per_node, int64_t most);
 
 struct FewestRanks {
-  int64_t ranks;  // the first number with a legal layout that fits; if none has one, the last number
+  int64_t ranks;  // the first number with a legal layout that fits; else the last with a legal one; else the last
   Plan plan;      // the layouts on them, the shortest step first; `best` is empty if none fits
-  /// Smaller numbers of ranks. least_memory: bytes of a rank under the layout that needs least, if one is legal.
+  /// Numbers of ranks on which nothing fits, ascending. least_memory: bytes of a rank under the layout that needs
+  /// least, if one is legal.
   struct Refused {
     int64_t ranks, legal;
     double least_memory;

@@ -10,9 +10,9 @@ PlannedLayout layout_as_is(const config::Document& document, const train::Extens
   PlannedLayout l{.candidate = {train::load_to_train(document, extensions, world)}, .composed = {}};
   train::Recipe& r = l.candidate.recipe;
   train::complete(r, 1);
-  l.memory = estimate_memory(r, extensions, world, request.load);
   l.step =
       forecast_step(r, extensions, mesh::Layout(r.parallel.sizes(), world), StepPrices(cluster, world), request.load);
+  l.memory = estimate_memory(r, extensions, world, request.load);
   return l;
 }
 

@@ -104,7 +104,7 @@ class Enumeration {
     r.parallel.order.reset();
     r.parallel.cp_expansion = mesh::Expansion::automatic;
     r.schedule.pipeline.split.clear();
-    for (const int64_t tp : powers_of_two(std::min(space_.ranks_per_domain, recipe_.model.heads)))
+    for (const int64_t tp : powers_of_two(std::min({space_.world, space_.ranks_per_domain, recipe_.model.heads})))
       for (const int64_t cp :
            powers_of_two(std::clamp<int64_t>(recipe_.model.context / least_tokens, 1, space_.world / tp)))
         for (const int64_t pp : powers_of_two(std::min(space_.world / (tp * cp), recipe_.model.layers)))

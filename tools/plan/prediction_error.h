@@ -19,7 +19,7 @@ struct PredictionError {
   /// Returns the seconds between which about 90% of measured times are expected for a prediction.
   double least(double seconds) const { return low * seconds; }
   double most(double seconds) const { return high * seconds; }
-  /// Returns a prediction with its interval: "412 ms (190 to 619)". Units are repeated where they differ.
+  /// Returns a prediction with its interval: "412 ms (190 to 618)". Units are repeated where they differ.
   std::string text(double seconds) const;
   /// Returns a line that explains the interval, with the number of cases and their source.
   std::string explanation() const;

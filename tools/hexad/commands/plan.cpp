@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/plan_contexts.h"
 #include "tools/hexad/commands/plan_output.h"
+#include "tools/hexad/commands/plan_overlay.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
@@ -91,6 +91,8 @@ class Planner {
                              .extensions = extensions_,
                              .cluster = cluster_,
                              .prices = prices_,
+                             .routing = options_.routing,
+                             .load = load_,
                              .ranks = ranks_});
     options_.json ? output.print_json(plan) : output.print_table(plan, base::now() - begin);
     if (!options_.json && request.objective == Objective::ranks) output.print_fewer(plan, fewer);
@@ -161,13 +163,14 @@ class Planner {
     if (options_.json) {
       const nlohmann::ordered_json json{{"recipe", options_.recipe},
                                         {"cluster", options_.cluster},
+                                        {"routing", options_.routing},
                                         {"path", path_json(path)},
                                         {"assumed", assumptions(cluster_)}};
       fmt::print("{}\n", json.dump(2));
       return base::ExitCode::done;
     }
-    fmt::print("{} on {}, context {}; {}\n\n", options_.recipe, options_.cluster, options_.context,
-               base::human_duration(base::now() - begin));
+    fmt::print("{} on {}, context {}, routing {}; {}\n\n", options_.recipe, options_.cluster, options_.context,
+               options_.routing, base::human_duration(base::now() - begin));
     print_path(planner(), path, prices_.ranks_per_node());
     print_limits(cluster_);
     return base::ExitCode::done;
@@ -212,36 +215,18 @@ class Planner {
       output.print_difference(title, plan.best[0], own);
     } catch (const config::RecipeError& e) {
       fmt::print("\nthe recipe as it is has no legal layout of {}:\n{}\n", base::counted(ranks_, "rank"), e.what());
+    } catch (const base::Error& e) {
+      fmt::print("\nthe step of the recipe as it is cannot be predicted:\n{}\n", e.what());
     }
   }
 
   // Writes the settings as a recipe that includes the planned one.
   void write_overlay(const PlannedLayout& l) const {
-    std::string text = fmt::format(
-        "{} for {} of {}: {} a step.\ninclude: {}\n", overlay_begins, base::counted(ranks_, "rank"), options_.cluster,
-        base::human_duration(l.step.seconds), std::filesystem::absolute(options_.recipe).lexically_normal().string());
-    // Keys of one section follow each other. Given keys that the plan replaces are left out.
-    std::map<std::string, std::string> settings;
-    for (const std::string& given : of_recipe())
-      settings[given.substr(0, given.find('='))] = given.substr(given.find('=') + 1);
-    for (const auto& [key, value] : l.candidate.settings()) settings[key] = value;
-    std::vector<std::string> open;  // sections around the last key
-    for (const auto& [key, value] : settings) {
-      std::vector<std::string> parts;
-      for (size_t at = 0; at != key.npos;) {
-        const size_t dot = key.find('.', at);
-        parts.push_back(key.substr(at, dot == key.npos ? dot : dot - at));
-        at = dot == key.npos ? dot : dot + 1;
-      }
-      const std::string name = parts.back();
-      parts.pop_back();
-      const auto shared = std::ranges::mismatch(open, parts).in2 - parts.begin();
-      for (auto i = static_cast<size_t>(shared); i < parts.size(); ++i)
-        text += std::string(2 * i, ' ') + parts[i] + ":\n";
-      text += std::string(2 * parts.size(), ' ') + name + ": " + value + "\n";
-      open = std::move(parts);
-    }
-    base::write_file(options_.out, text);
+    const std::string include = std::filesystem::absolute(options_.recipe).lexically_normal().string();
+    base::write_file(
+        options_.out,
+        fmt::format("{} for {} of {}: {} a step.\n{}", overlay_begins, base::counted(ranks_, "rank"), options_.cluster,
+                    base::human_duration(l.step.seconds), overlay_text(include, document_, l.candidate.settings())));
     say(fmt::format("wrote {}; train with: mpirun -np {} hexad train {} --include-root {}", options_.out, ranks_,
                     shell_word(options_.out),
                     shell_word(std::filesystem::absolute(options_.recipe).parent_path().string())));

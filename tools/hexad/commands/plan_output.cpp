@@ -61,28 +61,33 @@ void print_limits(const Cluster& cluster) {
 
 void PlanOutput::print_table(const Plan& plan, double seconds) const {
   const PredictionError& error = prediction_error(planned_.cluster);
-  fmt::print("{} on {} of {}, context {}\n", planned_.recipe_path, base::counted(planned_.ranks, "rank"),
-             planned_.cluster_path, planned_.recipe.model.context);
+  fmt::print("{} on {} of {}, context {}, routing {}\n", planned_.recipe_path, base::counted(planned_.ranks, "rank"),
+             planned_.cluster_path, planned_.recipe.model.context, planned_.routing);
   fmt::print("{} combinations, {} legal, {} too large for a rank; {} simulated; {}\n\n", plan.candidates.tried,
              plan.legal, plan.too_large, base::counted(plan.simulated, "layout"), base::human_duration(seconds));
   // The bytes, marked if they are more than a rank has.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
+  // The column of a load that is not one of even, p99 and worst.
+  const auto of_file = [&](const std::string& text) {
+    return planned_.load == RoutingLoad::given ? fmt::format(" {:>11}", text) : "";
+  };
   size_t width = 0;  // of the steps
   for (const PlannedLayout& l : plan.best) width = std::max(width, error.text(l.step.seconds).size());
-  fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11} {:>6}  {:<22} {:<8} {}\n", "", "step", width, "tokens/s",
-             "MFU", "even ", "p99 ", "worst ", "idle", "exposed", "bound by", "layout");
+  fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>6}  {:<22} {:<8} {}\n", "", "step", width, "tokens/s",
+             "MFU", "even ", "p99 ", "worst ", of_file("file "), "idle", "exposed", "bound by", "layout");
   bool marked = false;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlannedLayout& l = plan.best[i];
     const Figures f = figures(l);
-    fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11} {:>5.0f}%  {:<22} {:<8} {}\n", i + 1,
+    fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>5.0f}%  {:<22} {:<8} {}\n", i + 1,
                error.text(l.step.seconds), width, base::human_count(f.rates.tokens_per_second),
                base::human_percent(f.rates.mfu()), memory(l.routed.even), memory(l.routed.p99.bytes),
-               memory(l.routed.worst.bytes), 100 * f.idle, f.exposed_text(), f.bound_by(),
-               l.candidate.to_string(planned_.ranks));
+               memory(l.routed.worst.bytes), of_file(memory(l.memory.total)), 100 * f.idle, f.exposed_text(),
+               f.bound_by(), l.candidate.to_string(planned_.ranks));
     marked = marked || l.routed.worst.bytes > plan.memory;
   }
-  fmt::print("\neven, p99, worst: memory of a rank under each routing{}",
+  fmt::print("\neven, p99, worst{}: memory of a rank under each routing{}",
+             planned_.load == RoutingLoad::given ? ", file" : "",
              marked ? fmt::format("; !: more than the {} that tensors may take", base::human_bytes(plan.memory)) : "");
   fmt::print("\nbound by: the largest part of the step");
   fmt::print("\ngain by {:.0f}% more of a resource, of the step of 1:", 100 * (unit_more - 1));
@@ -156,6 +161,7 @@ void PlanOutput::print_json(const Plan& plan) const {
   const Json json{{"recipe", planned_.recipe_path},
                   {"cluster", planned_.cluster_path},
                   {"ranks", planned_.ranks},
+                  {"routing", planned_.routing},
                   {"combinations", plan.candidates.tried},
                   {"legal", plan.legal},
                   {"too_large", plan.too_large},

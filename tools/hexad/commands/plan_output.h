@@ -21,6 +21,8 @@ class PlanOutput {
     const train::Extensions& extensions;
     const plan::Cluster& cluster;
     const plan::Prices& prices;
+    std::string routing;            // --routing
+    const plan::RoutingLoad& load;  // the same
     int64_t ranks;
   };
   explicit PlanOutput(const Planned& planned) : planned_(planned) {}

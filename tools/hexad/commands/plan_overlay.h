@@ -1,0 +1,18 @@
+// The recipe that `hexad plan --out` writes.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/config/document.h"
+
+namespace hexad::app {
+
+/// Returns the YAML of a recipe that includes the file `include`. It has the keys of `document` that were given on the
+/// command line, and `settings` (key and value), which replace them. A list is written whole if an element of it was
+/// given.
+std::string overlay_text(const std::string& include, const config::Document& document,
+                         const std::vector<std::pair<std::string, std::string>>& settings);
+
+}  // namespace hexad::app
