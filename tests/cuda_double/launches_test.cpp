@@ -121,7 +121,7 @@ TEST(Launches, OfAnMoeLayer) {
                                     {"add", 1}}));  // of the logits' gradients
 }
 
-TEST(Launches, OfExpertsThatDoNotWeight) {
+TEST(Launches, ExpertsWithGeluScatterNoWeights) {
   const auto [forward, backward] = count_moe_layer({"model.moe.z_loss=0.001", "model.moe.expert=gelu"});
   EXPECT_FALSE(forward.contains("scatter"));
   EXPECT_EQ(backward, (LaunchCounts{{"router_z", 1},

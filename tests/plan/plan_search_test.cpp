@@ -6,6 +6,7 @@
 #include <set>
 
 #include "framework/config/recipe_error.h"
+#include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
 #include "tools/plan/fewest_ranks.h"
 #include "tools/plan/layout_as_is.h"
@@ -24,21 +25,6 @@ const std::string yaml =
     "data: {synthetic: true}\n";
 
 constexpr int64_t ranks = 16;
-
-Cluster two_nodes() {
-  Cluster cluster;
-  Machine m;
-  m.name = "two nodes";
-  m.nodes = 2, m.ranks_per_node = 8;
-  m.memory = config::ByteSize(80'000'000'000);
-  m.peak.bf16 = 989e12, m.peak.f32 = 67e12;
-  m.sms = 132;
-  m.memory_bandwidth = 3.35e12;
-  m.inside = MachineLink{450e9, 3.4e-6, {}};
-  m.network = MachineLink{50e9, 14e-6, {}};
-  cluster.machine = m;
-  return cluster;
-}
 
 PlanCandidates candidates() {
   return plan_candidates(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {},

@@ -46,7 +46,7 @@ Cluster described() {
   return cluster;
 }
 
-TEST(PredictionError, OfADescriptionIsThatOfThePublishedSteps) {
+TEST(PredictionError, DescriptionsHaveTheErrorOfPublishedSteps) {
   const PredictionError& error = prediction_error(described());
   std::vector<double> ratios =
       errors_in(std::string(error.source), R"(    \S+ +\S+ +\d+ +[AB] +[0-9.]+ +[0-9.]+ +([-+][0-9.]+)%)");
@@ -55,7 +55,7 @@ TEST(PredictionError, OfADescriptionIsThatOfThePublishedSteps) {
   expect_quantiles(error, ratios);
 }
 
-TEST(PredictionError, OfMeasuredCurvesIsThatOfPassesThroughMoeLayers) {
+TEST(PredictionError, MeasuredCurvesHaveTheErrorOfMoePasses) {
   const PredictionError& error = prediction_error(Cluster{});
   std::vector<double> ratios =
       errors_in(std::string(error.source), R"(\S+ .*\| +[0-9.]+ +([-+][0-9]+)% +[0-9.]+ +[-+][0-9]+%)");

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
 
 namespace hexad::tests {
@@ -23,20 +24,6 @@ const std::string yaml =
     "data: {synthetic: true}\n";
 
 constexpr int ranks = 16;
-
-Cluster two_nodes() {
-  Cluster cluster;
-  Machine m;
-  m.nodes = 2, m.ranks_per_node = 8;
-  m.memory = config::ByteSize(80'000'000'000);
-  m.peak.bf16 = 989e12, m.peak.f32 = 67e12;
-  m.sms = 132;
-  m.memory_bandwidth = 3.35e12;
-  m.inside = MachineLink{450e9, 3.4e-6, {}};
-  m.network = MachineLink{50e9, 14e-6, {}};
-  cluster.machine = m;
-  return cluster;
-}
 
 std::map<Resource, double> gains_on(const Cluster& cluster) {
   const Recipe r = recipe_of(yaml, {}, ranks);

@@ -1,4 +1,4 @@
-// How groups of ranks grow with the length of sequences (MoNTA, section IV).
+// Growth of groups of ranks with the length of sequences (MoNTA, section IV).
 #pragma once
 
 #include <array>

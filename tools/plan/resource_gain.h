@@ -1,4 +1,4 @@
-// What more of a resource of the cluster would gain.
+// Seconds that a step would gain from more of a resource of the cluster.
 #pragma once
 
 #include <array>

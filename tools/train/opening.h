@@ -30,7 +30,7 @@ data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions,
 
 /// Loads the weights from which `state` starts: those of `checkpoint` with its progress, those of train.init_from, or
 /// the initial ones. If the checkpoint's context was another, the run continues at the same token of the data (see
-/// continued_sequence()). A stage that begins chooses the schedule of its MoE layers anew. Returns the changes of the
+/// continued_sequence()). Each stage chooses the schedule of its MoE layers again. Returns the changes of the
 /// recipe since the checkpoint. Collective.
 std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, const Recipe& recipe,
                                     const data::TrainingData& data, const comm::World& world,

@@ -127,7 +127,8 @@ TEST(Monta, Algorithm3TakesTheQuickest) {
   EXPECT_EQ(choose(3, Pipelined{2, 3}, Pipelined{2, 3}).strategy, Strategy::o1);
 }
 
-// Choice at a length, with 4 chunks as in Fig. 14, if a chunk takes so many seconds more than Table 8 says.
+// Returns the choice at a length with 4 chunks (Fig. 14). `more_of_o2`, `more_of_o3`: seconds added to Table 8 for a
+// chunk.
 Strategy choice_at(int64_t tokens, double more_of_o2, double more_of_o3) {
   const double volume = table_8_volume * static_cast<double>(tokens) / 8192;
   const Network network = table_8();

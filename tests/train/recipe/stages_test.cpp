@@ -163,7 +163,7 @@ TEST(TrainingStages, StepsOfTheRunMustBeThoseOfAllStages) {
   EXPECT_NO_THROW(loaded({"train.steps=9"}));
 }
 
-TEST(TrainingStages, ALayoutThatDoesNotFitNamesTheLineAndTheStage) {
+TEST(TrainingStages, IllegalLayoutsNameTheLineAndTheStage) {
   const std::string odd = refused_text(replaced(yaml, "context: 64", "context: 66"));
   EXPECT_EQ(odd.find("r.yaml:13: model.context (66) must be divisible by 2 x parallel.cp (2 x 2 = 4), the number of "
                      "pieces of a sequence"),

@@ -1,4 +1,4 @@
-// What `hexad plan` prints of growing sequences, and of recipes that do not fit.
+// Output of `hexad plan` for growing sequences and for recipes that do not fit.
 #pragma once
 
 #include <span>
