@@ -24,7 +24,7 @@ void check_list(const Schedule& schedule, int rank) {
   for (size_t i = 0; i < list.size(); ++i) {
     const Action& a = list[i];
     const auto claim = [&](bool ok, const char* what) {
-      require(ok, "[pp] rank ", rank, " action ", i, " ", to_string(a), ": ", what);
+      if (!ok) base::fail_invariant(base::cat("[pp] rank ", rank, " action ", i, " ", to_string(a), ": ", what));
     };
     claim(0 <= a.chunk && a.chunk < schedule.stages.chunks, "no such chunk");
     claim(0 <= a.micro && a.micro < schedule.micro_batches, "no such micro-batch");

@@ -124,8 +124,9 @@ class Devices {
         const auto message = needed(schedule_.stages, rank, actions[i]);
         if (!message || sender(schedule_.stages, *message) == rank) continue;
         const auto it = number_.find(*message);
-        require(it != number_.end(), "[pp] no rank sends the tensor that ", to_string(actions[i]), " of rank ", rank,
-                " needs");
+        if (it == number_.end())
+          base::fail_invariant(
+              cat("[pp] no rank sends the tensor that ", to_string(actions[i]), " of rank ", rank, " needs"));
         if (i < piece.end) piece.needs.push_back(it->second);
         std::vector<int> fresh;
         for (int m = it->second; m >= 0 && sent_[m].posted < 0; m = sent_[m].before) fresh.push_back(m);

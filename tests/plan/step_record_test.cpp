@@ -28,7 +28,8 @@ Recipe recipe_with(const std::vector<std::string>& overrides) {
 
 StepRecord record_of(const Recipe& recipe, int world, int rank = 0, std::vector<int> nodes = {}) {
   const mesh::Layout layout(recipe.parallel.sizes(), world);
-  return record_step(recipe, {}, layout, rank, RoutingLoad::even, micro_batches_of(recipe, layout), std::move(nodes));
+  const int64_t micro_batches = micro_batches_of(recipe, layout);
+  return record_steps(recipe, {}, layout, rank, RoutingLoad::even, {&micro_batches, 1}, std::move(nodes)).front();
 }
 
 struct Case {

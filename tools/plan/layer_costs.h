@@ -4,9 +4,10 @@
 #include <array>
 #include <map>
 #include <string>
+#include <utility>
 
+#include "tools/plan/few_layers.h"
 #include "tools/plan/plan_space.h"
-#include "tools/plan/step_prices.h"
 
 namespace hexad::plan {
 
@@ -16,10 +17,11 @@ struct ComposedStep {
   double memory = 0;  // bytes of the rank that needs most
 };
 
-/// Composes steps. Models of one and two layers are recorded and simulated on the meta device for each combination of
-/// the settings that a layer depends on (tp, cp, ep, etp, recomputation, ZeRO), with one and two micro-batches of two
-/// lengths. Time and memory of a step are linear in layers, micro-batches and tokens, except for attention, which is
-/// priced at the length of the recipe. The pipeline adds its bubble.
+/// Composes steps. Models of one and two layers are recorded on the meta device for each combination of the settings
+/// that a layer depends on (tp, cp, ep, etp, recomputation, ZeRO), and priced with the tokens of the candidate
+/// (FewLayers). Time and memory of a step are linear in layers and micro-batches. The pipeline adds its bubble. The
+/// recipes of all candidates differ only by the settings that a plan changes (PlanCandidate), and by the length of
+/// their sequences.
 class LayerCosts {
  public:
   LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world);
@@ -28,27 +30,33 @@ class LayerCosts {
   ComposedStep step(const PlanCandidate& candidate);
 
  private:
-  // Results of a step of few layers. Seconds are without attention.
-  struct Run {
-    double seconds, attention_seconds, weights, gradients, optimizer, activations, temporary;
+  // Models of one and two periods of layers, and their steps by sequences and context.
+  struct Models {
+    std::array<FewLayers, 2> models;
+    std::map<std::pair<int64_t, int64_t>, std::array<FewLayersStep, 2>> steps;
   };
-  // Runs with (1, 1), (1, 2), (2, 1) and (2, 2) periods of layers and micro-batches.
-  using Runs = std::array<Run, 4>;
-  struct Probe {
-    std::array<int64_t, 2> context;  // tokens of the sequence in each of the runs
-    std::array<Runs, 2> runs;
-  };
-  const Probe& probe(const PlanCandidate& candidate);
-  Runs at(const PlanCandidate& candidate);
-  Run run(const train::Recipe& recipe, int64_t stages, int64_t micro_batches, int64_t context) const;
+  const std::array<FewLayersStep, 2>& steps(const PlanCandidate& candidate);
   double in_flight(const train::Recipe& recipe, int64_t micro_batches);
   int64_t stages_that_count(const train::Recipe& recipe) const;
 
   const train::Extensions& extensions_;
   const Prices prices_;
   const int64_t world_;
-  std::map<std::string, Probe> probes_;
+  std::map<std::string, Models> models_;
   std::map<std::array<int64_t, 4>, double> in_flight_;  // by kind, chunks, stages and micro-batches
+};
+
+/// Costs that several searches share: of one recipe, but for the length of its sequences, with the prices of one
+/// cluster.
+class SharedCosts {
+ public:
+  /// Returns the costs for `world` ranks. The first call for a number of ranks makes them.
+  LayerCosts& of(const train::Extensions& extensions, const Cluster& cluster, int64_t world) {
+    return costs_.try_emplace(world, extensions, cluster, world).first->second;
+  }
+
+ private:
+  std::map<int64_t, LayerCosts> costs_;  // by number of ranks
 };
 
 }  // namespace hexad::plan

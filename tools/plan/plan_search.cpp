@@ -69,6 +69,12 @@ double memory_of_rank(const Cluster& cluster) {
 
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request) {
+  SharedCosts costs;
+  return search_plan(document, recipe, extensions, cluster, request, costs);
+}
+
+Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
+                 const Cluster& cluster, const PlanRequest& request, SharedCosts& shared) {
   const int64_t ranks_per_node = Prices(cluster).ranks_per_node();
   const int64_t domain = cluster.machine ? cluster.machine->domain.value_or(ranks_per_node) : ranks_per_node;
   Plan plan;
@@ -77,7 +83,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   plan.legal = std::ssize(legal);
 
   const double memory = plan.memory = memory_of_rank(cluster);
-  LayerCosts costs(extensions, cluster, request.world);
+  LayerCosts& costs = shared.of(extensions, cluster, request.world);
   plan.least_memory = std::numeric_limits<double>::infinity();
   const layers::ModelSize size = layers::model_size(recipe.model, extensions);
   std::set<Settings> far_too_large;  // with the most recomputation

@@ -49,7 +49,11 @@ struct PlanRequest {
 
 /// Returns the best layouts. In the first stage, steps of all legal layouts are composed (LayerCosts). In the second
 /// stage, those that seem best are estimated as hexad validate does, and simulated. The cluster must say the memory of
-/// a rank; otherwise all layouts fit. Objective::ranks orders layouts of the requested ranks like time.
+/// a rank; otherwise all layouts fit. Objective::ranks orders layouts of the requested ranks like time. `costs` has the
+/// costs of layers that earlier searches have needed.
+Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
+                 const Cluster& cluster, const PlanRequest& request, SharedCosts& costs);
+/// Searches without costs of earlier searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request);
 

@@ -20,15 +20,6 @@ void require_few_tokens(const Recipe& r) {
                " tokens");
 }
 
-RecordedStep::Part record_part(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                               const StepPrices& prices, RoutingLoad load, int64_t micro_batches) {
-  RecordedStep::Part part{.micro_batches = micro_batches, .stages = {}};
-  const mesh::ExpertPlace first{.ep = busiest_rank(load, layout.size(base::Axis::ep))};
-  for (const int rank : layout.members(base::Axis::pp, layout.rank_at(first)))
-    part.stages.push_back(record_step(recipe, extensions, layout, rank, load, micro_batches, prices.node_of_rank()));
-  return part;
-}
-
 StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {
   StepForecast forecast{.stages = {}, .simulated_micro_batches = part.micro_batches, .records = {}, .simulated = {}};
   std::vector<RecordPrices> priced;
@@ -83,12 +74,21 @@ Throughput throughput(double step_seconds, const Recipe& recipe, const train::Ex
 RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                                  const StepPrices& prices, RoutingLoad load) {
   require_few_tokens(recipe);
-  const int64_t all = micro_batches_of(recipe, layout);
-  const int64_t unit = recipe.parallel.pp * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
-  const int64_t fewer = 2 * unit + all % unit, few = fewer + unit;
-  const auto record = [&](int64_t n) { return record_part(recipe, extensions, layout, prices, load, n); };
-  RecordedStep step{.micro_batches = all, .longer = record(std::min(few, all)), .shorter = {}};
-  if (few < all) step.shorter = record(fewer);
+  const int64_t all = micro_batches_of(recipe, layout), unit = repeated_micro_batches(recipe);
+  // The shorter step fills the pipeline.
+  const int64_t filling = (recipe.parallel.pp + unit - 1) / unit * unit;
+  const int64_t fewer = filling + unit + all % unit, few = fewer + unit;
+  std::vector<int64_t> recorded{std::min(few, all)};
+  if (few < all) recorded.push_back(fewer);
+  RecordedStep step{.micro_batches = all, .longer = {.micro_batches = recorded.front(), .stages = {}}, .shorter = {}};
+  if (few < all) step.shorter = {.micro_batches = fewer, .stages = {}};
+  const mesh::ExpertPlace first{.ep = busiest_rank(load, layout.size(base::Axis::ep))};
+  for (const int rank : layout.members(base::Axis::pp, layout.rank_at(first))) {
+    std::vector<StepRecord> records =
+        record_steps(recipe, extensions, layout, rank, load, recorded, prices.node_of_rank());
+    step.longer.stages.push_back(std::move(records.front()));
+    if (step.shorter) step.shorter->stages.push_back(std::move(records.back()));
+  }
   return step;
 }
 

@@ -82,6 +82,14 @@ GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
           .node_span = span};
 }
 
+double seconds_of(const device::AttentionWork& w, const Prices& prices) {
+  return prices.attention({.dtype = w.dtype,
+                           .pass = w.backward ? AttentionPass::backward : AttentionPass::forward,
+                           .flops = w.backward ? recomputed_scores * w.flops : w.flops,
+                           .sequence = static_cast<double>(w.keys),
+                           .head_dim = static_cast<double>(w.head_size)});
+}
+
 RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
     : prices_(prices), record_(record), places_(record.groups.size()) {
   for (const device::Issue& issue : record.issues)
@@ -124,29 +132,22 @@ double RecordPrices::sent_over_network(const device::Issue& issue) const {
 double RecordPrices::seconds(const device::Issue& issue) const {
   const Prices& prices = prices_.prices();
   const auto number = [](int64_t n) { return static_cast<double>(n); };
-  return std::visit(
-      Overloaded{
-          [&](const device::ProductWork& w) {
-            return prices.product({.dtype = w.dtype,
-                                   .pass = w.pass,
-                                   .rows = number(w.rows),
-                                   .inputs = number(w.inputs),
-                                   .outputs = number(w.outputs),
-                                   .groups = number(std::max<int64_t>(1, w.groups)),
-                                   .extra_bytes = number(w.extra_bytes)});
-          },
-          [&](const device::AttentionWork& w) {
-            return prices.attention({.dtype = w.dtype,
-                                     .pass = w.backward ? AttentionPass::backward : AttentionPass::forward,
-                                     .flops = w.backward ? recomputed_scores * w.flops : w.flops,
-                                     .sequence = number(w.keys),
-                                     .head_dim = number(w.head_size)});
-          },
-          [&](const device::MemoryWork& w) { return prices.memory_bound(number(w.bytes)); },
-          [&](const device::CopyWork& w) { return prices.copy(kind_of(w.kind), number(w.bytes)); },
-          [&](const CommunicationWork&) { return communication(issue); },
-      },
-      issue.work);
+  return std::visit(Overloaded{
+                        [&](const device::ProductWork& w) {
+                          return prices.product({.dtype = w.dtype,
+                                                 .pass = w.pass,
+                                                 .rows = number(w.rows),
+                                                 .inputs = number(w.inputs),
+                                                 .outputs = number(w.outputs),
+                                                 .groups = number(std::max<int64_t>(1, w.groups)),
+                                                 .extra_bytes = number(w.extra_bytes)});
+                        },
+                        [&](const device::AttentionWork& w) { return seconds_of(w, prices); },
+                        [&](const device::MemoryWork& w) { return prices.memory_bound(number(w.bytes)); },
+                        [&](const device::CopyWork& w) { return prices.copy(kind_of(w.kind), number(w.bytes)); },
+                        [&](const CommunicationWork&) { return communication(issue); },
+                    },
+                    issue.work);
 }
 
 StepContention StepPrices::contention(const comm::Priorities& priorities) const {

@@ -34,6 +34,9 @@ class StepPrices {
   std::vector<int> node_of_rank_;
 };
 
+/// Returns the seconds of an attention kernel that has the machine for itself.
+double seconds_of(const device::AttentionWork& work, const Prices& prices);
+
 /// Prices the operations of one record. `prices` and the record must outlive it.
 class RecordPrices {
  public:

@@ -14,29 +14,48 @@ std::string StepRecord::where(const device::Issue& issue) const {
   return names;
 }
 
-StepRecord record_since(const device::IssueLog& log, size_t begin, int rank) {
-  const auto first = static_cast<int32_t>(begin);
+size_t StepRecord::first_in(std::string_view span) const {
+  for (size_t i = 0; i < issues.size(); ++i)
+    for (int32_t s = issues[i].span; s >= 0; s = spans[s].around)
+      if (spans[s].name == span) return i;
+  base::fail_invariant(base::cat("[plan] a recorded step has no operation in '", span, "'"));
+}
+
+StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
+  const device::IssueLog& log = run.issues();
+  device::SpanLog& spans = run.instance().context.spans();
+  const auto first = static_cast<int32_t>(log.issues().size());
+  spans.start();
+  run.step(micro_batches);
   StepRecord record{
       .rank = rank, .issues = {log.issues().begin() + first, log.issues().end()}, .groups = log.groups(), .spans = {}};
-  for (device::Issue& issue : record.issues) {
+  for (const device::SpanLog::Recorded& span : spans.stop().host) record.spans.push_back({span.name, span.around});
+  for (device::Issue& issue : record.issues) {  // operations of earlier steps are over
     std::erase_if(issue.after, [&](int32_t i) { return i < first; });
     for (int32_t& i : issue.after) i -= first;
   }
   return record;
 }
 
-StepRecord record_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                       int rank, RoutingLoad load, int64_t micro_batches, const std::vector<int>& node_of_rank) {
+int64_t repeated_micro_batches(const train::Recipe& r) {
+  const int64_t pairs = r.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1;
+  return pairs * (r.schedule.pipeline.kind == pp::PipelineKind::interleaved ? r.parallel.pp : 1);
+}
+
+std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
+                                     const mesh::Layout& layout, int rank, RoutingLoad load,
+                                     std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank) {
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank);
-  run.step(micro_batches);
-  const size_t before = run.issues().issues().size();
-  device::SpanLog& spans = run.instance().context.spans();
-  spans.start();
   run.follow_spans();
-  run.step(micro_batches);
-  StepRecord record = record_since(run.issues(), before, rank);
-  for (const device::SpanLog::Recorded& span : spans.stop().host) record.spans.push_back({span.name, span.around});
-  return record;
+  // Under ZeRO-3, the order of uses is that of a step with as many micro-batches.
+  const bool same_order = recipe.parallel.zero == 3;
+  if (!same_order) run.step(repeated_micro_batches(recipe));
+  std::vector<StepRecord> records;
+  for (const int64_t n : micro_batches) {
+    if (same_order) run.step(n);
+    records.push_back(record_step(run, n, rank));
+  }
+  return records;
 }
 
 }  // namespace hexad::plan

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/device/meta/issue_log.h"
@@ -27,15 +29,23 @@ struct StepRecord {
 
   /// Returns the names of the spans around an issue, outermost first, joined by " / ".
   std::string where(const device::Issue& issue) const;
+  /// Returns the index of the first issue inside of a span of this name. Throws if there is none.
+  size_t first_in(std::string_view span) const;
 };
 
-/// Returns the operations of a log from number `begin` on, without spans. Operations before are over.
-StepRecord record_since(const device::IssueLog& log, size_t begin, int rank);
+class RunOnMeta;
 
-/// Records a step with `micro_batches` micro-batches of rank `rank`. A step before it makes buffers and records the
-/// order in which weights are used. node_of_rank: the node of each rank; empty: all ranks are on one node. Takes the
-/// time and memory of a step on the meta device: milliseconds for each layer and micro-batch.
-StepRecord record_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                       int rank, RoutingLoad load, int64_t micro_batches, const std::vector<int>& node_of_rank = {});
+/// Runs a step and records it. Spans are recorded if the run follows them (RunOnMeta::follow_spans).
+StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
+
+/// Returns the number of micro-batches after which the list of a pipeline's actions repeats.
+int64_t repeated_micro_batches(const train::Recipe& recipe);
+
+/// Records steps of rank `rank`, each with the given numbers of micro-batches. Before them, a step makes buffers and
+/// records the order in which weights are used. node_of_rank: the node of each rank; empty: all ranks are on one node.
+/// Takes the time and memory of a step on the meta device: milliseconds for each layer and micro-batch.
+std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
+                                     const mesh::Layout& layout, int rank, RoutingLoad load,
+                                     std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {});
 
 }  // namespace hexad::plan

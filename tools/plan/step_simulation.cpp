@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -56,7 +57,12 @@ class Queues {
 class RankJobs {
  public:
   RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price)
-      : record_(record), nodes_(nodes), price_(price), awaited_(record.issues.size()), job_of_(record.issues.size()) {
+      : record_(record),
+        nodes_(nodes),
+        price_(price),
+        networks_(record.groups.size()),
+        awaited_(record.issues.size()),
+        job_of_(record.issues.size()) {
     for (const Issue& issue : record.issues)
       for (const int32_t before : issue.after) awaited_[before] = true;
   }
@@ -100,14 +106,23 @@ class RankJobs {
     if (!work) return static_cast<int>(issue.lane);
     const device::IssuedGroup& group = record_.groups[work->group];
     if (!is_message(issue)) {
-      const bool inside = std::ranges::all_of(
-          group.ranks, [&](int r) { return network_between(r, group.ranks.front()) == Network::intra; });
-      return queues.number_of({group.traffic, inside ? Network::intra : Network::inter, 0});
+      return queues.number_of({group.traffic, network_of(work->group), 0});
     }
     const int peer = group.ranks[work->peer];
     const int pair = std::ranges::find(simulated, peer) == simulated.end() ? 0 : 1 + number_of_peer(peer);
     return queues.number_of(
         {group.traffic, network_between(group.ranks[group.rank], peer), 1 + 2 * pair + (issue.name == "send" ? 1 : 0)});
+  }
+
+  Network network_of(int group) {
+    std::optional<Network>& network = networks_[group];
+    if (!network) {
+      const std::vector<int>& ranks = record_.groups[group].ranks;
+      const bool inside =
+          std::ranges::all_of(ranks, [&](int r) { return network_between(r, ranks.front()) == Network::intra; });
+      network = inside ? Network::intra : Network::inter;
+    }
+    return *network;
   }
 
   // Numbers the simulated ranks with which this rank exchanges messages.
@@ -121,6 +136,7 @@ class RankJobs {
   const StepRecord& record_;
   const std::vector<int>& nodes_;
   const PriceOfIssue& price_;
+  std::vector<std::optional<Network>> networks_;  // by group
   std::vector<int> peers_;
   std::vector<char> awaited_;  // by issue: communication or another lane waits for it
   std::vector<int> job_of_;
@@ -151,15 +167,20 @@ class Matches {
   explicit Matches(std::vector<Job>& jobs) : jobs_(jobs) {}
 
   void match(std::span<const RankJobs> ranks) {
-    std::map<Group, std::vector<Member>> collectives;
-    std::map<std::tuple<Group, int, int>, std::array<std::optional<Member>, 2>> messages;  // from, to; sent, received
-    for (const RankJobs& r : ranks)
+    std::set<Group> groups;
+    std::map<const Group*, std::vector<Member>> collectives;
+    std::map<std::tuple<const Group*, int, int>, std::array<std::optional<Member>, 2>>
+        messages;  // from, to; sent, received
+    for (const RankJobs& r : ranks) {
+      std::vector<const Group*> group_of;
+      for (const device::IssuedGroup& g : r.record().groups)
+        group_of.push_back(&*groups.emplace(g.name, g.ranks).first);
       for (size_t i = 0; i < r.record().issues.size(); ++i) {
         const Issue& issue = r.record().issues[i];
         if (!issue.communicates()) continue;
         const auto& work = std::get<CommunicationWork>(issue.work);
         const device::IssuedGroup& g = r.record().groups[work.group];
-        const Group group{g.name, g.ranks};
+        const Group* group = group_of[work.group];
         if (!is_message(issue)) {
           auto& members = collectives[group];
           if (members.empty() || members.back().rank != &r) members.push_back({&r, {}});
@@ -171,18 +192,19 @@ class Matches {
         if (!side) side = Member{&r, {}};
         side->issues.push_back(i);
       }
+    }
     for (auto& [group, members] : collectives) {
       for (const RankJobs& r : ranks)  // a member that takes part in none
-        if (std::ranges::find(group.second, r.record().rank) != group.second.end() &&
+        if (std::ranges::find(group->second, r.record().rank) != group->second.end() &&
             std::ranges::find(members, &r, &Member::rank) == members.end())
           members.push_back({&r, {}});
-      for (const Member& m : members) require_alike(group, members.front(), m);
+      for (const Member& m : members) require_alike(*group, members.front(), m);
       if (members.size() > 1) join(members);
     }
     for (const auto& [pair, sides] : messages) {
       if (!sides[1]) continue;  // a send of which the receiver is not simulated
       if (sides[0]) {
-        base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair).first,
+        base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair)->first,
                       "': rank ", sides[0]->rank->record().rank, " sends ", sides[0]->issues.size(),
                       " messages to rank ", sides[1]->rank->record().rank, ", which receives ",
                       sides[1]->issues.size());
@@ -190,7 +212,7 @@ class Matches {
         continue;
       }
       const auto& [group, from, to] = pair;
-      const int size = static_cast<int>(group.second.size());
+      const int size = static_cast<int>(group->second.size());
       const auto mirrored = messages.find({group, to, (2 * to - from + size) % size});
       receive_alone(*sides[1], mirrored == messages.end() ? std::nullopt : mirrored->second[0]);
     }

@@ -112,8 +112,8 @@ class IssueLog {
   IssueLog(const IssueLog&) = delete;
   IssueLog& operator=(const IssueLog&) = delete;
 
-  /// Stores the number of the innermost open span of `spans` in each later operation. `spans` must be recording, and
-  /// must outlive the calls of add().
+  /// Stores the number of the innermost open span of `spans` in each later operation; -1 while `spans` does not record.
+  /// `spans` must outlive the calls of add().
   void follow(const SpanLog& spans) { spans_ = &spans; }
   /// Appends an operation of `lane` and returns its number in the log. During a Pause, appends nothing and returns -1.
   int32_t add(std::string_view family, std::string_view name, Lane lane, Work work);

@@ -131,12 +131,12 @@ class Planner {
       if (question.any_memory) cluster.machine->memory = int64_t{1} << 60;
     }
     if (question.context == recipe_.model.context)
-      return search_plan(document_, recipe_, extensions_, cluster, request);
+      return search_plan(document_, recipe_, extensions_, cluster, request, costs_);
     config::Document document = document_;
     config::override_key(document, fmt::format("model.context={}", question.context));
     Recipe recipe = load_recipe(document, extensions_, 0);
     complete(recipe, 1);
-    return search_plan(document, recipe, extensions_, cluster, request);
+    return search_plan(document, recipe, extensions_, cluster, request, costs_);
   }
 
   PlanAt planner() const {
@@ -178,7 +178,8 @@ class Planner {
 
   // Returns the plan. Under Objective::ranks, finds the number of ranks, and those that are too few.
   Plan search(PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) {
-    if (request.objective != Objective::ranks) return search_plan(document_, recipe_, extensions_, cluster_, request);
+    if (request.objective != Objective::ranks)
+      return search_plan(document_, recipe_, extensions_, cluster_, request, costs_);
     FewestRanks fewest = fewest_ranks(document_, recipe_, extensions_, cluster_, request);
     request.world = ranks_ = fewest.ranks;
     fewer = std::move(fewest.refused);
@@ -240,6 +241,7 @@ class Planner {
   Recipe recipe_;
   const RoutingLoad load_;
   const Prices prices_;
+  mutable SharedCosts costs_;
   int64_t ranks_;
 };
 
