@@ -26,10 +26,13 @@ Recipe with_stage(Recipe recipe, int64_t stage) {
   if (recipe.stages.empty()) return recipe;
   const StageConfig& s = recipe.stages[stage];
   recipe.model.context = s.context;
+  recipe.model.rotary_theta = s.rotary_theta;
+  recipe.model.yarn = s.yarn;
   recipe.optim.lr = s.lr;
   recipe.recompute = s.recompute;
   recipe.batch = s.batch;
   recipe.parallel = s.parallel;
+  static_cast<StageSchedule&>(recipe.schedule) = s.schedule;
   return recipe;
 }
 
