@@ -42,6 +42,11 @@ std::string stage_text(const Recipe& recipe, int64_t stage) {
   return fmt::format("stage {} of {}: steps {} to {}", stage + 1, stage_count(recipe), first, last_step(recipe, stage));
 }
 
+std::string stage_prefix(const Recipe& recipe, int64_t stage) {
+  const std::string text = stage_text(recipe, stage);
+  return text.empty() ? text : text + ": ";
+}
+
 int64_t fewest_ranks(const Recipe& recipe) {
   int64_t ranks = recipe.parallel.fewest_ranks();
   for (const StageConfig& s : recipe.stages) ranks = std::lcm(ranks, s.parallel.fewest_ranks());

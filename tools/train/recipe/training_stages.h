@@ -20,6 +20,8 @@ int64_t stage_at(const Recipe& recipe, int64_t step);
 Recipe with_stage(Recipe recipe, int64_t stage);
 /// Returns "stage 2 of 3: steps 5 to 8"; empty without `stages`.
 std::string stage_text(const Recipe& recipe, int64_t stage);
+/// Returns stage_text() for the beginning of a message: "stage 2 of 3: steps 5 to 8: "; empty without `stages`.
+std::string stage_prefix(const Recipe& recipe, int64_t stage);
 /// Returns the smallest number of ranks on which the layouts of all stages are possible.
 int64_t fewest_ranks(const Recipe& recipe);
 
