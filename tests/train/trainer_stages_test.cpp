@@ -102,6 +102,15 @@ TEST(TrainerStages, DataContinueAtTheSameToken) {
   EXPECT_EQ(progress(8).tokens, 8 * 64);
 }
 
+// The first update makes weights so large that no later loss is finite: steps 2 and 3 of the first stage are skipped.
+TEST(TrainerStages, SkippedStepsAreCountedOverStages) {
+  const Scratch run;
+  const std::string text = message_of(ExitCode::numeric, [&] {
+    train_in(run, {}, {"optim.lr=1e18", "train.max_skipped=3"});
+  });
+  EXPECT_EQ(text.find("step 4: 3 steps in a row without a finite loss"), 0u) << text;
+}
+
 TEST(TrainerStages, StagesAreSavedEvenIfTheEndIsNot) {
   const Scratch run;
   const comm::World world;
