@@ -3,6 +3,7 @@
 
 #include "optim/lr_schedule.h"
 #include "tests/training/training.h"
+#include "tools/train/recipe/cautions.h"
 #include "tools/train/recipe/stage_documents.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -231,6 +232,25 @@ TEST(TrainingStages, TimelinesLieInOneStage) {
   EXPECT_NE(refused({"profile.steps=5", "schedule.trace=9"}).find("this stage ends after step 7 (stage 2 of 3)"),
             std::string::npos);
   EXPECT_NO_THROW(loaded({"profile.steps=4..7", "schedule.trace=5"}));
+}
+
+TEST(TrainingStages, CautionsNameTheirStageUnlessAllHaveThem) {
+  const auto lines = [](const std::vector<std::string>& overrides) { return cautions(loaded(overrides)); };
+  EXPECT_TRUE(lines({}).empty());
+  const auto one = lines({"stages.2.context=1"});
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_TRUE(one[0].starts_with("stage 3 of 3: steps 8 to 9: model.context: 1 lets a token attend only to itself"))
+      << one[0];
+  const auto all = lines({"model.moe.top_k=1"});
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].starts_with("model.moe.normalize: true with model.moe.top_k: 1")) << all[0];
+}
+
+TEST(TrainingStages, ProgramsOfOneLayoutRefuseThem) {
+  EXPECT_EQ(message_of(ExitCode::usage, [] { require_no_stages(loaded(), "r.yaml"); }),
+            "r.yaml: has 3 stages, but one layout is measured; set stages=[] and the keys of a stage on the command "
+            "line");
+  EXPECT_NO_THROW(require_no_stages(loaded({"stages=[]"}), "r.yaml"));
 }
 
 TEST(TrainingStages, DataContinueAtTheNextWholeSequence) {

@@ -47,6 +47,12 @@ std::string stage_prefix(const Recipe& recipe, int64_t stage) {
   return text.empty() ? text : text + ": ";
 }
 
+void require_no_stages(const Recipe& recipe, const std::string& path) {
+  if (!recipe.stages.empty())
+    base::fail(base::ExitCode::usage, path, ": has ", recipe.stages.size(),
+               " stages, but one layout is measured; set stages=[] and the keys of a stage on the command line");
+}
+
 int64_t fewest_ranks(const Recipe& recipe) {
   int64_t ranks = recipe.parallel.fewest_ranks();
   for (const StageConfig& s : recipe.stages) ranks = std::lcm(ranks, s.parallel.fewest_ranks());

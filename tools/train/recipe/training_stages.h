@@ -22,6 +22,8 @@ Recipe with_stage(Recipe recipe, int64_t stage);
 std::string stage_text(const Recipe& recipe, int64_t stage);
 /// Returns stage_text() for the beginning of a message: "stage 2 of 3: steps 5 to 8: "; empty without `stages`.
 std::string stage_prefix(const Recipe& recipe, int64_t stage);
+/// Throws Error(usage) if the recipe, which was read from `path`, has stages: a program that uses one layout needs one.
+void require_no_stages(const Recipe& recipe, const std::string& path);
 /// Returns the smallest number of ranks on which the layouts of all stages are possible.
 int64_t fewest_ranks(const Recipe& recipe);
 
