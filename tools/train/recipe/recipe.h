@@ -71,7 +71,8 @@ struct TrainConfig {
       "FLOP/s of a rank at full speed, for MFU; auto: the best rate of each rank, measured with matrix products at the "
       "start and repeatedly during the run",
       automatic, positive());
-    v("init_from", init_from, "checkpoint folder with the initial weights of a new run; empty: random weights");
+    v("init_from", init_from, "checkpoint folder with the initial weights of a new run; empty: random weights",
+      config::file_path);
   }
 };
 
@@ -115,7 +116,7 @@ struct OffloadConfig {
       "storage of main weights and moments between updates: file, or none (they stay in memory)");
     v("min_bytes", min_bytes, "smallest size of a saved activation that is offloaded", config::at_least(0));
     v("folder", folder, "folder of the offload file; on a GPU offloaded data is kept in host memory instead",
-      config::non_empty());
+      config::file_path, config::non_empty());
   }
 };
 
@@ -199,7 +200,7 @@ struct RunConfig {
 
   template <class V>
   void fields(V& v) {
-    v("dir", dir, "run directory: recipe, metrics, checkpoints, report", config::non_empty());
+    v("dir", dir, "run directory: recipe, metrics, checkpoints, report", config::file_path, config::non_empty());
     v("prompts", prompts, "texts that the trained model continues in the report");
     v("heldout_prompts", heldout_prompts,
       "number of held-out documents whose beginnings the trained model also continues in the report",

@@ -41,7 +41,8 @@ struct ScheduleConfig : StageSchedule {
       "report; 0: none",
       config::at_least(0));
     v("profile", profile,
-      "cluster file of `hexad profile` on which predictions are based; empty: a plain machine is assumed");
+      "cluster file of `hexad profile` on which predictions are based; empty: a plain machine is assumed",
+      config::file_path);
     StageSchedule::fields(v);
   }
 };
