@@ -70,6 +70,11 @@ constexpr Constraint size_exactly(size_t n) { return {Constraint::Kind::size_exa
 struct Automatic {};
 inline constexpr Automatic automatic;
 
+/// Marks a text, or the texts of a list, as paths of files or folders. The reader replaces a leading ~ of a written
+/// value by the home folder.
+struct FilePath {};
+inline constexpr FilePath file_path;
+
 /// Returns the multiples of `of` on both sides of `value`, for messages: nearest_multiples(63, 8) is "56, 64".
 /// Multiples start at `of` itself, so nearest_multiples(3, 8) is "8". If `value` is itself a multiple, the result is
 /// `value` alone. `of` must be at least 1.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/base/error.h"
+#include "framework/base/home.h"
 #include "framework/config/scalar.h"
 #include "framework/config/typed_recipe.h"
 #include "framework/config/words.h"
@@ -146,6 +147,15 @@ bool is_number(const Type& type) {
   return type.kind == Kind::integer || type.kind == Kind::byte_size || type.kind == Kind::real;
 }
 
+/// Replaces a leading ~. YAML does not replace it, nor does the shell after key=.
+void expand_home(Context& context, const Place& place, std::string& path) {
+  try {
+    path = base::expand_home(path);
+  } catch (const base::Error& e) {
+    report(context, place, e.what());
+  }
+}
+
 void read_single(Context& context, const Place& place, const Field& field, void* value, const Type& type) {
   const std::string wrong = place.node ? read_scalar(*place.node, value, type) : "";
   const std::string text = scalar_text(value, type);
@@ -157,6 +167,8 @@ void read_single(Context& context, const Place& place, const Field& field, void*
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));
   }
+  base::require(!field.is_path || type.kind == Kind::text, "[config] ", place.path, ": only a text is a path");
+  if (field.is_path && place.node) expand_home(context, place, *static_cast<std::string*>(value));
   for (const Constraint& limit : field.constraints) {
     base::require(type.kind == Kind::text ? limit.on_size() : is_number(type), "[config] ", place.path,
                   ": the limit \"", limit.must(), "\" does not suit the key's type");

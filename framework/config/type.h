@@ -57,9 +57,11 @@ struct Field {
   std::string_view doc;
   std::vector<Constraint> constraints;
   std::string_view unset_word = "none";  // the text of an unset optional
+  bool is_path = false;
 
   void add(const Constraint& c) { constraints.push_back(c); }
   void add(Automatic) { unset_word = "auto"; }
+  void add(FilePath) { is_path = true; }
   /// Adds an optional rule; does nothing if it is empty.
   template <class Rule>
   void add(const std::optional<Rule>& rule) {

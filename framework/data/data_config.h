@@ -36,7 +36,7 @@ struct MixtureEntry {
 
   template <class V>
   void fields(V& v) {
-    v("dataset", dataset, "folder written by `hexad prepare`", config::non_empty());
+    v("dataset", dataset, "folder written by `hexad prepare`", config::file_path, config::non_empty());
     v("weight", weight, "share of the training sequences, relative to the other weights", config::positive());
   }
 };
@@ -60,7 +60,7 @@ struct DataConfig {
 
   template <class V>
   void fields(V& v) {
-    v("dataset", dataset, "folder written by `hexad prepare`");
+    v("dataset", dataset, "folder written by `hexad prepare`", config::file_path);
     v("mixture", mixture,
       "several folders written by `hexad prepare` with one tokenizer, each with a weight; instead of `dataset`");
     v("synthetic", synthetic, "random tokens instead of a dataset, for benchmarks");

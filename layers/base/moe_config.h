@@ -127,7 +127,8 @@ struct MoeConfig {
     v("zipf_exponent", zipf_exponent, "exponent of the skew for routing: zipf; 0: no skew", at_least(0));
     v("trace", trace,
       "file for routing: trace, with one line of top_k expert numbers per token; repeated from the start if it is too "
-      "short");
+      "short",
+      config::file_path);
   }
 };
 

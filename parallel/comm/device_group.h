@@ -56,6 +56,8 @@ struct DeviceGroupOptions {
   std::vector<TrafficBeside> beside_products{};
   /// Called once, on rank 0, with the path chosen and the reason.
   std::function<void(const std::string&)> say{};
+  /// Called on rank 0 for each setting of NCCL's environment under which ranks may wait for each other forever.
+  std::function<void(const std::string&)> warn{};
   /// Ends the job if NCCL fails or hangs. Called on a separate thread. If empty, the message is printed and
   /// ProcessGroup::abort_job() is called.
   std::function<void(const Error&)> on_failure{};

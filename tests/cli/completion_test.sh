@@ -34,6 +34,7 @@ test_commands_options_and_keys_are_completed() {
   completes verify tiny.yaml --precision f -- f32 f64
   completes simulate --paper mo -- monta
   completes completion z -- zsh
+  completes completion f -- fish
   completes eval run train.st -- train.steps=
   completes train --help tiny.yaml train.st -- train.steps=
   completes help ge -- generate
@@ -109,8 +110,39 @@ test_every_key_of_the_reference_is_listed() {
 test_zsh_uses_the_completion_of_bash() {
   expect 0 "$HEXAD" completion zsh
   expect_text out "bashcompinit" "complete -o default -F _hexad hexad"
-  expect 2 "$HEXAD" completion fish
-  expect_text err "'fish' given, expected one of bash, zsh"
+  expect 2 "$HEXAD" completion tcsh
+  expect_text err "'tcsh' given, expected one of bash, zsh, fish"
+}
+
+# `fish_offers WORD... -- EXPECTED...`: the part of fish's script that bash runs offers the expected words.
+fish_offers() {
+  local words=()
+  while [ "$1" != -- ]; do
+    words+=("$1")
+    shift
+  done
+  shift
+  expect_equal "$(bash -c "$bash_part" bash "$HEXAD" "${words[@]}" | sort)" "$(printf '%s\n' "$@" | sort)"
+}
+
+test_fish_uses_the_completion_of_bash() {
+  local bash_part
+  expect 0 "$HEXAD" completion fish
+  expect_text out "complete -c hexad -f -a '(_hexad_complete)'"
+  cp out script.fish
+  bash_part=$(sed -n "/bash -c '\$/,/^' bash/p" script.fish | sed '1d;$d')
+  mkdir runs train
+  fish_offers tr -- train
+  fish_offers bench g -- gemm
+  fish_offers bench gemm --dtype "" -- f32 bf16 f64
+  fish_offers train "" -- tiny.yaml runs/ train/
+  fish_offers train tiny.yaml train.st -- train.steps=
+  fish_offers train tiny.yaml train.precision=b -- train.precision=bf16
+  fish_offers generate run --prompt t -- "" # left to fish: other files
+  command -v fish >/dev/null || return 0
+  export PATH=$(dirname "$HEXAD"):$PATH
+  expect_equal "$(fish --no-config -c 'source script.fish; complete -C "hexad validate tiny.yaml --w"')" --world
+  expect_equal "$(fish --no-config -c 'source script.fish; complete -C "hexad train r"')" runs/
 }
 
 run_tests "$@"

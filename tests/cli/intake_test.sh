@@ -249,7 +249,7 @@ test_a_tilde_is_the_home_folder_in_every_path() {
   cp tiny.yaml home/base.yaml
   expect 0 "$HEXAD" validate including.yaml
   expect 2 "$HEXAD" train tiny.yaml 'run.dir=~no-such-user/x'
-  expect_text err "run.dir (\"~no-such-user/x\") begins with ~no-such-user, but there is no user no-such-user"
+  expect_text err "run.dir (~no-such-user/x) begins with ~no-such-user, but there is no user no-such-user"
   expect 2 "$HEXAD" prepare --input texts '--output=~no-such-user/x'
   expect_text err "there is no user no-such-user"
   expect 0 "$HEXAD" train tiny.yaml run.dir=./~/x train.steps=1

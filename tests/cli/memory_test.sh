@@ -18,6 +18,15 @@ test_train_refuses_a_model_that_exceeds_the_memory() {
   done
 }
 
+test_train_names_the_stage_that_exceeds_the_memory() {
+  local stages='stages=[{steps: 2}, {steps: 4, context: 67108864}]'
+  expect 4 timeout 20 "$HEXAD" train tiny.yaml model.hidden=256 "$stages"
+  expect_text err "stage 2 of 2: steps 3 to 6: the model does not fit: the rank on $(hostname) is estimated to need "
+  expect_nothing_at run
+  expect 0 "$HEXAD" validate tiny.yaml model.hidden=256 "$stages"
+  expect_text out "warning: stage 2 of 2: steps 3 to 6: the model does not fit on this machine: the rank on "
+}
+
 test_train_names_keys_that_reduce_memory() {
   expect 4 "$HEXAD" train tiny.yaml "${too_wide[@]}"
   expect_text err "a smaller model (model.layers, model.hidden, model.moe.experts)"

@@ -20,7 +20,9 @@ test_a_run_interrupted_in_its_second_stage_ends_with_the_same_bytes() {
   expect_no_text err "stage 3 of 3"
   expect 0 ranks 4 "${job[@]}"
   expect_text err "stage 2 of 3: steps 4 to 103" "stage 3 of 3: steps 104 to 105" \
-    "changed since step 103: model.context: 512 -> 2048" "changed since step 103: parallel.cp: 2 -> 4"
+    "changed since step 103: model.context: 512 -> 2048" \
+    "changed since step 103: model.rotary_theta: 10000 -> 500000" \
+    "changed since step 103: schedule.moe.chunk_by: none -> tokens" "changed since step 103: parallel.cp: 2 -> 4"
   expect_no_text err "stage 1 of 3"
   expect 0 ranks 4 "${job[@]}" run.dir=uninterrupted
   expect_same_weights run uninterrupted $steps

@@ -294,6 +294,21 @@ TEST(NcclGroup, RefusesHostTensorsWithAStreamOfACard) {
   });
 }
 
+TEST(DeviceGroup, WarnsIfNcclIsToBeginOperationsInTheOrderOfLaunches) {
+  const auto warnings = [](const char* order) {
+    std::vector<std::string> all;
+    if (order) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", order, 1);
+    with_cards(2, [](const CardWorld&) {}, {.warn = [&](const std::string& text) { all.push_back(text); }});
+    unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    return all;
+  };
+  EXPECT_TRUE(warnings(nullptr).empty());
+  EXPECT_TRUE(warnings("0").empty());
+  const std::vector<std::string> of_one = warnings("1");
+  ASSERT_EQ(of_one.size(), 1u);
+  EXPECT_TRUE(of_one[0].starts_with("NCCL_LAUNCH_ORDER_IMPLICIT (1) must be 0 or unset")) << of_one[0];
+}
+
 TEST(DeviceGroup, UsesHostMemoryIfRanksShareACard) {
   const auto one_card = [](int) { return device::ContextOptions{.kind = DeviceKind::cuda, .place = 3}; };
   with_ranks(2, [&](const ProcessGroup& world) {

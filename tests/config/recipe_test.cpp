@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 
+#include "framework/base/home.h"
 #include "framework/base/philox.h"
 #include "tests/config/example_recipe.h"
 
@@ -80,6 +81,32 @@ TEST(Read, UnsetOptionalsHaveOneWordEach) {
 TEST(Read, AWrittenListReplacesTheInitialOne) {
   EXPECT_EQ(read_text(minimal + "betas: [0.5, 0.25]\n").betas, (std::vector<double>{0.5, 0.25}));
   EXPECT_EQ(read_text(minimal + "steps: []\n").steps, std::vector<int64_t>{});
+}
+
+struct Files {
+  std::string folder = "a", word;
+  std::vector<std::string> files;
+
+  template <class V>
+  void fields(V& v) {
+    v("folder", folder, "path", file_path, non_empty());
+    v("word", word, "no path");
+    v("files", files, "paths", file_path);
+  }
+};
+
+TEST(Read, ReplacesALeadingTildeOfPathsOnly) {
+  using hexad::base::expand_home;
+  Problems problems;
+  const Files read_files = read<Files>(parse("folder: ~/x\nword: ~/y\nfiles: [b, ~/z]\n", "r.yaml"), problems);
+  EXPECT_FALSE(problems.any()) << problems.text();
+  EXPECT_EQ(read_files.folder, expand_home("~/x"));
+  EXPECT_EQ(read_files.word, "~/y");
+  EXPECT_EQ(read_files.files, (std::vector<std::string>{"b", expand_home("~/z")}));
+  read<Files>(parse("folder: ~no-such-user/x\n", "r.yaml"), problems);
+  EXPECT_EQ(problems.text(),
+            "r.yaml:1: folder (~no-such-user/x) begins with ~no-such-user, but there is no user no-such-user; write "
+            "./~no-such-user/x for a folder of that name");
 }
 
 TEST(Write, RoundTripsEveryMember) {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "parallel/comm/self_group.h"
-#include "parallel/comm/text_collectives.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/checkpoint_estimate.h"
@@ -94,24 +93,10 @@ TEST(Bf16Moments, ACheckpointLoadsIntoARunWithTheOtherDtype) {
 // With one micro-batch a rank, levels 0 and 1 of ZeRO have the same bits.
 TEST(Bf16Moments, ARunContinuesBitForBitWithStatesCutOtherwise) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
-    const Scratch scratch;  // the first rank's folder is used
-    device::DeviceContext context;
-    const std::string folder = broadcast_text(scratch.path(), 0, world, context);
-    const auto recipe = [&](int zero, const char* offload) {
-      Recipe r =
-          recipe_with("bf16", {"batch.global=4", cat("parallel.zero=", zero), cat("offload.optimizer=", offload)});
-      r.run.dir = folder;
-      return r;
+    const auto recipe = [](int zero, const char* offload) {
+      return recipe_with("bf16", {"batch.global=4", cat("parallel.zero=", zero), cat("offload.optimizer=", offload)});
     };
-    const FixedSource source = documents_of(recipe(0, "none"));
-    TrainingRun whole(recipe(0, "none"), world), first(recipe(1, "file"), world), second(recipe(0, "none"), world);
-    for (int s = 0; s < 4; ++s) whole.step(source);
-    for (int s = 0; s < 2; ++s) first.step(source);
-    first.save();
-    second.load(folder + "/checkpoints/step-00000002");
-    for (int s = 0; s < 2; ++s) second.step(source);
-    expect_bitwise(whole.states(), second.states());
-    expect_bitwise(whole.weights(), second.weights());
+    expect_resumed_bitwise(recipe(1, "file"), recipe(0, "none"), world);
   });
 }
 

@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* stages =
-    "stages=[{steps: 3}, {steps: 3, context: 16, batch: {global: 4}}, {steps: 2, context: 32, recompute: block, "
-    "batch: {global: 2, micro: 1}, lr: 0.004}]";
+    "stages=[{steps: 3}, {steps: 3, context: 16, rotary_theta: 500000, batch: {global: 4}}, {steps: 2, context: 32, "
+    "recompute: block, batch: {global: 2, micro: 1}, lr: 0.004, schedule: {moe: {chunk_by: tokens, chunks: 2}}}]";
 
 std::string checkpoint(const Scratch& folder, int64_t step) {
   return folder / base::cat("checkpoints/step-0000000", step);
@@ -50,13 +50,19 @@ class Adviser final : public ScheduleAdviser {
   const std::string timeline_;
 };
 
-ExitCode train_in(const Scratch& folder, MakeAdviser make_adviser = {}) {
+ExitCode train_in(const Scratch& folder, MakeAdviser make_adviser = {}, const std::vector<std::string>& keys = {}) {
   const comm::World world;
-  const Recipe recipe =
-      small_recipe({stages, "train.steps=8", "run.dir=" + folder.path(), "checkpoint.every=1", "checkpoint.keep=0",
-                    "train.precision=f32", "model.moe.bias_rate=0.01", "optim.schedule=cosine"});
+  std::vector<std::string> all{stages,
+                               "train.steps=8",
+                               "run.dir=" + folder.path(),
+                               "checkpoint.every=1",
+                               "checkpoint.keep=0",
+                               "train.precision=f32",
+                               "model.moe.bias_rate=0.01",
+                               "optim.schedule=cosine"};
+  all.insert(all.end(), keys.begin(), keys.end());
   const Registry extensions;
-  return Trainer(recipe, extensions, world, std::move(make_adviser)).run();
+  return Trainer(small_recipe(all), extensions, world, std::move(make_adviser)).run();
 }
 MakeAdviser advised(const Plan& plan) {
   return [plan](const AdvisedRun& run) { return std::make_unique<Adviser>(run, plan); };
@@ -96,6 +102,15 @@ TEST(TrainerStages, DataContinueAtTheSameToken) {
   EXPECT_EQ(progress(8).tokens, 8 * 64);
 }
 
+// The first update makes weights so large that no later loss is finite: steps 2 and 3 of the first stage are skipped.
+TEST(TrainerStages, SkippedStepsAreCountedOverStages) {
+  const Scratch run;
+  const std::string text = message_of(ExitCode::numeric, [&] {
+    train_in(run, {}, {"optim.lr=1e18", "train.max_skipped=3"});
+  });
+  EXPECT_EQ(text.find("step 4: 3 steps in a row without a finite loss"), 0u) << text;
+}
+
 TEST(TrainerStages, StagesAreSavedEvenIfTheEndIsNot) {
   const Scratch run;
   const comm::World world;
@@ -117,6 +132,7 @@ TEST(TrainerStages, MetricsAndHistoryNameTheStage) {
   ASSERT_EQ(history.starts.size(), 3u);
   EXPECT_EQ(history.starts[1].changes.at(0), "stage 2 of 3: steps 4 to 6");
   EXPECT_EQ(history.starts[1].changes.at(1), "model.context: 8 -> 16");
+  EXPECT_EQ(history.starts[1].changes.at(2), "model.rotary_theta: 10000 -> 500000");
   EXPECT_EQ(ending_of(history).outcome, Outcome::finished);
 }
 
@@ -146,6 +162,20 @@ TEST(TrainerStages, ASavedRunHasTheKeysOfItsCheckpointsStage) {
     EXPECT_EQ(open_run(run.path(), {}, step, Registry()).recipe.model.context, context) << step;
     EXPECT_EQ(open_run(run.path(), {"model.context=4"}, step, Registry()).recipe.model.context, 4) << step;
   }
+  const auto recipe = [&](const char* step) { return open_run(run.path(), {}, step, Registry()).recipe; };
+  EXPECT_EQ(recipe("3").model.rotary_theta, 10000);
+  EXPECT_EQ(recipe("6").model.rotary_theta, 500000);
+  EXPECT_EQ(recipe("7").model.rotary_theta, 10000);
+  EXPECT_EQ(recipe("6").schedule.moe.chunk_by, moe::ChunkBy::none);
+  EXPECT_EQ(recipe("7").schedule.moe.chunk_by, moe::ChunkBy::tokens);
+}
+
+TEST(TrainerStages, AStageTrainsWithItsRotaryTheta) {
+  const Scratch one, other;
+  ASSERT_EQ(train_in(one), ExitCode::done);
+  ASSERT_EQ(train_in(other, {}, {"stages.1.rotary_theta=10000"}), ExitCode::done);
+  EXPECT_EQ(digests(one, 3), digests(other, 3));
+  EXPECT_NE(digests(one, 4), digests(other, 4));
 }
 
 TEST(TrainerStages, AnUnstagedRunContinuesInStagesButNotBack) {
@@ -157,9 +187,11 @@ TEST(TrainerStages, AnUnstagedRunContinuesInStagesButNotBack) {
     return Trainer(small_recipe(keys), Registry(), world).run();
   };
   ASSERT_EQ(train({"train.steps=3"}), ExitCode::done);
-  ASSERT_EQ(train({"stages=[{steps: 3}, {steps: 2, context: 16}]", "train.steps=5"}), ExitCode::done);
+  ASSERT_EQ(train({"stages=[{steps: 3}, {steps: 2, context: 16, rotary_theta: 500000}]", "train.steps=5"}),
+            ExitCode::done);
   const std::string text = message_of(ExitCode::usage, [&] { train({"train.steps=6"}); });
   EXPECT_NE(text.find("model.context: 16 -> 8"), std::string::npos) << text;
+  EXPECT_NE(text.find("model.rotary_theta: 500000 -> 10000"), std::string::npos) << text;
 }
 
 }  // namespace

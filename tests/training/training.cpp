@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "framework/kernels/cpu/parallel.h"
+#include "parallel/comm/text_collectives.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/training/test_folder.h"
 
 namespace hexad::tests {
 
@@ -13,6 +15,7 @@ using namespace base;
 using namespace layers;
 using namespace tensor;
 using namespace train;
+using namespace verify;
 namespace {
 
 constexpr const char* small_yaml = R"(
@@ -101,6 +104,21 @@ void expect_close(const Trajectory& expected, const Trajectory& actual, double a
   expect_same(expected, actual, within(allowed), allowed);
 }
 void expect_bitwise(const Trajectory& expected, const Trajectory& actual) { expect_same(expected, actual, bits, 0); }
+
+void expect_resumed_bitwise(Recipe first, Recipe second, const comm::ProcessGroup& world) {
+  const Scratch scratch;  // the first rank's folder is used
+  device::DeviceContext context;
+  first.run.dir = second.run.dir = broadcast_text(scratch.path(), 0, world, context);
+  const FixedSource source = documents_of(second);
+  TrainingRun whole(second, world), saved(first, world), resumed(second, world);
+  for (int s = 0; s < 4; ++s) whole.step(source);
+  for (int s = 0; s < 2; ++s) saved.step(source);
+  saved.save();
+  resumed.load(first.run.dir + "/checkpoints/step-00000002");
+  for (int s = 0; s < 2; ++s) resumed.step(source);
+  expect_bitwise(whole.states(), resumed.states());
+  expect_bitwise(whole.weights(), resumed.weights());
+}
 
 std::string message_of(ExitCode code, const std::function<void()>& f) {
   try {

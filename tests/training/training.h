@@ -32,6 +32,10 @@ void expect_bitwise(const TensorMap& expected, const TensorMap& actual);
 void expect_close(const Trajectory& expected, const Trajectory& actual, double allowed);
 void expect_bitwise(const Trajectory& expected, const Trajectory& actual);
 
+/// Trains four steps in a run of `second`, and again in two runs: a run of `first` saves after two steps, and a run of
+/// `second` continues. Compares weights and optimizer states. Both recipes have the same data. Collective.
+void expect_resumed_bitwise(Recipe first, Recipe second, const comm::ProcessGroup& world);
+
 /// Runs f, which must throw Error with `code`. Returns its message.
 std::string message_of(ExitCode code, const std::function<void()>& f);
 

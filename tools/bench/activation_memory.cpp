@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "tools/plan/memory_estimate.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {
 namespace {
@@ -37,6 +38,7 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> overrides(argv + 3, argv + argc);
     const train::Recipe r = train::load_recipe(config::load(argv[1], overrides), layers::Registry(), world);
+    train::require_no_stages(r, argv[1]);
     fmt::print("formula\t{:.0f}\n", plan::estimate_memory(r, {}, world).activations);
     fmt::print("table_4\t{:.0f}\n", train::table_4(r, r.batch.micro * r.model.context / r.parallel.cp));
   } catch (const base::Error& e) {

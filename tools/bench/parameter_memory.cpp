@@ -12,6 +12,7 @@
 #include "parallel/comm/thread_group.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/papers/monta.h"
+#include "tools/train/recipe/training_stages.h"
 #include "tools/verify/test_documents.h"
 #include "tools/verify/training_run.h"
 
@@ -87,7 +88,9 @@ int run(int argc, char** argv) {
     std::vector<std::string> all = overrides;
     all.push_back(base::cat("parallel.zero=", zero));
     all.push_back(base::cat("optim.grad_dtype=", gradients));
-    return load_recipe(config::load(argv[1], all), Registry(), ranks);
+    const Recipe recipe = load_recipe(config::load(argv[1], all), Registry(), ranks);
+    require_no_stages(recipe, argv[1]);
+    return recipe;
   };
   fmt::print(
       "MB of one rank of {}, counted / by formula. *MoNTA* is its Table 3, which assumes bf16 gradients;\n"

@@ -45,6 +45,7 @@
 #include "tools/plan/schedule_choice.h"
 #include "tools/train/recipe/recipe.h"
 #include "tools/train/recipe/traffic_options.h"
+#include "tools/train/recipe/training_stages.h"
 #include "tools/train/train_step.h"
 
 namespace hexad::bench {
@@ -324,6 +325,7 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);
   return comm::with_world([&](comm::World& world) {
+    train::require_no_stages(train::load_recipe(config::load(o.recipe, o.overrides), layers::Registry(), 0), o.recipe);
     Bench(o, world).run();
     return 0;
   });

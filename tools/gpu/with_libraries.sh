@@ -8,11 +8,18 @@ if [ -n "${HEXAD_BUILD:-}" ]; then
   exec "$@"
 fi
 pack=$(cd "$(dirname "$0")/../.." && pwd)/build/pack
-if [ "$pack/hexad.tar.gz" -nt "$pack/unpacked" ]; then
-  rm -rf "$pack/unpacked"
-  mkdir "$pack/unpacked"
-  tar -xzf "$pack/hexad.tar.gz" -C "$pack/unpacked"
-  touch "$pack/unpacked"
+is_outdated() { [ "$pack/hexad.tar.gz" -nt "$pack/unpacked" ]; }
+if is_outdated; then
+  ( # starts of several ranks wait for the first one, and find its folder whole
+    flock 9
+    is_outdated || exit 0
+    rm -rf "$pack/unpacking"
+    mkdir "$pack/unpacking"
+    tar -xzf "$pack/hexad.tar.gz" -C "$pack/unpacking"
+    touch "$pack/unpacking"
+    rm -rf "$pack/unpacked"
+    mv "$pack/unpacking" "$pack/unpacked"
+  ) 9>"$pack/lock"
 fi
 pack=$pack/unpacked
 

@@ -21,6 +21,7 @@
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/schedule_check.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::plan {
 
@@ -235,6 +236,15 @@ MemoryFit broadcast(const MemoryFit& mine, const comm::ProcessGroup& group) {
   return {static_cast<Verdict>(group.all_gather_values(std::span(&verdict, 1), host).front()), text};
 }
 
+// Prints the text of the verdict on rank 0. `stage` is the stage_prefix() of the message. Returns false if the job does
+// not fit.
+bool accepted(const MemoryFit& fit, const comm::World& world, const std::string& stage = "") {
+  const bool starts = fit.verdict != Verdict::too_much;
+  if (world.rank() == 0 && !fit.text.empty())
+    say(base::cat(starts ? "warning: " : "", stage, starts ? "" : "the model does not fit: ", fit.text));
+  return starts;
+}
+
 }  // namespace
 
 RankMemory RankMemory::here(device::DeviceKind device, int place) {
@@ -274,10 +284,15 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const c
 }
 
 bool fits_in_memory(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
-  const MemoryFit fit = memory_fit(recipe, extensions, world, use);
-  const bool starts = fit.verdict != Verdict::too_much;
-  if (world.rank() == 0 && !fit.text.empty()) say((starts ? "warning: " : "the model does not fit: ") + fit.text);
-  return starts;
+  return accepted(memory_fit(recipe, extensions, world, use), world);
+}
+
+bool stages_fit_in_memory(const Recipe& recipe, const Extensions& extensions, const comm::World& world) {
+  for (int64_t stage = 0; stage < stage_count(recipe); ++stage) {
+    const MemoryFit fit = memory_fit(with_stage(recipe, stage), extensions, world);
+    if (!accepted(fit, world, stage_prefix(recipe, stage))) return false;
+  }
+  return true;
 }
 
 MemoryFit memory_fit_on_this_machine(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {

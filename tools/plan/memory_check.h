@@ -52,6 +52,9 @@ MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& exten
 bool fits_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                     ModelUse use = ModelUse::training);
 
+/// Like fits_in_memory(), for every stage of training, which messages name. False if a stage does not fit. Collective.
+bool stages_fit_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world);
+
 /// Judges a job of `ranks` ranks on this machine.
 MemoryFit memory_fit_on_this_machine(const train::Recipe& recipe, const train::Extensions& extensions, int64_t ranks,
                                      ModelUse use = ModelUse::training);

@@ -65,8 +65,8 @@ StageTrainer::StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> c
   start_.run = run_info(recipe_, size, progress().step, world_.size());
   auto meter =
       std::make_unique<StepMeter>(recipe_, *state_, world_, std::move(peak), size.flops_per_token, directory_.warner());
-  observers_ =
-      std::make_unique<StepObservers>(recipe_, *state_, world_, directory_, std::move(meter), run.make_adviser);
+  observers_ = std::make_unique<StepObservers>(recipe_, *state_, world_, directory_, run.skipped, std::move(meter),
+                                               run.make_adviser);
   if (leader()) sinks_ = open_sinks(recipe_, directory_);
 }
 

@@ -30,6 +30,7 @@ struct SharedRun {
   const MakeAdviser& make_adviser;
   TrainingDirectory& directory;
   SavePatience& patience;
+  SkippedSteps& skipped;
   std::vector<std::string>& timelines;  // pictures for the report, of earlier stages; used on rank 0 only
 };
 

@@ -31,12 +31,13 @@ void SkippedSteps::require_fewer(int64_t most, int64_t step) const {
 }
 
 StepObservers::StepObservers(const Recipe& recipe, TrainingState& state, const comm::World& world,
-                             const TrainingDirectory& directory, std::unique_ptr<StepMeter> meter,
-                             const MakeAdviser& make_adviser)
+                             const TrainingDirectory& directory, SkippedSteps& skipped,
+                             std::unique_ptr<StepMeter> meter, const MakeAdviser& make_adviser)
     : recipe_(recipe),
       state_(state),
       world_(world),
       directory_(directory),
+      skipped_(skipped),
       meter_(std::move(meter)),
       trace_(recipe, state.instance, world.group(), directory.informer(), directory.warner()) {
   if (make_adviser)

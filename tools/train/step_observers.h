@@ -9,7 +9,7 @@
 
 namespace hexad::train {
 
-/// Counter of consecutive steps that changed no weights.
+/// Counter of consecutive steps that changed no weights, over all stages of a start.
 class SkippedSteps {
  public:
   /// Warns of a skipped step, and of the first step without targets.
@@ -25,10 +25,11 @@ class SkippedSteps {
 /// Calls the observers at each step. Their order is the same on all ranks, because most of them communicate.
 class StepObservers {
  public:
-  /// Makes the observers. If `make_adviser` is empty, the recipe's schedule is used unchanged. All references outlive
-  /// the observers. Collective.
+  /// Makes the observers. If `make_adviser` is empty, the recipe's schedule is used unchanged. `skipped` counts on. All
+  /// references outlive the observers. Collective.
   StepObservers(const Recipe& recipe, TrainingState& state, const comm::World& world,
-                const TrainingDirectory& directory, std::unique_ptr<StepMeter> meter, const MakeAdviser& make_adviser);
+                const TrainingDirectory& directory, SkippedSteps& skipped, std::unique_ptr<StepMeter> meter,
+                const MakeAdviser& make_adviser);
 
   /// Notifies the observers before the work of `step`. Collective. Throws Error(usage) if another job has taken over
   /// the run directory.
@@ -50,10 +51,10 @@ class StepObservers {
   TrainingState& state_;
   const comm::World& world_;
   const TrainingDirectory& directory_;
+  SkippedSteps& skipped_;
   const std::unique_ptr<StepMeter> meter_;
   RunTrace trace_;
   std::unique_ptr<ScheduleAdviser> adviser_;
-  SkippedSteps skipped_;
 };
 
 }  // namespace hexad::train

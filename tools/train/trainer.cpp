@@ -41,6 +41,7 @@ void Trainer::open_stage(std::optional<io::Checkpoint> checkpoint) {
                          .make_adviser = make_adviser_,
                          .directory = directory_,
                          .patience = patience_,
+                         .skipped = skipped_,
                          .timelines = timelines_};
   stage_ = std::make_unique<StageTrainer>(shared, std::move(checkpoint));
 }

@@ -38,6 +38,7 @@ class Trainer {
   const MakeAdviser make_adviser_;
   TrainingDirectory directory_;
   SavePatience patience_;
+  SkippedSteps skipped_;
   std::vector<std::string> timelines_;  // see SharedRun
   std::unique_ptr<StageTrainer> stage_;
 };

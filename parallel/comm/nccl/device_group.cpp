@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "framework/device/cuda/cuda_check.h"
@@ -63,6 +64,14 @@ const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& co
   return nullptr;
 }
 
+// Returns the user's value if it makes NCCL begin a card's operations in the order of their launches, over all streams.
+// Like NCCL, takes every number but 0 as a yes.
+std::optional<std::string> launch_order() {
+  const char* text = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  if (!text || std::strtoll(text, nullptr, 0) == 0) return {};
+  return text;
+}
+
 }  // namespace
 
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, DeviceContext& context,
@@ -115,6 +124,10 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
           products.reserved() ? cat("; GEMMs leave ", products.reserved(), " of ", products.multiprocessors(),
                                     " multiprocessors to NCCL")
                               : ""));
+  if (const auto order = launch_order(); order && options.warn && world.rank() == 0)
+    options.warn(cat("NCCL_LAUNCH_ORDER_IMPLICIT (", *order,
+                     ") must be 0 or unset: a message that waits for its receiver holds back all later operations of "
+                     "its card, so ranks may wait for each other forever"));
   return std::make_unique<nccl::NcclGroup>(card, world, nullptr, std::move(communicator), Urgency::ordinary);
 }
 

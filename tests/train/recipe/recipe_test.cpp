@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "framework/base/home.h"
 #include "tests/training/training.h"
 #include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/training_stages.h"
@@ -54,6 +56,52 @@ TEST(Recipe, EveryShippedRecipeIsValidForTheRanksOfItsLayout) {
     ++checked;
   }
   EXPECT_GE(checked, 5);
+}
+
+// Collects the keys whose values are texts: paths and others.
+class TextKeys final : public config::Visitor {
+ public:
+  std::set<std::string> paths, others;
+
+  void collect(const std::string& path, const config::Field& field, void* value, const config::Type& type) {
+    if (type.kind == config::Kind::section) {
+      const std::string above = std::exchange(section_, path + ".");
+      type.fields(value, *this);
+      section_ = above;
+    } else if (type.element) {
+      type.resize(value, 1);
+      collect(path, field, type.at(value, 0), *type.element);
+    } else if (type.kind == config::Kind::text) {
+      (field.is_path ? paths : others).insert(path);
+    }
+  }
+
+ private:
+  void visit(const config::Field& field, void* value, const config::Type& type) override {
+    collect(section_ + std::string(field.key), field, value, type);
+  }
+
+  std::string section_;
+};
+
+// Fails for every new key that is a text: mark it with config::file_path if it is a path, and list it here.
+TEST(Recipe, EveryTextIsMarkedAsAPathOrListedAsAnother) {
+  Recipe recipe;
+  TextKeys keys;
+  recipe.fields(static_cast<config::Visitor&>(keys));
+  EXPECT_EQ(keys.paths, (std::set<std::string>{"model.moe.trace", "train.init_from", "offload.folder",
+                                               "schedule.profile", "data.dataset", "data.mixture.dataset", "run.dir"}));
+  EXPECT_EQ(keys.others, (std::set<std::string>{
+                             "model.mlp", "model.mlp_options.name", "model.moe.router", "model.moe.router_options.name",
+                             "parallel.order", "optim.name", "optim.options.name", "schedule.moe.order", "data.source",
+                             "data.source_options.name", "data.source_options.value", "checkpoint.resume",
+                             "profile.steps", "run.prompts", "stages.parallel.order", "stages.schedule.moe.order"}));
+}
+
+TEST(Recipe, ALeadingTildeIsTheHomeFolder) {
+  const Recipe r = recipe_of(yaml, {"run.dir=~/runs/x", "schedule.profile=~/cluster.yaml"});
+  EXPECT_EQ(r.run.dir, base::expand_home("~/runs/x"));
+  EXPECT_EQ(r.schedule.profile, base::expand_home("~/cluster.yaml"));
 }
 
 TEST(Recipe, F28_ExpertsMustSpreadEvenly) {

@@ -3,6 +3,7 @@
 
 #include "optim/lr_schedule.h"
 #include "tests/training/training.h"
+#include "tools/train/recipe/cautions.h"
 #include "tools/train/recipe/stage_documents.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -95,6 +96,34 @@ TEST(TrainingStages, KeysOfAStageReplaceThoseOfTheRecipe) {
   EXPECT_EQ(fewest_ranks(r), 4);
 }
 
+TEST(TrainingStages, RotaryPositionsAndSchedulesMayDiffer) {
+  const std::string text = replaced(yaml, "    recompute: block", R"(    rotary_theta: 500000
+    yarn: {factor: 4}
+    schedule: {moe: {chunk_by: tokens, chunks: 2}, pipeline: {kind: gpipe}, worker_lanes: false})");
+  const Recipe r = load_to_train(config::parse(text, "r.yaml"), Registry(), 4);
+  const Recipe first = with_stage(r, 0), second = with_stage(r, 1), third = with_stage(second, 2);
+  EXPECT_EQ(second.model.rotary_theta, 500000);
+  EXPECT_EQ(second.model.yarn.factor, 4);
+  EXPECT_EQ(second.schedule.moe.chunk_by, moe::ChunkBy::tokens);
+  EXPECT_EQ(second.schedule.pipeline.kind, pp::PipelineKind::gpipe);
+  EXPECT_EQ(second.schedule.worker_lanes, false);
+  for (const Recipe& plain : {first, third}) {
+    EXPECT_EQ(plain.model.rotary_theta, 10000);
+    EXPECT_EQ(plain.model.yarn.factor, 1);
+    EXPECT_EQ(plain.schedule.moe.chunk_by, moe::ChunkBy::none);
+    EXPECT_EQ(plain.schedule.pipeline.kind, pp::PipelineKind::one_f_one_b);
+    EXPECT_EQ(plain.schedule.worker_lanes, std::nullopt);
+  }
+  const std::string written = config::write(second);
+  EXPECT_EQ(config::write(load_to_train(config::parse(written, "recipe.yaml"), Registry(), 4)), config::write(r));
+}
+
+TEST(TrainingStages, AnIllegalScheduleNamesItsStage) {
+  const std::string text = refused_text(replaced(yaml, "    recompute: block", "    schedule: {moe: {chunks: 2}}"));
+  EXPECT_EQ(text.find("r.yaml:16: schedule.moe.chunks (2) has nothing to divide"), 0u) << text;
+  EXPECT_TRUE(text.ends_with(" (stage 2 of 3)")) << text;
+}
+
 TEST(TrainingStages, TheLearningRateFollowsOneScheduleOverAllSteps) {
   const Recipe r = loaded(), plain = load_to_train(document({"stages=[]", "train.steps=9"}), Registry(), 4);
   for (int64_t step = 1; step <= 9; ++step) {
@@ -121,6 +150,8 @@ TEST(TrainingStages, TheCommandLineWinsOverStagesInAFile) {
     EXPECT_EQ(stage.batch.micro, 2);
   }
   EXPECT_EQ(loaded({"model.context=32", "stages.1.context=128"}).stages[1].context, 128);
+  EXPECT_EQ(loaded({"stages.1.rotary_theta=500000"}).stages[1].rotary_theta, 500000);
+  EXPECT_EQ(loaded({"schedule.moe.gemms=dense"}).stages[1].schedule.moe.gemms, moe::Gemms::dense);
 }
 
 TEST(TrainingStages, OneStageIsARecipeOfItsOwn) {
@@ -139,9 +170,9 @@ TEST(TrainingStages, OneStageIsARecipeOfItsOwn) {
 }
 
 TEST(TrainingStages, UnknownKeysAndMissingStepsAreRefusedWithTheirLines) {
-  EXPECT_EQ(
-      refused_text(replaced(yaml, "    recompute: block", "    optimizer: sgd")),
-      "r.yaml:16: stages.1.optimizer is not a key; keys of stages.1: steps, context, lr, recompute, batch, parallel");
+  EXPECT_EQ(refused_text(replaced(yaml, "    recompute: block", "    optimizer: sgd")),
+            "r.yaml:16: stages.1.optimizer is not a key; keys of stages.1: steps, context, rotary_theta, yarn, lr, "
+            "recompute, batch, parallel, schedule");
   const std::string inside = refused_text(replaced(yaml, "    parallel: {cp: 2}", "    parallel: {order_: auto}"));
   EXPECT_EQ(inside.find("r.yaml:18: stages.1.parallel.order_ is not a key; did you mean order?"), 0u) << inside;
   const std::string without_steps = refused_text(replaced(yaml, "  - steps: 2\n    parallel", "  - parallel"));
@@ -181,11 +212,18 @@ TEST(TrainingStages, AProblemOfAllStagesIsListedOnce) {
   EXPECT_EQ(text.find("stage"), std::string::npos) << text;
 }
 
-TEST(TrainingStages, LearnedPositionsNeedOneContext) {
+TEST(TrainingStages, LearnedPositionsNeedOneContextAndNoRotaryKeys) {
   const std::string text = refused({"model.position=learned"});
   EXPECT_NE(text.find("r.yaml:13: model.context (64) must be that of the first stage (16)"), std::string::npos) << text;
   EXPECT_NE(text.find("(stage 2 of 3)"), std::string::npos) << text;
   EXPECT_NO_THROW(loaded({"model.position=learned", "model.context=64"}));
+  const auto rotary = [](const std::string& key) {
+    return refused({"model.position=learned", "model.context=64", key});
+  };
+  const std::string theta = rotary("stages.2.rotary_theta=500000"), yarn = rotary("stages.2.yarn.factor=4");
+  EXPECT_NE(theta.find("model.rotary_theta (500000) must be that of the first stage (10000)"), std::string::npos)
+      << theta;
+  EXPECT_NE(yarn.find("model.yarn must be that of the first stage"), std::string::npos) << yarn;
 }
 
 TEST(TrainingStages, TimelinesLieInOneStage) {
@@ -194,6 +232,25 @@ TEST(TrainingStages, TimelinesLieInOneStage) {
   EXPECT_NE(refused({"profile.steps=5", "schedule.trace=9"}).find("this stage ends after step 7 (stage 2 of 3)"),
             std::string::npos);
   EXPECT_NO_THROW(loaded({"profile.steps=4..7", "schedule.trace=5"}));
+}
+
+TEST(TrainingStages, CautionsNameTheirStageUnlessAllHaveThem) {
+  const auto lines = [](const std::vector<std::string>& overrides) { return cautions(loaded(overrides)); };
+  EXPECT_TRUE(lines({}).empty());
+  const auto one = lines({"stages.2.context=1"});
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_TRUE(one[0].starts_with("stage 3 of 3: steps 8 to 9: model.context: 1 lets a token attend only to itself"))
+      << one[0];
+  const auto all = lines({"model.moe.top_k=1"});
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].starts_with("model.moe.normalize: true with model.moe.top_k: 1")) << all[0];
+}
+
+TEST(TrainingStages, ProgramsOfOneLayoutRefuseThem) {
+  EXPECT_EQ(message_of(ExitCode::usage, [] { require_no_stages(loaded(), "r.yaml"); }),
+            "r.yaml: has 3 stages, but one layout is measured; set stages=[] and the keys of a stage on the command "
+            "line");
+  EXPECT_NO_THROW(require_no_stages(loaded({"stages=[]"}), "r.yaml"));
 }
 
 TEST(TrainingStages, DataContinueAtTheNextWholeSequence) {

@@ -14,6 +14,7 @@
 #include "tools/hexad/gemm_peers.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/prediction_bench.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::app {
 
@@ -63,9 +64,7 @@ base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& e
   return on_all_ranks([&](comm::World& world) {
     if (world.rank() == 0) require_replaceable(o.bench.out, "{\n  \"hexad\": ", "list of predictions");
     const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root);
-    if (!recipe.stages.empty())
-      base::fail(base::ExitCode::usage, o.recipe, ": has ", recipe.stages.size(),
-                 " stages, but one layout is measured; set stages=[] and the keys of a stage on the command line");
+    require_no_stages(recipe, o.recipe);
     return bench_predictions(recipe, extensions, world, o.bench);
   });
 }

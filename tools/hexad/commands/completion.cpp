@@ -131,9 +131,34 @@ _hexad() {{
 complete -o default -F _hexad {0}
 )";
 
+// Fish runs bash's completion with the words before the cursor. In fish, `=` does not separate words. Where bash
+// completes file names, folders get a slash, so that fish does not end the word.
+constexpr std::string_view fish_function = R"(function _hexad_complete
+  set -l word (commandline -ct)
+  set -l found (bash -c '
+source <("$1" completion bash)
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) slash=
+compopt() { [[ $2 != filenames ]] || slash=/; }
+_hexad
+for word in "${COMPREPLY[@]}"; do
+  [[ ! -d $word ]] || word+=$slash
+  printf "%s\n" "$word"
+done
+' bash (commandline -opc) "$word" 2>/dev/null)
+  if set -q found[1]
+    printf '%s\n' $found
+  else
+    __fish_complete_path "$word"
+  end
+end
+)";
+
 std::string script(const Command& app, const std::string& shell) {
-  return fmt::format("# Completion of {0} for {1}, printed by `{0} completion {1}`.\n", app.name(), shell) +
-         (shell == "zsh" ? std::string(zsh_head) : "") +
+  const std::string head =
+      fmt::format("# Completion of {0} for {1}, printed by `{0} completion {1}`.\n", app.name(), shell);
+  if (shell == "fish")
+    return base::cat(head, fish_function, "complete -c ", app.name(), " -f -a '(_hexad_complete)'\n");
+  return head + (shell == "zsh" ? std::string(zsh_head) : "") +
          "_hexad_keys=\n_hexad_values=\n_hexad_words() {\n  case \"$1\" in\n" + lines_of_help(app, "help") +
          lines_of(app, "") + "  esac\n}" + fmt::format(functions, app.name());
 }
@@ -144,9 +169,11 @@ void add_completion(const Program& program) {
   const Command command =
       program.root.add_command("completion", "Print a shell script that completes commands, options and keys");
   auto shell = std::make_shared<std::string>();
-  command.add_option("shell", shell.get(), "bash or zsh, as in: source <(hexad completion bash)")
+  command
+      .add_option("shell", shell.get(),
+                  "bash, zsh or fish, as in: source <(hexad completion bash); hexad completion fish | source")
       .required()
-      .legal(one_of({"bash", "zsh"}));
+      .legal(one_of({"bash", "zsh", "fish"}));
   command.run(on_one_rank(command, [program, shell] {
     fmt::print("{}", script(program.root, *shell));
     return base::ExitCode::done;

@@ -6,7 +6,6 @@
 #include "tools/plan/run_schedule.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/signals.h"
-#include "tools/train/recipe/training_stages.h"
 #include "tools/train/trainer.h"
 
 namespace hexad::app {
@@ -27,8 +26,7 @@ ExitCode run(const Options& options, const Extensions& extensions) {
   save_and_end_on_signals();
   const auto body = [&](comm::World& world) {
     const Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
-    for (int64_t stage = 0; stage < stage_count(recipe); ++stage)
-      if (!plan::fits_in_memory(with_stage(recipe, stage), extensions, world)) return ExitCode::resource;
+    if (!plan::stages_fit_in_memory(recipe, extensions, world)) return ExitCode::resource;
     Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
     if (world.rank() == 0 && mpirun_patience()) {
       const auto phase = world.file_work().announce("measuring the write speed of " + recipe.run.dir);

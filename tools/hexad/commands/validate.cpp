@@ -205,21 +205,22 @@ void print_json(const Options& options, const Checked& c, const train::Extension
   fmt::print("{}\n", json_of(stages));
 }
 
-// Checks the stage whose keys `recipe` has. Adds its warnings.
-CheckedStage checked_stage(const Options& options, const Recipe& recipe, const std::string& text, int64_t ranks,
+// Checks a stage of the recipe `run`. Adds its warnings.
+CheckedStage checked_stage(const Options& options, const Recipe& run, int64_t stage, int64_t ranks,
                            const train::Extensions& extensions, std::vector<std::string>& warnings) {
+  const Recipe recipe = with_stage(run, stage);
   const auto warn = [&](const std::string& warning) {
-    if (!warning.empty()) warnings.push_back(text.empty() ? warning : base::cat(text, ": ", warning));
+    if (!warning.empty()) warnings.push_back(stage_prefix(run, stage) + warning);
   };
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   if (const std::vector<int> nodes = nodes_of_profile(recipe, ranks); !nodes.empty())
     warn(warn_of_order(recipe.parallel.sizes(), nodes));
   MemoryReport memory(recipe, extensions, ranks);
   if (const std::string too_much = memory.problem(); !too_much.empty())
-    base::fail(base::ExitCode::usage, options.recipe, ": ", text, text.empty() ? "" : ": ", too_much);
+    base::fail(base::ExitCode::usage, options.recipe, ": ", stage_prefix(run, stage), too_much);
   warn(caution_of_machine(recipe, extensions, ranks));
   return {.recipe = recipe,
-          .text = text,
+          .text = stage_text(run, stage),
           .layout = layout,
           .memory = std::move(memory),
           .step = step_on_cluster(options, recipe, layout, extensions)};
@@ -241,7 +242,7 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   require_profile(recipe);
   std::vector<CheckedStage> stages;
   for (int64_t s = 0; s < stage_count(recipe); ++s)
-    stages.push_back(checked_stage(options, with_stage(recipe, s), stage_text(recipe, s), ranks, extensions, warnings));
+    stages.push_back(checked_stage(options, recipe, s, ranks, extensions, warnings));
   const double bytes = checkpoint_bytes(recipe, extensions);
   const Checked checked{.stages = std::move(stages),
                         .warnings = std::move(warnings),

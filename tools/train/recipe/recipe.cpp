@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/base/home.h"
 #include "framework/config/constraints.h"
 #include "framework/config/nearest.h"
 #include "framework/config/words.h"
@@ -139,32 +138,11 @@ void check_trace(const Recipe& r, Problems& problems) {
     problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
 }
 
-// Replaces a leading ~. YAML does not replace it, nor does the shell after key=.
-void expand_home_folders(Recipe& r, Problems& problems) {
-  const auto expand = [&](const std::string& key, std::string& path) {
-    if (!problems.good({key})) return;
-    try {
-      path = base::expand_home(path);
-    } catch (const base::Error& e) {
-      problems.add(key, e.what());
-    }
-  };
-  expand("run.dir", r.run.dir);
-  expand("train.init_from", r.train.init_from);
-  expand("offload.folder", r.offload.folder);
-  expand("schedule.profile", r.schedule.profile);
-  expand("model.moe.trace", r.model.moe.trace);
-  expand("data.dataset", r.data.dataset);
-  for (size_t i = 0; i < r.data.mixture.size(); ++i)
-    expand(cat("data.mixture.", i, ".dataset"), r.data.mixture[i].dataset);
-}
-
 // Reads the recipe and checks every rule, even if other rules are broken. A check runs if each key that it reads has a
 // legal value. `device`, or else HEXAD_DEVICE, replaces the recipe's device.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems,
                     std::optional<device::DeviceKind> device = {}) {
   Recipe r = config::read<Recipe>(document, problems);
-  expand_home_folders(r, problems);
   if (!device) device = device_of_environment(problems);
   if (device) replace_device(r, *device);
   check_device(r, problems);

@@ -14,14 +14,13 @@
 #include "framework/data/data_config.h"
 #include "framework/device/device_kind.h"
 #include "layers/base/model_config.h"
-#include "layers/moe/schedule/moe_schedule_config.h"
 #include "layers/recompute_config.h"
 #include "parallel/comm/device_group.h"
 #include "parallel/comm/traffic_class.h"
-#include "parallel/pp/pipeline_kind.h"
 #include "tools/train/recipe/batch_config.h"
 #include "tools/train/recipe/extensions.h"
 #include "tools/train/recipe/parallel_config.h"
+#include "tools/train/recipe/schedule_config.h"
 #include "tools/train/recipe/stage_config.h"
 
 namespace hexad::train {
@@ -72,7 +71,8 @@ struct TrainConfig {
       "FLOP/s of a rank at full speed, for MFU; auto: the best rate of each rank, measured with matrix products at the "
       "start and repeatedly during the run",
       automatic, positive());
-    v("init_from", init_from, "checkpoint folder with the initial weights of a new run; empty: random weights");
+    v("init_from", init_from, "checkpoint folder with the initial weights of a new run; empty: random weights",
+      config::file_path);
   }
 };
 
@@ -116,33 +116,7 @@ struct OffloadConfig {
       "storage of main weights and moments between updates: file, or none (they stay in memory)");
     v("min_bytes", min_bytes, "smallest size of a saved activation that is offloaded", config::at_least(0));
     v("folder", folder, "folder of the offload file; on a GPU offloaded data is kept in host memory instead",
-      config::non_empty());
-  }
-};
-
-struct ScheduleConfig {
-  pp::PipelineConfig pipeline;
-  moe::MoeScheduleConfig moe;
-  std::optional<bool> worker_lanes;
-  int64_t trace = 0;
-  std::string profile;
-
-  bool lanes_have_threads(const moe::MoeSchedule& s) const { return worker_lanes.value_or(s.uses_lanes()); }
-
-  template <class V>
-  void fields(V& v) {
-    v("pipeline", pipeline, "pipeline schedule over the stages of parallel.pp");
-    v("moe", moe, "schedule of an MoE layer; results do not depend on it, except for wire: fp8, which rounds");
-    v("trace", trace,
-      "step whose MoE passes are recorded, beside their prediction, in trace.json.gz, metrics.jsonl, the log and the "
-      "report; 0: none",
-      config::at_least(0));
-    v("profile", profile,
-      "cluster file of `hexad profile` on which predictions are based; empty: a plain machine is assumed");
-    v("worker_lanes", worker_lanes,
-      "give each lane of communication and copies its own thread; false: all work runs inline; auto: true if the "
-      "schedule overlaps something",
-      config::automatic);
+      config::file_path, config::non_empty());
   }
 };
 
@@ -226,7 +200,7 @@ struct RunConfig {
 
   template <class V>
   void fields(V& v) {
-    v("dir", dir, "run directory: recipe, metrics, checkpoints, report", config::non_empty());
+    v("dir", dir, "run directory: recipe, metrics, checkpoints, report", config::file_path, config::non_empty());
     v("prompts", prompts, "texts that the trained model continues in the report");
     v("heldout_prompts", heldout_prompts,
       "number of held-out documents whose beginnings the trained model also continues in the report",
@@ -295,14 +269,14 @@ struct Recipe {
     v("profile", profile, "timeline profiling");
     v("run", run, "run directory and report");
     v("stages", stages,
-      "stages of training, one after the other, each with a context, batch and layout of its own; train.steps is the "
-      "sum of their steps; []: the whole run is one stage");
+      "stages of training, one after the other, each with a context, batch, layout and schedule of its own; "
+      "train.steps is the sum of their steps; []: the whole run is one stage");
   }
 };
 
 /// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
 /// each key that has a new name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then
-/// ignored. If the recipe has stages, its context, batch and layout are those of the first one (see with_stage()).
+/// ignored. If the recipe has stages, it has the keys of the first one (see with_stage()).
 /// Throws Error(usage) with every problem, each with file and line.
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {},

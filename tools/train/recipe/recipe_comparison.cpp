@@ -16,7 +16,10 @@ using base::cat;
 std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& now) {
   std::vector<std::string> changes;
   layers::ModelConfig was = before.model;
-  if (!now.stages.empty()) was.context = now.model.context;
+  if (!now.stages.empty()) {
+    was.context = now.model.context;
+    was.rotary_theta = now.model.rotary_theta, was.yarn = now.model.yarn;
+  }
   for (const std::string& line : config::differences(was, now.model)) changes.push_back("model." + line);
   if (before.train.seed != now.train.seed)
     changes.push_back(cat("train.seed: ", before.train.seed, " -> ", now.train.seed));

@@ -9,6 +9,7 @@
 #include "optim/optim_config.h"
 #include "tools/train/recipe/batch_config.h"
 #include "tools/train/recipe/parallel_config.h"
+#include "tools/train/recipe/schedule_config.h"
 
 namespace hexad::train {
 
@@ -17,22 +18,32 @@ namespace hexad::train {
 struct StageConfig {
   int64_t steps = 0;
   int64_t context = layers::ModelConfig{}.context;
+  double rotary_theta = layers::ModelConfig{}.rotary_theta;
+  layers::YarnConfig yarn;
   double lr = optim::OptimConfig{}.lr;
   layers::Recompute recompute = layers::Recompute::none;
   BatchConfig batch;
   ParallelConfig parallel;
+  StageSchedule schedule;
 
   template <class V>
   void fields(V& v) {
-    using config::at_least, config::at_most;
+    using config::at_least, config::at_most, config::greater_than;
     v("steps", steps, "optimizer steps of the stage", at_least(1), at_most(1 << 30));
     v("context", context, "tokens in a training sequence; if it is not written: model.context", at_least(1));
+    v("rotary_theta", rotary_theta, "base of the rotary frequencies; if it is not written: model.rotary_theta",
+      greater_than(1));
+    v("yarn", yarn,
+      "extension of rotary positions to longer contexts (YaRN); keys that are not written: as in the section "
+      "model.yarn");
     v("lr", lr, "peak learning rate; if it is not written: optim.lr", at_least(0));
     v("recompute", recompute,
       "activations that backward recomputes instead of keeping them; if it is not written: recompute");
     v("batch", batch, "sequences in a step; keys that are not written: as in the section batch");
     v("parallel", parallel,
       "distribution of the model over ranks; keys that are not written: as in the section parallel");
+    v("schedule", schedule,
+      "order of computation and communication; keys that are not written: as in the section schedule");
   }
 };
 

@@ -55,7 +55,8 @@ Document without_stages(Document document) {
 void put_stage(Document& document, const Node& stage) {
   for (const Node& child : stage.children) {
     if (child.key == "steps") continue;  // train.steps are those of all stages
-    const std::string_view section = child.key == "context" ? "model" : child.key == "lr" ? "optim" : "";
+    const bool of_model = child.key == "context" || child.key == "rotary_theta" || child.key == "yarn";
+    const std::string_view section = of_model ? "model" : child.key == "lr" ? "optim" : "";
     put(document.root, section.empty() ? child : in_section(section, child));
   }
 }
@@ -79,12 +80,18 @@ void check_steps(const Document& document, int64_t steps, Problems& problems) {
                         "); remove it, or change stages.0.steps and those of the other stages"));
 }
 
-// A weight of learned positions belongs to each position, so the model would change.
+// Checks keys of positions that stages may change only if positions are rotary.
 void check_positions(const Recipe& recipe, const Recipe& first, Problems& problems) {
-  if (recipe.model.position == layers::PositionKind::learned && recipe.model.context != first.model.context &&
-      problems.good({"model"}))
-    problems.add("model.context", cat("must be that of the first stage (", first.model.context,
+  const layers::ModelConfig &now = recipe.model, &before = first.model;
+  if (now.position != layers::PositionKind::learned || !problems.good({"model"})) return;
+  if (now.context != before.context)
+    problems.add("model.context", cat("must be that of the first stage (", before.context,
                                       ") for model.position: learned, which has a weight for each position"));
+  if (now.rotary_theta != before.rotary_theta)
+    problems.add("model.rotary_theta", cat("must be that of the first stage (", before.rotary_theta,
+                                           ") for model.position: learned, which does not read it"));
+  if (!config::differences(now.yarn, before.yarn).empty())
+    problems.add("model.yarn", "must be that of the first stage for model.position: learned, which does not read it");
 }
 
 // Adds a problem to the stage, which ends after step `end`, if timelines begin in it but end in a later one: each stage
@@ -180,10 +187,13 @@ Recipe read_stages(const std::vector<StageDocument>& stages,
     const Recipe& r = recipes[s];
     all.stages.push_back({.steps = stages[s].steps,
                           .context = r.model.context,
+                          .rotary_theta = r.model.rotary_theta,
+                          .yarn = r.model.yarn,
                           .lr = r.optim.lr,
                           .recompute = r.recompute,
                           .batch = r.batch,
-                          .parallel = r.parallel});
+                          .parallel = r.parallel,
+                          .schedule = r.schedule});
   }
   return all;
 }

@@ -68,6 +68,7 @@ comm::DeviceGroupOptions device_group_options(const Recipe& recipe, const comm::
     options.network_class[base::ordinal(config.priority[i])] = static_cast<int>(config.network_classes[i]);
   if (!config.reserve_multiprocessors) options.beside_products = traffic_beside_products(recipe, world.size());
   if (recipe.train.deterministic) options.sum_of = kernels::kernels(context).pointwise.sum_of.get();
+  options.warn = [](const std::string& text) { say("warning: " + text); };
   options.on_failure = [&world](const base::Error& e) {
     report_end(e.what());
     say(e.what());

@@ -26,10 +26,13 @@ Recipe with_stage(Recipe recipe, int64_t stage) {
   if (recipe.stages.empty()) return recipe;
   const StageConfig& s = recipe.stages[stage];
   recipe.model.context = s.context;
+  recipe.model.rotary_theta = s.rotary_theta;
+  recipe.model.yarn = s.yarn;
   recipe.optim.lr = s.lr;
   recipe.recompute = s.recompute;
   recipe.batch = s.batch;
   recipe.parallel = s.parallel;
+  static_cast<StageSchedule&>(recipe.schedule) = s.schedule;
   return recipe;
 }
 
@@ -37,6 +40,17 @@ std::string stage_text(const Recipe& recipe, int64_t stage) {
   if (recipe.stages.empty()) return {};
   const int64_t first = stage == 0 ? 1 : last_step(recipe, stage - 1) + 1;
   return fmt::format("stage {} of {}: steps {} to {}", stage + 1, stage_count(recipe), first, last_step(recipe, stage));
+}
+
+std::string stage_prefix(const Recipe& recipe, int64_t stage) {
+  const std::string text = stage_text(recipe, stage);
+  return text.empty() ? text : text + ": ";
+}
+
+void require_no_stages(const Recipe& recipe, const std::string& path) {
+  if (!recipe.stages.empty())
+    base::fail(base::ExitCode::usage, path, ": has ", recipe.stages.size(),
+               " stages, but one layout is measured; set stages=[] and the keys of a stage on the command line");
 }
 
 int64_t fewest_ranks(const Recipe& recipe) {

@@ -1,5 +1,5 @@
-// Stages of training: consecutive steps with a context, batch and layout of their own. A recipe without `stages` has
-// one stage, which is the whole run.
+// Stages of training: consecutive steps with a context, batch, layout and schedule of their own. A recipe without
+// `stages` has one stage, which is the whole run.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,15 @@ int64_t stage_count(const Recipe& recipe);
 int64_t last_step(const Recipe& recipe, int64_t stage);
 /// Returns the stage that trains `step`, which counts from 1. Steps after the run belong to its last stage.
 int64_t stage_at(const Recipe& recipe, int64_t step);
-/// Returns the recipe with the keys of this stage, so that its context, batch and layout are those of the stage's
-/// steps. It keeps the list of stages and train.steps, by which the learning rate continues over all stages.
+/// Returns the recipe with the keys of this stage. It keeps the list of stages and train.steps, by which the learning
+/// rate continues over all stages.
 Recipe with_stage(Recipe recipe, int64_t stage);
 /// Returns "stage 2 of 3: steps 5 to 8"; empty without `stages`.
 std::string stage_text(const Recipe& recipe, int64_t stage);
+/// Returns stage_text() for the beginning of a message: "stage 2 of 3: steps 5 to 8: "; empty without `stages`.
+std::string stage_prefix(const Recipe& recipe, int64_t stage);
+/// Throws Error(usage) if the recipe, which was read from `path`, has stages: a program that uses one layout needs one.
+void require_no_stages(const Recipe& recipe, const std::string& path);
 /// Returns the smallest number of ranks on which the layouts of all stages are possible.
 int64_t fewest_ranks(const Recipe& recipe);
 

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# tools/gpu/with_libraries.sh unpacks a package once, even if several starts need it at the same time, and never uses a
+# part of it.
+set -euo pipefail
+source=$(cd "$(dirname "$0")/../.." && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+unset HEXAD_BUILD
+mkdir -p "$folder/tools/gpu" "$folder/build/pack" "$folder/packed/bin" "$folder/programs"
+cp "$source/tools/gpu/with_libraries.sh" "$folder/tools/gpu"
+printf '#!/bin/sh\necho packed\n' >"$folder/packed/bin/program"
+chmod +x "$folder/packed/bin/program"
+tar -czf "$folder/build/pack/hexad.tar.gz" -C "$folder/packed" .
+
+# A slow tar that notes its calls. It fails while the file `broken` exists.
+cat >"$folder/programs/tar" <<END
+#!/usr/bin/env bash
+echo call >>"$folder/calls"
+sleep 0.5
+[ ! -e "$folder/broken" ] || exit 2
+exec "$(command -v tar)" "\$@"
+END
+chmod +x "$folder/programs/tar"
+start() { PATH=$folder/programs:$PATH "$folder/tools/gpu/with_libraries.sh" program; }
+expect_calls() { [ "$(wc -l <"$folder/calls")" -eq "$1" ] || failed "expected $1 calls of tar: $(cat "$folder/calls")"; }
+
+start >"$folder/first" &
+first=$!
+start >"$folder/second" &
+second=$!
+wait "$first" || failed "the first of two starts ended with $?"
+wait "$second" || failed "the second of two starts ended with $?"
+[ "$(cat "$folder/first" "$folder/second" | tr '\n' ' ')" = "packed packed " ] || failed "a start did not run the program"
+expect_calls 1
+[ "$(start)" = packed ] || failed "a later start did not run the program"
+expect_calls 1
+
+touch "$folder/build/pack/hexad.tar.gz" "$folder/broken"
+if start >"$folder/out" 2>&1; then failed "a package that could not be unpacked was used: $(cat "$folder/out")"; fi
+rm "$folder/broken"
+[ "$(start)" = packed ] || failed "a start after an interrupted one did not unpack again"
+expect_calls 3
