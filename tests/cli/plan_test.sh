@@ -34,6 +34,19 @@ test_a_plan_is_a_recipe_that_trains() {
   expect_text err "model.yaml: exists"
 }
 
+test_as_many_layouts_are_listed_as_asked_for() {
+  write_model
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --json
+  expect_text out '"legal": 12,' '"too_large": 0,'
+  expect_count 10 out '"settings": {'
+  for layouts in 3 12; do
+    expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --json --layouts $layouts
+    expect_count $layouts out '"settings": {'
+  done
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 1 --layouts 0
+  expect_text err "--layouts"
+}
+
 test_an_explanation_says_why_the_recipe_as_it_is_has_no_step() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --explain parallel.pp=3
@@ -132,7 +145,7 @@ test_a_path_ends_with_what_its_last_length_lacks() {
 
 test_a_path_takes_no_option_of_one_length() {
   write_model
-  for option in --explain "--out best.yaml" "--objective ranks"; do
+  for option in --explain "--out best.yaml" "--layouts 3" "--objective ranks"; do
     expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K $option
     expect_text err "$option and --context 4K..8K are given" "--context 4K"
   done

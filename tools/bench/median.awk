@@ -1,11 +1,16 @@
-# median(list, count): returns the median of list[1..count], or an empty text for none. Sorts by insertion, because
-# lists are short.
-function median(list, count,    i, j, x) {
+# quantile(list, count, share): returns the value below which a share of list[1..count] lies, linear between two values:
+# the least for share 0, the largest for 1; an empty text for no values. Sorts by insertion, because lists are short.
+function quantile(list, count, share,    i, j, x, place) {
   if (!count) return ""
   for (i = 2; i <= count; i++) {
     x = list[i]
     for (j = i - 1; j >= 1 && list[j] > x; j--) list[j + 1] = list[j]
     list[j + 1] = x
   }
-  return (list[int((count + 1) / 2)] + list[int(count / 2) + 1]) / 2
+  place = 1 + share * (count - 1)
+  i = int(place)
+  return i == count ? list[i] : list[i] + (place - i) * (list[i + 1] - list[i])
 }
+
+# median(list, count): returns the median of list[1..count], or an empty text for none.
+function median(list, count) { return quantile(list, count, 0.5) }

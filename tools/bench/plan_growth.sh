@@ -9,24 +9,27 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
-[[ ${1:-1} =~ ^[0-9]+$ ]] || usage
 [ $# -gt 0 ] || set -- 64 256 1024 4096 16384 65536
+for ranks; do [[ $ranks =~ ^[1-9][0-9]*$ ]] || usage "a number of ranks is '$ranks', expected a whole number"; done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 need /usr/bin/time 'apt-get install time'
 machine
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-timed() { taskset -c 0 /usr/bin/time -o "$scratch/time" -f '%U %M' "$@"; }
-printf '\n%8s %13s %12s %10s %16s %12s\n' ranks 'legal layouts' 'plan, CPU s' 'plan, MiB' 'simulate, CPU s' 'step, s'
+
+# timed COMMAND...: runs it on one core. Sets $cpu, the seconds of the core, and $mib.
+timed() {
+  taskset -c 0 /usr/bin/time -o "$scratch/time" -f '%U %S %M' "$@"
+  read -r cpu mib < <(awk '{ printf "%.2f %d\n", $1 + $2, $3 / 1024 }' "$scratch/time")
+}
+
+printf '\n%8s %13s %12s %10s %16s %14s %12s\n' ranks 'legal layouts' 'plan, CPU s' 'plan, MiB' 'simulate, CPU s' \
+  'simulate, MiB' 'step, s'
 for ranks; do
-  nodes=cluster.machine.nodes=$((ranks < 8 ? 1 : ranks / 8))
+  nodes=cluster.machine.nodes=$(((ranks + 7) / 8))
   best=$scratch/best-$ranks.yaml
   timed "$hexad" plan recipes/models/mixtral-8x7b.yaml --cluster recipes/clusters/h100-dgx.yaml --ranks "$ranks" \
     --context 32K batch.global=$((ranks < 1024 ? 1024 : ranks)) "$nodes" --json --out "$best" >"$scratch/plan.json"
-  read -r seconds kib <"$scratch/time"
-  legal=$(sed -n 's/.*"legal": \([0-9]*\).*/\1/p' "$scratch/plan.json")
-  step=$(sed -n 's/.*"step_seconds": \([0-9.e+-]*\),*/\1/p' "$scratch/plan.json" | head -n 1)
+  plan_cpu=$cpu plan_mib=$mib
   timed "$hexad" simulate "$best" --cluster recipes/clusters/h100-dgx.yaml --world "$ranks" "$nodes" >/dev/null
-  read -r simulated _ <"$scratch/time"
-  printf '%8d %13s %12s %10d %16s %12.3f\n' "$ranks" "$legal" "$seconds" $((kib / 1024)) "$simulated" "$step"
+  printf '%8d %13s %12s %10d %16s %14d %12.3f\n' "$ranks" "$(number legal "$scratch/plan.json")" "$plan_cpu" "$plan_mib" \
+    "$cpu" "$mib" "$(number step_seconds "$scratch/plan.json" | head -n 1)"
 done

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compares predicted steps with steps that other trainers have published (published_steps.tsv: settings, tokens per
 # second for each GPU or MFU, grade of the source). Each row is simulated on its described cluster (hexad simulate).
-# No value in the cluster files is fitted to these rows. Prints a line for each row, then medians by grade.
+# No value in the cluster files is fitted to these rows. Prints a line for each row, then errors by grade, and Kendall's
+# tau for each model that has five rows or more with the same measure.
 #
 #   tools/bench/published_steps.sh [--only PATTERN]
 #
@@ -20,8 +21,6 @@ while [ $# -gt 0 ]; do
 done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 machine
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 while IFS=$'\t' read -r id recipe cluster ranks overrides tokens mfu grade rest; do
   [ "$id" != id ] && [[ $id =~ $only ]] || continue
   # shellcheck disable=SC2086  # overrides are words
@@ -34,6 +33,7 @@ while IFS=$'\t' read -r id recipe cluster ranks overrides tokens mfu grade rest;
     echo "$id" >>"$scratch/failed"
   fi
 done <tools/bench/published_steps.tsv >"$scratch/rows"
+[ -s "$scratch/rows" ] || [ -e "$scratch/failed" ] || usage "--only: no row matches '$only'"
 awk -f tools/bench/median.awk -f tools/bench/published_steps.awk "$scratch/rows"
 if [ -e "$scratch/failed" ]; then
   echo "$(wc -l <"$scratch/failed") rows could not be simulated" >&2

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -41,6 +42,7 @@ struct Options {
   std::string recipe, cluster, include_root, out, context, objective = "time", routing = "even";
   std::vector<std::string> overrides;
   int64_t ranks = 0, stage = 0;
+  std::optional<uint64_t> layouts;
   bool explain = false, json = false;
 };
 
@@ -82,6 +84,7 @@ class Planner {
     const double begin = base::now();
     if (contexts_.size() > 1) return run_path(begin);
     PlanRequest request{.world = ranks_, .objective = objective(), .load = load_, .details = true};
+    if (options_.layouts) request.wanted = *options_.layouts;
     std::vector<FewestRanks::Refused> fewer;
     const Plan plan = search(request, fewer);
     if (plan.best.empty()) refuse(plan);
@@ -145,9 +148,11 @@ class Planner {
 
   // Plans each of the lengths.
   base::ExitCode run_path(double begin) const {
-    for (const auto& [given, option] : {std::pair(options_.explain, std::string("--explain")),
-                                        std::pair(!options_.out.empty(), base::cat("--out ", options_.out)),
-                                        std::pair(objective() == Objective::ranks, std::string("--objective ranks"))})
+    for (const auto& [given, option] :
+         {std::pair(options_.explain, std::string("--explain")),
+          std::pair(!options_.out.empty(), base::cat("--out ", options_.out)),
+          std::pair(options_.layouts.has_value(), base::cat("--layouts ", options_.layouts.value_or(0))),
+          std::pair(objective() == Objective::ranks, std::string("--objective ranks"))})
       if (given)
         base::fail(base::ExitCode::usage, option, " and --context ", options_.context,
                    " are given; expected one length with it, such as --context ", context_text(contexts_.front()));
@@ -271,6 +276,11 @@ void add_plan(const Program& program) {
       .add_option("--objective", &options->objective,
                   "what is least: time of a step, memory of a rank, or ranks that have room for the recipe")
       .legal(one_of({"time", "memory", "ranks"}));
+  command
+      .add_option("--layouts", &options->layouts,
+                  "number of layouts that are listed, of which twice as many are simulated; default: 10. The number of "
+                  "legal layouts lists all that fit")
+      .legal(whole_number(1, 1 << 20));
   add_routing(command, options->routing);
   command.add_flag("--explain", options->explain,
                    "compare the best layout with the next one, and with the recipe as it is");

@@ -1,0 +1,12 @@
+# Prints the layouts of `hexad plan --json`, best first: seconds of a step, a tab, and settings, key=value.
+/"settings": \{/ { inside = 1; settings = ""; next }
+inside && /\}/ { inside = 0 }
+inside {
+  split($0, part, "\"")
+  settings = settings (settings == "" ? "" : " ") part[2] "=" part[4]
+}
+/"step_seconds":/ {
+  sub(/.*: */, "")
+  sub(/,$/, "")
+  print $0 "\t" settings
+}

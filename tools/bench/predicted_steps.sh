@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Compares predicted steps and memory peaks (hexad simulate, hexad validate) with measured ones, for random small
+# recipes and layouts on 1, 2, 4 and 8 ranks, each on a core of its own, and on two emulated nodes. All cases are
+# predicted first. The hash of the table of predictions is printed before the first step is measured. Cases that the
+# output folder has are not predicted or measured again, so the same command continues after an interruption.
+#
+#   tools/bench/predicted_steps.sh [--seed 1] [--cases 40] [--places '1 2 4 8 nodes'] [--steps 8] [--cluster FILE]
+#                                  [--seconds 120] [--output runs/predicted-steps] [--predict-only]
+#
+# --cases: number of cases of all places, rounded up to the same number at each. --cluster: file for predictions at all
+# places; without it, `hexad profile` measures each place, for --seconds. --predict-only: trains nothing. Recipes are
+# drawn by random_recipe.awk. Draws that `hexad validate` refuses are drawn again, and so are those with less than 1 or
+# more than 16 GFLOP a rank and step, about 20 to 500 ms. Environment: HEXAD (program; build/release/bin/hexad). With a
+# packed program: HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/predicted_steps.sh.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tools/bench/common.sh
+. tools/bench/predictions.sh
+
+places='1 2 4 8 nodes' steps=8 output=runs/predicted-steps
+while [ $# -gt 0 ]; do
+  case $1 in
+  --places) places=${2:?} taken=2 ;;
+  --steps) steps=${2:?} taken=2 ;;
+  *) take_option "$@" || usage "unknown option '$1'" ;;
+  esac
+  shift $taken
+done
+check_options
+for place in $places; do
+  is_place "$place" || usage "--places has '$place', expected 1, 2, 4, 8 or nodes"
+done
+# shellcheck disable=SC2086  # words
+begin $places
+
+predictions=$output/predictions.tsv measured=$output/measured.tsv
+refused=0 outsized=0
+
+# predict PLACE NUMBER: draws a recipe until it is legal and of the right size. Prints its line of the table: case,
+# place, seconds of a step, least and most of their interval, peak bytes of the rank with most, settings.
+predict() {
+  local ranks i settings verdict=
+  ranks=$(ranks_of "$1")
+  for ((i = 0; i < most_draws; i++)); do
+    draw random_recipe "$1"
+    # shellcheck disable=SC2086  # words
+    judge "$ranks" $settings
+    case $verdict in
+    refused) refused=$((refused + 1)) ;;
+    outsized) outsized=$((outsized + 1)) ;;
+    good) break ;;
+    esac
+  done
+  # shellcheck disable=SC2086
+  if [ "$verdict" != good ] || ! "$hexad" simulate $recipe --cluster "$output/cluster.$1.yaml" --world "$ranks" --json \
+    run.dir="$scratch/run" "${run_settings[@]}" $settings >"$scratch/simulated" 2>"$scratch/err"; then
+    cat "$scratch/err" >&2
+    echo "$(basename "$0"): case $2 of place $1 has no prediction, draw ${drawn[$1]}: $settings" >&2
+    exit 1
+  fi
+  printf '%s.%02d\t%s\t%s\t%s\t%s\n' "$1" "$2" "$1" \
+    "$(tr -d ' \n' <"$scratch/simulated" |
+      sed 's/.*"step_seconds":\([^,]*\),"step_seconds_interval":\[\([^,]*\),\([^]]*\)\].*/\1\t\2\t\3/')" \
+    "$(tr -d ' \n' <"$scratch/validated" | sed 's/.*"memory_bytes":{[^}]*"total":\([0-9]*\).*/\1/')" "$settings"
+}
+
+begin_table "$predictions" "seed $seed, $cases cases, places $places, $steps steps"
+if [ ! -e "$predictions" ]; then
+  count=$(wc -w <<<"$places")
+  {
+    echo "$header"
+    for ((number = 1; number <= (cases + count - 1) / count; number++)); do
+      for place in $places; do predict "$place" "$number"; done
+    done
+  } >"$predictions.new"
+  mv "$predictions.new" "$predictions"
+  echo "drawn again: $refused that hexad validate refuses, $outsized of another size"
+fi
+print_hash "$predictions"
+touch "$measured"
+awk -F '\t' -v steps="$steps" '/^#/ { next } FILENAME ~ /measured\.tsv$/ { done[$1] = 1; next }
+  !($1 in done) { n++; s += steps * $3 + 2 }
+  END { printf "%d cases to measure, about %.0f minutes\n", n, s / 60 }' "$measured" "$predictions"
+
+failed=0
+[ $predict_only = yes ] || while IFS=$'\t' read -r case place predicted _ _ _ settings; do
+  if [[ $case == \#* ]] || grep -qF "$case"$'\t' "$measured"; then continue; fi
+  # shellcheck disable=SC2086
+  if train "$place" "$steps" $settings; then
+    printf '%s\t%s\t%s\n' "$case" "$peak" "$step_seconds" >>"$measured"
+    echo "$case: predicted $predicted s, measured $step_seconds"
+  else
+    echo "$case failed: $settings" >&2
+    failed=1
+  fi
+done <"$predictions"
+awk -f tools/bench/median.awk -f tools/bench/predicted_steps.awk "$measured" "$predictions"
+exit $failed

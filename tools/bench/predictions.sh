@@ -1,0 +1,174 @@
+# Options and functions of predicted_steps.sh and exhaustive_plans.sh, which source this file after common.sh. A place is
+# a number of ranks, each bound to a core of its own, or "nodes": two emulated nodes (tools/testbed/two_nodes.sh), which
+# need root, iproute2 and two cores.
+
+recipe=recipes/bench-cpu.yaml
+counted_after=2  # steps of a run that do not count
+most_draws=400   # for one case
+
+# Options of both scripts.
+seed=1 cases=40 cluster='' seconds=120 output='' predict_only=no
+
+# take_option OPTION [VALUE]: sets one of them. Sets $taken, the number of words. Returns 1 for other options.
+take_option() {
+  taken=2
+  case $1 in
+  --seed) seed=${2:?} ;;
+  --cases) cases=${2:?} ;;
+  --cluster) cluster=${2:?} ;;
+  --seconds) seconds=${2:?} ;;
+  --output) output=${2:?} ;;
+  --predict-only) predict_only=yes taken=1 ;;
+  *) return 1 ;;
+  esac
+}
+
+# check_options: checks them, and --steps.
+check_options() {
+  [[ $seed =~ ^[0-9]{1,5}$ ]] || usage "--seed is '$seed', expected a number from 0 to 99999"
+  [[ $cases =~ ^[1-9][0-9]{0,3}$ ]] || usage "--cases is '$cases', expected a number from 1 to 9999"
+  [[ $seconds =~ ^[1-9][0-9]{0,3}$ ]] || usage "--seconds is '$seconds', expected a number from 1 to 9999"
+  if [[ ! $steps =~ ^[1-9][0-9]{0,2}$ ]] || [ "$steps" -le $((counted_after + 1)) ]; then
+    usage "--steps is '$steps', expected $((counted_after + 2)) to 999, because the first $counted_after do not count"
+  fi
+  [ -z "$cluster" ] || [ -r "$cluster" ] || usage "--cluster: there is no file $cluster"
+}
+
+# Settings of every run: one thread a rank, and nothing between the steps.
+run_settings=(train.threads=1 train.peak_flops=1e11 train.router_every=0 checkpoint.at_end=false
+  distributed.watchdog_seconds=60)
+
+# draw GENERATOR PLACE: sets $settings to those of the next random recipe for the ranks of the place.
+declare -A drawn
+draw() {
+  drawn[$2]=$((${drawn[$2]:-0} + 1))
+  settings=$(awk -v seed="$seed" -v place="$2" -v number="${drawn[$2]}" -v ranks="$(ranks_of "$2")" \
+    -f tools/bench/random.awk -f "tools/bench/$1.awk")
+}
+
+# judge RANKS OVERRIDE...: sets $verdict to "refused" if hexad validate refuses the recipe, to "outsized" if a step has
+# less than 1 or more than 16 GFLOP a rank, and otherwise to "good". Its report is in $scratch/validated. Returns 1 for
+# other failures.
+judge() {
+  local status=0
+  "$hexad" validate $recipe --world "$1" --json run.dir="$scratch/run" "${run_settings[@]}" "${@:2}" \
+    >"$scratch/validated" 2>"$scratch/err" || status=$?
+  if [ $status -eq 2 ]; then
+    verdict=refused
+  elif [ $status -ne 0 ]; then
+    cat "$scratch/err" >&2
+    return 1
+  else
+    verdict=$(awk -F ': *' -v ranks="$1" '/"flops_per_token"/ { f = $2 } /"tokens_per_step"/ { t = $2 }
+      END { n = f * t / ranks; print (n < 1e9 || n > 16e9 ? "outsized" : "good") }' "$scratch/validated")
+  fi
+}
+
+# cores: prints the number of cores that this process may use, with hardware threads of a core counted once.
+cores() {
+  awk -F ': *' -v most="$(nproc)" '/^physical id/ { socket = $2 } /^core id/ { if (!seen[socket, $2]++) n++ }
+    END { print n && n < most ? n : most }' /proc/cpuinfo
+}
+
+# ranks_of PLACE: prints its number of ranks.
+ranks_of() {
+  if [ "$1" != nodes ]; then
+    echo "$1"
+  elif [ "$(cores)" -lt 4 ]; then
+    echo 2
+  else
+    echo 4
+  fi
+}
+
+# at PLACE COMMAND...: runs COMMAND on the ranks of the place. Quiet unless it fails.
+at() {
+  local log=$scratch/log place=$1 ranks
+  ranks=$(ranks_of "$place")
+  local launcher=(mpirun -np "$ranks" --map-by core --bind-to core)
+  [ "$place" != nodes ] || launcher=(tools/testbed/two_nodes.sh --nodes 2 --ranks $((ranks / 2)) --rate 200mbit)
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "${launcher[@]}" "${@:2}" </dev/null >"$log" 2>&1 || {
+    local status=$?
+    [ $status -eq 77 ] || tail -n 20 "$log" >&2
+    return $status
+  }
+}
+
+# is_place WORD: true if the word is a place for which recipes are drawn.
+is_place() { [[ $1 =~ ^([1248]|nodes)$ ]]; }
+
+# usable_places PLACE...: prints those that this machine has. Says why others are left out.
+usable_places() {
+  local place
+  for place; do
+    if [ "$place" != nodes ] && [ "$place" -gt "$(cores)" ]; then
+      echo "$place ranks are left out: this machine has $(cores) cores, and a rank needs one of its own" >&2
+    elif [ "$place" = nodes ] && [ "$(cores)" -lt 2 ]; then
+      echo "the emulated nodes are left out: this machine has one core" >&2
+    elif [ "$place" = nodes ] && ! at nodes true; then
+      echo "the emulated nodes are left out: $(tail -n 1 "$scratch/log")" >&2
+    else
+      echo "$place"
+    fi
+  done
+}
+
+# begin PLACE...: prints the machine. Sets $places, those that it has. Makes the output folder and in it cluster.PLACE.yaml
+# for each place, if there is none: a copy of --cluster, or measured.
+begin() {
+  local place file
+  need "$hexad" 'cmake --preset release && cmake --build --preset release'
+  mkdir -p "$output"
+  output=$(cd "$output" && pwd)
+  machine
+  places="$*"
+  if [ $predict_only = no ] || [ -z "$cluster" ]; then
+    need mpirun 'apt-get install openmpi-bin'
+    places=$(usable_places "$@")
+    places=${places//$'\n'/ }
+    [ -n "$places" ] || exit 1
+  fi
+  for place in $places; do
+    file=$output/cluster.$place.yaml
+    if [ -e "$file" ]; then
+      [ -z "$cluster" ] || cmp -s "$cluster" "$file" || usage "--cluster $cluster differs from $file; choose another --output"
+    elif [ -n "$cluster" ]; then
+      cp "$cluster" "$file"
+    else
+      echo "measures the cluster file of place $place: about $seconds s"
+      at "$place" "$hexad" profile --threads 1 --seconds "$seconds" --out "$file"
+    fi
+  done
+}
+
+# begin_table FILE TITLE: sets $header, the lines at the top of the table FILE: the title, the program and the cluster
+# files. Expects a FILE that exists to have the same ones.
+begin_table() {
+  local place
+  header="# $2; program $(sha256sum <"$(command -v "$hexad")" | cut -c1-16)"
+  for place in $places; do
+    header+=$'\n'"# cluster.$place.yaml $(sha256sum <"$output/cluster.$place.yaml" | cut -c1-16)"
+  done
+  if [ -e "$1" ] && [ "$(grep '^#' "$1")" != "$header" ]; then
+    echo "$(basename "$0"): $1 was made by other settings, another program or another cluster:" >&2
+    printf '%s\nexpected:\n%s\nchoose another --output\n' "$(grep '^#' "$1")" "$header" >&2
+    exit 2
+  fi
+}
+
+# print_hash FILE: prints the hash of a table of predictions. Must precede the first measurement.
+print_hash() { echo "sha256 of $(basename "$1"), before the first step was measured: $(sha256sum <"$1" | cut -d' ' -f1)"; }
+
+# train PLACE STEPS OVERRIDE...: trains. Sets $peak, the peak bytes of the rank with most, and $step_seconds, those of the
+# counted steps, separated by blanks.
+train() {
+  local run=$scratch/run
+  rm -rf "$run"
+  at "$1" "$hexad" train $recipe "${run_settings[@]}" train.steps="$2" run.dir="$run" "${@:3}" || return
+  step_seconds=$(number step_seconds "$run/metrics.jsonl" | tail -n +$((counted_after + 1)) | tr '\n' ' ')
+  peak=$(sed -n 's/.*"memory_peak_bytes": *{[^}]*"total": *\([0-9]*\).*/\1/p' "$run/metrics.jsonl" | sort -n | tail -n 1)
+  if [ "$(wc -w <<<"$step_seconds")" -ne $(($2 - counted_after)) ] || [ -z "$peak" ]; then
+    echo "$(basename "$0"): metrics.jsonl has not the seconds and peaks of $2 steps: ${*:3}" >&2
+    return 1
+  fi
+}
