@@ -162,6 +162,22 @@ std::string schedule_block(const MetricsHistory& history, const std::vector<std:
   return out + "</section>\n";
 }
 
+/// Returns the section with a predicted step; empty if there is no prediction.
+std::string prediction_block(const std::optional<ReportInputs::Prediction>& prediction) {
+  if (!prediction) return "";
+  std::string out = fmt::format(
+      "<section class=\"card wide\"><h2>Predicted and measured step</h2>\n<p>{}</p>\n<table class=\"facts\"><thead>"
+      "<tr><th></th><th>Predicted</th><th>Measured</th><th>Measured / predicted</th></tr></thead><tbody>\n",
+      escaped(prediction->about));
+  for (const auto& [name, predicted, measured, ratio] : prediction->rows)
+    out += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>\n", escaped(name),
+                       escaped(predicted), escaped(measured), escaped(ratio));
+  out += "</tbody></table>\n";
+  for (const std::string& note : prediction->notes) out += fmt::format("<p class=\"muted\">{}</p>\n", escaped(note));
+  for (const std::string& svg : prediction->timelines) out += svg;
+  return out + "</section>\n";
+}
+
 /// Returns the table of parts of the run with equal conditions; empty if there is only one part.
 std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
   if (parts.size() < 2) return "";
@@ -228,6 +244,7 @@ void write_report(const ReportInputs& inputs) {
                                         {"recipe", escaped(inputs.recipe)},
                                         {"samples", sample_blocks(inputs.samples)},
                                         {"schedule", schedule_block(history, inputs.timelines)},
+                                        {"prediction", prediction_block(inputs.prediction)},
                                         {"ranks", ranks_block(history, inputs.parts)},
                                         {"parts", parts_block(inputs.parts, history.steps.back().step)},
                                         {"classes", traffic_legend(classes_of(history))},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,18 @@ struct ReportInputs {
   std::vector<Sample> samples;  // may be empty
   /// SVG elements from timeline_svg(), inserted unchanged next to the figures of the recorded step; may be empty.
   std::vector<std::string> timelines{};
+
+  /// A step as predicted, beside the run's own.
+  struct Prediction {
+    std::string about;  // one sentence
+    struct Row {
+      std::string name, predicted, measured, ratio;
+    };
+    std::vector<Row> rows;
+    std::vector<std::string> notes;
+    std::vector<std::string> timelines;  // SVG elements from timeline_svg(), inserted unchanged; may be empty
+  };
+  std::optional<Prediction> prediction{};
 
   std::string_view charts = chart_library();
 };

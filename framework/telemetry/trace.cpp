@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 
@@ -42,15 +43,89 @@ class GzipFile {
   gzFile file_;
 };
 
-Json metadata(const char* what, int rank, int lane, Json args) {
-  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", lane}, {"args", std::move(args)}};
+Json metadata(const char* what, int process, int row, Json args) {
+  return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", row}, {"args", std::move(args)}};
 }
 
-Json slice(const TraceEvent& e, int lane) {
-  Json json{{"name", e.name}, {"cat", e.lane},    {"ph", "X"},           {"pid", e.rank},
-            {"tid", lane},    {"ts", e.start_us}, {"dur", e.duration_us}};
+Json slice(const TraceEvent& e, int process, int row) {
+  Json json{{"name", e.name}, {"cat", e.lane},    {"ph", "X"},           {"pid", process},
+            {"tid", row},     {"ts", e.start_us}, {"dur", e.duration_us}};
   for (const auto& [key, value] : e.args) std::visit([&](const auto& v) { json["args"][key] = v; }, value);
   return json;
+}
+
+class TraceFile {
+ public:
+  explicit TraceFile(const std::filesystem::path& path) : file_(path) {
+    file_.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+  }
+
+  /// Adds source number `source` of `sources`. Its processes are called "NAME rank 0", or "rank 0" without a name.
+  void add(const TraceRecords& records, const std::string& name = "", int source = 0, int sources = 1) {
+    std::map<int, std::map<std::string, int>> lanes;  // rank -> lane -> row
+    const auto process_of = [&](int rank) { return rank * sources + source; };
+    for (const TraceEvent& e : records.events) {
+      const int process = process_of(e.rank);
+      auto& rows = lanes[e.rank];
+      if (rows.empty()) {
+        const std::string called = base::cat(name, name.empty() ? "" : " ", "rank ", e.rank);
+        put(metadata("process_name", process, 0, {{"name", called}}));
+        put(metadata("process_sort_index", process, 0, {{"sort_index", process}}));
+      }
+      const auto [row, is_new] = rows.try_emplace(e.lane, static_cast<int>(rows.size()));
+      if (is_new) {
+        put(metadata("thread_name", process, row->second, {{"name", e.lane}}));
+        put(metadata("thread_sort_index", process, row->second, {{"sort_index", row->second}}));
+      }
+      put(slice(e, process, row->second));
+    }
+    for (const TraceCounter& c : records.counters)
+      put({{"name", c.name}, {"ph", "C"}, {"pid", process_of(c.rank)}, {"ts", c.time_us}, {"args", c.values}});
+  }
+  void close() {
+    file_.write("\n]}\n");
+    file_.close();
+  }
+
+ private:
+  // Names come from code and recipes. Invalid UTF-8 is replaced, so that it does not make the trace fail.
+  void put(const Json& json) {
+    file_.write(separator_ + json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    separator_ = ",\n";
+  }
+
+  GzipFile file_;
+  std::string separator_ = "\n";
+};
+
+std::string unzipped(const std::filesystem::path& path) {
+  gzFile file = gzopen(path.c_str(), "rb");
+  if (!file) base::fail(base::ExitCode::data, path.string(), ": cannot be opened, expected a trace");
+  std::string text, part(size_t{1} << 16, '\0');
+  int count = 0;
+  while ((count = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0)
+    text.append(part, 0, static_cast<size_t>(count));
+  gzclose(file);
+  if (count < 0) base::fail(base::ExitCode::data, path.string(), ": is damaged, expected a gzip-compressed trace");
+  return text;
+}
+
+TraceEvent event_of(const Json& from, std::string lane) {
+  TraceEvent e{.name = from.at("name").get<std::string>(),
+               .lane = std::move(lane),
+               .rank = from.at("pid").get<int>(),
+               .start_us = from.at("ts").get<double>(),
+               .duration_us = from.at("dur").get<double>()};
+  if (!from.contains("args")) return e;
+  for (const auto& [key, value] : from.at("args").items()) {
+    if (value.is_string())
+      e.args[key] = value.get<std::string>();
+    else if (value.is_number_float())
+      e.args[key] = value.get<double>();
+    else
+      e.args[key] = value.get<int64_t>();
+  }
+  return e;
 }
 
 }  // namespace
@@ -82,32 +157,39 @@ void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark) {
 }
 
 void write_trace(const std::filesystem::path& path, const TraceRecords& records) {
-  std::map<int, std::map<std::string, int>> lanes;  // rank -> lane -> row
-  std::string separator = "\n";
-  GzipFile file(path);
-  auto put = [&](const Json& json) {
-    // Names come from code and recipes. Invalid UTF-8 is replaced, so that it does not make the trace fail.
-    file.write(separator + json.dump(-1, ' ', false, Json::error_handler_t::replace));
-    separator = ",\n";
-  };
-  file.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
-  for (const TraceEvent& e : records.events) {
-    auto& rows = lanes[e.rank];
-    if (rows.empty()) {
-      put(metadata("process_name", e.rank, 0, {{"name", base::cat("rank ", e.rank)}}));
-      put(metadata("process_sort_index", e.rank, 0, {{"sort_index", e.rank}}));
-    }
-    const auto [row, is_new] = rows.try_emplace(e.lane, static_cast<int>(rows.size()));
-    if (is_new) {
-      put(metadata("thread_name", e.rank, row->second, {{"name", e.lane}}));
-      put(metadata("thread_sort_index", e.rank, row->second, {{"sort_index", row->second}}));
-    }
-    put(slice(e, row->second));
-  }
-  for (const TraceCounter& c : records.counters)
-    put({{"name", c.name}, {"ph", "C"}, {"pid", c.rank}, {"ts", c.time_us}, {"args", c.values}});
-  file.write("\n]}\n");
+  TraceFile file(path);
+  file.add(records);
   file.close();
+}
+
+void write_traces(const std::filesystem::path& path, const std::vector<TraceSource>& sources) {
+  TraceFile file(path);
+  const auto count = static_cast<int>(sources.size());
+  for (int s = 0; s < count; ++s) file.add(sources[s].records, sources[s].name, s, count);
+  file.close();
+}
+
+TraceRecords load_trace(const std::filesystem::path& path) try {
+  const Json trace = Json::parse(unzipped(path));
+  TraceRecords records;
+  std::map<std::pair<int, int>, std::string> lanes;  // by process and row
+  for (const Json& e : trace.at("traceEvents")) {
+    const auto phase = e.at("ph").get<std::string>();
+    if (phase == "M" && e.at("name") == "thread_name")
+      lanes[{e.at("pid"), e.at("tid")}] = e.at("args").at("name").get<std::string>();
+    else if (phase == "X")
+      records.events.push_back(event_of(e, lanes.at({e.at("pid"), e.at("tid")})));
+    else if (phase == "C")
+      records.counters.push_back({.name = e.at("name").get<std::string>(),
+                                  .rank = e.at("pid").get<int>(),
+                                  .time_us = e.at("ts").get<double>(),
+                                  .values = e.at("args").get<std::map<std::string, int64_t>>()});
+  }
+  return records;
+} catch (const nlohmann::json::exception& e) {
+  base::fail(base::ExitCode::data, path.string(), ": cannot be read as a trace (", e.what(), ")");
+} catch (const std::out_of_range&) {
+  base::fail(base::ExitCode::data, path.string(), ": cannot be read as a trace, because a row has no name");
 }
 
 }  // namespace hexad::telemetry

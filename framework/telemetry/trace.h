@@ -43,4 +43,17 @@ void separate_overlaps(std::vector<TraceEvent>& events, std::string_view mark);
 /// threads in the order of their first event. Throws base::Error(resource).
 void write_trace(const std::filesystem::path& path, const TraceRecords& records);
 
+/// Records of one origin. `name` is "predicted", "measured", ...
+struct TraceSource {
+  std::string name;
+  TraceRecords records;
+};
+
+/// Like write_trace(), for several sources in one file. A process is one rank of one source, "predicted rank 0", and
+/// follows the same rank of the source before.
+void write_traces(const std::filesystem::path& path, const std::vector<TraceSource>& sources);
+
+/// Reads a file that write_trace() has written. Throws base::Error(data) if it is missing or damaged.
+TraceRecords load_trace(const std::filesystem::path& path);
+
 }  // namespace hexad::telemetry

@@ -43,4 +43,65 @@ test_the_report_names_its_program_time_place_and_command() {
     "<th scope=\"row\">Command</th><td>$HEXAD train tiny.yaml train.steps=2 'run.prompts=["
 }
 
+h100=$CLI_TESTS/../../recipes/clusters/h100-dgx.yaml
+train_experts() { ranks 2 train tiny.yaml train.precision=f32 parallel.ep=2 batch.global=16 "$@"; }
+simulate_beside() { "$HEXAD" simulate run/recipe.yaml --cluster "$h100" --beside run "$@"; }
+
+test_a_predicted_step_is_shown_beside_the_measured_one() {
+  local part row
+  expect 0 train_experts profile.steps=3..5
+  expect 0 simulate_beside --trace both.json.gz --report both.html
+  expect_text out "4 of 4 micro-batches simulated" "Beside run (median of steps 2 to 6 of 2 ranks)"
+  for row in "step time" "own work" "waiting" "  in ep" "  idle" "sent in ep" "sent in dp" "memory peak"; do
+    grep -qE "^$row +[^ ]" out || failed "there is no row '$row'"
+  done
+  grep -qE "^step time .* [0-9]+\.[0-9]{2}$" out || failed "the step time has no ratio"
+  expect_text out "timelines: step "
+
+  gzip -dc both.json.gz >both.json || failed "both.json.gz is not a gzip file"
+  expect_text both.json '"name":"predicted rank 0"' '"name":"measured rank 0"' '"name":"measured rank 1"'
+  expect_no_text both.json '"name":"rank '
+  for part in "layers.0.moe forward" "layers.1.attention backward" "optimizer"; do
+    expect_text both.json "{\"name\":\"$part\",\"cat\":\"parts\"" "{\"name\":\"$part\",\"cat\":\"host\""
+  done
+  # pid 0 is predicted, 1 and 3 are measured. Both have communication of the experts.
+  for part in 0 1 3; do
+    grep -F '"cat":"ep (intra)"' both.json | grep -qF "\"pid\":$part," || failed "process $part has no row ep (intra)"
+  done
+  expect_equal "$(grep -cE '^\{"name":"step [0-9]+","cat":"host"' both.json)" 2
+
+  expect_text both.html "<h2>Predicted and measured step</h2>" '<th scope="row">step time</th>' ", rank 0</title>" \
+    ">measured</text>" ">predicted</text>" "<title>measured ep all_to_all" "<title>predicted ep all_to_all" "<h2>Recipe</h2>"
+  expect_no_text run/report.html "<h2>Predicted and measured step</h2>"
+
+  expect 0 simulate_beside --json
+  expect_text out '"beside": {' '"name": "in ep"' '"unit": "bytes"' '"ratio": ' '"traced_step": '
+}
+
+test_a_run_without_a_trace_has_the_table_only() {
+  expect 0 train_experts
+  expect 0 simulate_beside --trace one.json.gz --report one.html
+  expect_text out "step time" "no measured timeline: run has no trace.json.gz; profile.steps records one"
+  gzip -dc one.json.gz >one.json || failed "one.json.gz is not a gzip file"
+  expect_text one.json '"name":"predicted rank 0"'
+  expect_no_text one.json '"name":"measured rank '
+  expect_text one.html "<h2>Predicted and measured step</h2>" "no measured timeline: run has no trace.json.gz"
+  expect_no_text one.html ">predicted</text>"
+}
+
+test_a_prediction_of_another_step_is_refused() {
+  expect 0 train_experts
+  expect 2 simulate_beside model.layers=4 parallel.ep=1
+  expect_text err "model.layers: 2 in the run, 4 here" "parallel.ep: 2 in the run, 1 here"
+  expect 2 simulate_beside --world 4
+  expect_text err "ranks: 2 in the run, 4 here"
+  expect 2 "$HEXAD" simulate run/recipe.yaml --cluster "$h100" --beside nowhere
+  expect_text err "nowhere"
+  expect 2 "$HEXAD" simulate run/recipe.yaml --cluster "$h100" --report page.html
+  expect_text err "--report" "--beside"
+  echo "my notes" >page.html
+  expect 2 simulate_beside --report page.html
+  expect_text err "page.html: exists but is not a report"
+}
+
 run_tests "$@"

@@ -75,6 +75,21 @@ TEST(StepSimulation, RunsCommunicationBesideKernels) {
   EXPECT_DOUBLE_EQ(step.ranks[0].times[3].begin, 7);
 }
 
+TEST(StepSimulation, DividesTheTimeOfOperationsThatAreSimulatedTogether) {
+  Step s(0);
+  const int ep = s.group("ep", TrafficClass::ep, {0, 1});
+  s.collective(ep, 4);
+  s.kernel(1);
+  s.kernel(3);
+  const SimulatedStep step = simulated({s}, {0, 0}, {.compute_beside_intra = 0.5});
+  ASSERT_EQ(step.ranks[0].times.size(), 3U);
+  EXPECT_DOUBLE_EQ(step.ranks[0].times[0].end, 4);
+  EXPECT_DOUBLE_EQ(step.ranks[0].times[1].begin, 0);
+  EXPECT_DOUBLE_EQ(step.ranks[0].times[1].end, 1.5) << "a quarter of 6 s, although the slow time comes first";
+  EXPECT_DOUBLE_EQ(step.ranks[0].times[2].begin, 1.5);
+  EXPECT_DOUBLE_EQ(step.ranks[0].times[2].end, 6);
+}
+
 TEST(StepSimulation, SlowsKernelsBesideCommunication) {
   Step s(0);
   const int ep = s.group("ep", TrafficClass::ep, {0, 1});

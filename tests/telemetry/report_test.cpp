@@ -84,6 +84,23 @@ TEST(Report, ShowsTheRecordedSchedule) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
+TEST(Report, ShowsAPredictedStepBesideTheMeasuredOne) {
+  const TemporaryFolder folder;
+  ReportInputs inputs = small_run(folder);
+  EXPECT_EQ(report_of(inputs).find("<h2>Predicted and measured step</h2>"), std::string::npos);
+  const SampleTimelines sample;
+  inputs.prediction =
+      ReportInputs::Prediction{.about = "A step on <c>",
+                               .rows = {{"step time", "2 s", "3 s", "1.50"}},
+                               .notes = {"a note"},
+                               .timelines = {timeline_svg("step 4, rank 0", {&sample.measured, &sample.predicted})}};
+  const std::string html = report_of(inputs);
+  for (const char* part : {"<h2>Predicted and measured step</h2>", "A step on &lt;c&gt;",
+                           "<th scope=\"row\">step time</th><td>2 s</td><td>3 s</td><td>1.50</td>", "a note",
+                           "<title>step 4, rank 0</title>", "<title>measured D0", "<title>predicted D0"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
 TEST(Report, DrawsNothingThatCannotBeSeen) {
   const TemporaryFolder folder;
   const std::string page = report_of(small_run(folder));

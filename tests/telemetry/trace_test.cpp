@@ -65,6 +65,66 @@ TEST(Trace, AmountsAreDrawnOverTime) {
   EXPECT_EQ(trace[0]["args"]["weight"], 9);
 }
 
+TEST(Trace, SourcesAreProcessesBesideEachOther) {
+  const TemporaryFolder folder;
+  const TraceRecords predicted{{{.name = "x", .lane = "ep", .rank = 0}}, {}};
+  const TraceRecords measured{{{.name = "x", .lane = "ep", .rank = 0}, {.name = "x", .lane = "ep", .rank = 1}},
+                              {{.name = "memory", .rank = 1, .values = {{"weight", 9}}}}};
+  write_traces(folder / "t.json.gz", {{"predicted", predicted}, {"measured", measured}});
+  std::map<int, std::string> names;
+  std::vector<int> slices, counters;
+  for (const auto& e : read_trace(folder / "t.json.gz")["traceEvents"]) {
+    if (e["name"] == "process_name") names[e["pid"]] = e["args"]["name"];
+    if (e["ph"] == "X") slices.push_back(e["pid"]);
+    if (e["ph"] == "C") counters.push_back(e["pid"]);
+  }
+  EXPECT_EQ(names,
+            (std::map<int, std::string>{{0, "predicted rank 0"}, {1, "measured rank 0"}, {3, "measured rank 1"}}));
+  EXPECT_EQ(slices, (std::vector<int>{0, 1, 3}));
+  EXPECT_EQ(counters, std::vector<int>{3});
+}
+
+TEST(Trace, IsReadAsItWasWritten) {
+  const TemporaryFolder folder;
+  const TraceRecords written{{{.name = "D1",
+                               .lane = "ep (intra)",
+                               .rank = 3,
+                               .start_us = 1.0 / 3,
+                               .duration_us = 1e9 + 0.1,
+                               .args = {{"bytes", int64_t{1} << 33}, {"kind", "a2a"}, {"share", 0.5}}},
+                              {.name = "step 1", .lane = "host", .rank = 0}},
+                             {{.name = "memory", .rank = 1, .time_us = 2.5, .values = {{"activation", 7}}}}};
+  write_trace(folder / "t.json.gz", written);
+  const TraceRecords read = load_trace(folder / "t.json.gz");
+  ASSERT_EQ(read.events.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(read.events[i].name, written.events[i].name);
+    EXPECT_EQ(read.events[i].lane, written.events[i].lane);
+    EXPECT_EQ(read.events[i].rank, written.events[i].rank);
+    EXPECT_EQ(read.events[i].start_us, written.events[i].start_us);
+    EXPECT_EQ(read.events[i].duration_us, written.events[i].duration_us);
+    EXPECT_EQ(read.events[i].args, written.events[i].args);
+  }
+  ASSERT_EQ(read.counters.size(), 1u);
+  EXPECT_EQ(read.counters[0].rank, 1);
+  EXPECT_EQ(read.counters[0].time_us, 2.5);
+  EXPECT_EQ(read.counters[0].values, written.counters[0].values);
+}
+
+TEST(Trace, AMissingOrDamagedFileIsNamed) {
+  const TemporaryFolder folder;
+  write_text(folder / "t.json.gz", "{\"traceEvents\":[{\"ph\":\"X\",\"name\":\"x\"");
+  for (const char* name : {"t.json.gz", "none.json.gz"}) {
+    try {
+      load_trace(folder / name);
+      FAIL() << name;
+    } catch (const base::Error& e) {
+      EXPECT_EQ(e.code(), base::ExitCode::data);
+      EXPECT_EQ(std::string(e.what()).find((folder / name).string() + ": cannot be "), 0u) << e.what();
+    }
+  }
+}
+
 TEST(Trace, PartialOverlapsGetSeparateLanes) {
   const auto at = [](double begin, double end, int rank = 0) {
     return TraceEvent{.name = "x", .lane = "host", .rank = rank, .start_us = begin, .duration_us = end - begin};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -62,7 +63,8 @@ class RankJobs {
         price_(price),
         networks_(record.groups.size()),
         awaited_(record.issues.size()),
-        job_of_(record.issues.size()) {
+        job_of_(record.issues.size()),
+        seconds_(record.issues.size()) {
     for (const Issue& issue : record.issues)
       for (const int32_t before : issue.after) awaited_[before] = true;
   }
@@ -74,17 +76,37 @@ class RankJobs {
   void add_to(std::vector<Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated) {
     for (size_t i = 0; i < record_.issues.size(); ++i) {
       const Issue& issue = record_.issues[i];
-      const double seconds = issue.name == "receive" ? 0 : price_(record_, issue);
+      seconds_[i] = issue.name == "receive" ? 0 : price_(record_, issue);
       if (const auto job = job_to_join(i)) {
-        jobs[*job].seconds += seconds;
+        jobs[*job].seconds += seconds_[i];
         job_of_[i] = *job;
         continue;
       }
       job_of_[i] = static_cast<int>(jobs.size());
       std::vector<int> after;
       for (const int32_t before : issue.after) after.push_back(job_of_[before]);
-      jobs.push_back({first_queue + queue_of(issue, queues, simulated), seconds, std::move(after), Job::alone});
+      jobs.push_back({first_queue + queue_of(issue, queues, simulated), seconds_[i], std::move(after), Job::alone});
     }
+  }
+
+  // Returns the time of each operation. Operations of one job divide its time in proportion to their seconds alone.
+  std::vector<Interval> times_of(std::span<const Job> jobs, std::span<const Interval> times) const {
+    std::vector<Interval> all;
+    std::array<std::pair<int, double>, device::lane_count> passed{};  // current job of each lane, and seconds of it
+    for (size_t i = 0; i < record_.issues.size(); ++i) {
+      const int job = job_of_[i];
+      const Interval& at = times[job];
+      if (record_.issues[i].communicates() || jobs[job].seconds <= 0) {
+        all.push_back(at);
+        continue;
+      }
+      auto& [current, seconds] = passed[base::ordinal(record_.issues[i].lane)];
+      if (std::exchange(current, job) != job) seconds = 0;
+      const double before = std::exchange(seconds, seconds + seconds_[i]);
+      all.push_back({std::lerp(at.begin, at.end, before / jobs[job].seconds),
+                     std::lerp(at.begin, at.end, seconds / jobs[job].seconds)});
+    }
+    return all;
   }
 
  private:
@@ -140,6 +162,7 @@ class RankJobs {
   std::vector<int> peers_;
   std::vector<char> awaited_;  // by issue: communication or another lane waits for it
   std::vector<int> job_of_;
+  std::vector<double> seconds_;                                   // by issue: alone on the machine
   std::array<std::optional<size_t>, device::lane_count> last_{};  // issue
 };
 
@@ -361,8 +384,7 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
       begins[jobs[j].collective] = std::max(begins[jobs[j].collective], times.jobs[j].begin);
   }
   for (size_t r = 0; r < ranks.size(); ++r) {
-    SimulatedRank rank{.rank = records[r].rank, .times = {}};
-    for (size_t i = 0; i < records[r].issues.size(); ++i) rank.times.push_back(times.jobs[ranks[r].job_of(i)]);
+    SimulatedRank rank{.rank = records[r].rank, .times = ranks[r].times_of(jobs, times.jobs)};
     account(rank, ranks[r], jobs, times.jobs, begins, queues, static_cast<int>(r) * Queues::most, step.seconds);
     step.ranks.push_back(std::move(rank));
   }

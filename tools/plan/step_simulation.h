@@ -30,9 +30,11 @@ struct StepContention {
 
 /// Times of one rank in a simulated step, in seconds from its begin.
 struct SimulatedRank {
-  int rank;                               // number in the world
-  std::vector<schedule::Interval> times;  // one interval for each entry of StepRecord::issues
-  double busy = 0;                        // time in which kernels or copies ran
+  int rank;  // number in the world
+  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated together and
+  /// divide their time in proportion to their times alone.
+  std::vector<schedule::Interval> times;
+  double busy = 0;  // time in which kernels or copies ran
   /// Time in which no kernel ran while communication of the class was in flight. Classes that are in flight at the same
   /// time share it evenly.
   std::array<double, comm::traffic_class_count> exposed{};

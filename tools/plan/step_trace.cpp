@@ -1,7 +1,7 @@
 #include "tools/plan/step_trace.h"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 #include <string>
 
 #include "framework/base/error.h"
@@ -11,47 +11,79 @@ namespace {
 
 using device::CommunicationWork;
 using device::Issue;
+using schedule::Interval;
 
 // Taken from events, so that one that begins where another ends does not overlap it.
 constexpr double rounding_us = 1e-6;
 
-std::string lane_of(const StepRecord& record, const Issue& issue) {
-  if (const auto* work = std::get_if<CommunicationWork>(&issue.work))
-    return std::string(name_of(static_cast<comm::TrafficClass>(record.groups[work->group].traffic)));
-  return std::string(name_of(issue.lane));
+telemetry::TraceEvent event_at(const Interval& at, int rank, double shorter_us) {
+  return {.name = "",
+          .rank = rank,
+          .start_us = 1e6 * at.begin,
+          .duration_us = std::max(0.0, 1e6 * at.end - 1e6 * at.begin - shorter_us)};
 }
 
-telemetry::TraceEvent event_of(const StepRecord& record, const Issue& issue, const schedule::Interval& at) {
-  telemetry::TraceEvent event{.name = base::cat(issue.family, ".", issue.name),
-                              .lane = lane_of(record, issue),
-                              .rank = record.rank,
-                              .start_us = 1e6 * at.begin,
-                              .duration_us = std::max(0.0, 1e6 * at.end - 1e6 * at.begin - rounding_us)};
+std::string lane_of(const StepRecord& record, const Issue& issue, const std::vector<int>& nodes) {
+  const auto* work = std::get_if<CommunicationWork>(&issue.work);
+  if (!work) return std::string(name_of(issue.lane));
+  return base::cat(name_of(static_cast<comm::TrafficClass>(record.groups[work->group].traffic)),
+                   crosses_nodes(record, *work, nodes) ? " (inter)" : " (intra)");
+}
+
+telemetry::TraceEvent event_of(const StepRecord& record, const Issue& issue, const Interval& at,
+                               const std::vector<int>& nodes) {
+  telemetry::TraceEvent event = event_at(at, record.rank, rounding_us);
+  event.lane = lane_of(record, issue, nodes);
+  event.name = base::cat(issue.family, ".", issue.name);
   event.args["where"] = record.where(issue);
   if (const auto* work = std::get_if<CommunicationWork>(&issue.work)) {
-    event.name = base::cat(issue.name, " (", record.groups[work->group].name, ")");
-    event.args["sent bytes"] = work->sent;
-    event.args["ranks"] = static_cast<int64_t>(record.groups[work->group].ranks.size());
+    event.name = issue.name;
+    event.args["wire_bytes"] = work->sent;
+    event.args["group"] = base::cat(record.groups[work->group].name, " of ", record.groups[work->group].ranks.size());
   }
   return event;
 }
 
+// Adds an event for each part of the model that has kernels.
+void add_parts(const StepRecord& record, const std::vector<Interval>& times,
+               std::vector<telemetry::TraceEvent>& events) {
+  std::vector<std::optional<Interval>> parts(record.spans.size());
+  for (size_t i = 0; i < times.size(); ++i) {
+    if (times[i].length() <= 0 || record.issues[i].communicates()) continue;
+    for (int32_t s = record.issues[i].span; s >= 0; s = record.spans[s].around) {
+      if (!parts[s]) parts[s] = times[i];
+      parts[s]->begin = std::min(parts[s]->begin, times[i].begin);
+      parts[s]->end = std::max(parts[s]->end, times[i].end);
+    }
+  }
+  for (size_t s = 0; s < parts.size(); ++s) {
+    if (!parts[s]) continue;
+    int depth = 1;  // an inner part is a little shorter than the one around it
+    for (int32_t around = record.spans[s].around; around >= 0; around = record.spans[around].around) ++depth;
+    telemetry::TraceEvent event = event_at(*parts[s], record.rank, depth * rounding_us);
+    event.name = record.spans[s].name;
+    event.lane = "parts";
+    events.push_back(std::move(event));
+  }
+}
+
 }  // namespace
 
-telemetry::TraceRecords trace_of(const StepForecast& forecast) {
+bool crosses_nodes(const StepRecord& record, const CommunicationWork& work, const std::vector<int>& node_of_rank) {
+  const std::vector<int>& ranks = record.groups[work.group].ranks;
+  const int node = node_of_rank[record.rank];
+  if (work.peer >= 0) return node_of_rank[ranks[work.peer]] != node;
+  return std::ranges::any_of(ranks, [&](int rank) { return node_of_rank[rank] != node; });
+}
+
+telemetry::TraceRecords trace_of(const StepForecast& forecast, const std::vector<int>& node_of_rank) {
   telemetry::TraceRecords trace;
   for (size_t r = 0; r < forecast.records.size(); ++r) {
     const StepRecord& record = forecast.records[r];
     const auto& times = forecast.simulated.ranks[r].times;
-    std::map<std::string, schedule::Interval> last;  // of each row
-    for (size_t i = 0; i < times.size(); ++i) {
-      if (times[i].length() <= 0) continue;
-      const Issue& issue = record.issues[i];
-      schedule::Interval& before = last[lane_of(record, issue)];
-      const bool joined = !issue.communicates() && before.begin == times[i].begin && before.end == times[i].end;
-      if (!joined) trace.events.push_back(event_of(record, issue, times[i]));
-      before = times[i];
-    }
+    add_parts(record, times, trace.events);
+    for (size_t i = 0; i < times.size(); ++i)
+      if (times[i].length() > 0) trace.events.push_back(event_of(record, record.issues[i], times[i], node_of_rank));
   }
   telemetry::separate_overlaps(trace.events, " (beside)");
   return trace;

@@ -1,14 +1,21 @@
 // Trace of a simulated step, for ui.perfetto.dev or chrome://tracing.
 #pragma once
 
+#include <vector>
+
 #include "framework/telemetry/trace.h"
 #include "tools/plan/step_forecast.h"
 
 namespace hexad::plan {
 
-/// Returns the operations of the simulated step as events: one process for each simulated rank, one row for each lane
-/// and class of traffic. Consecutive operations of a lane that were simulated together are one event, named by the part
-/// of the model.
-telemetry::TraceRecords trace_of(const StepForecast& forecast);
+/// Returns the operations of the simulated step as events: one process for each simulated rank. Row "parts" has the
+/// parts of the model, from the begin of their first kernel to the end of their last one, with the names that a
+/// measured trace has. There is a row for the operations of each lane, and one for each class of traffic and kind of
+/// link, "dp (intra)". `node_of_rank` has the node of each rank of the world.
+telemetry::TraceRecords trace_of(const StepForecast& forecast, const std::vector<int>& node_of_rank);
+
+/// True if the operation leaves the rank's node, or, for a collective, if the group's ranks are on several nodes.
+bool crosses_nodes(const StepRecord& record, const device::CommunicationWork& work,
+                   const std::vector<int>& node_of_rank);
 
 }  // namespace hexad::plan

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,15 +12,19 @@
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
+#include "tools/hexad/commands/simulate_beside.h"
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/memory_estimate.h"
 #include "tools/plan/papers/paper.h"
 #include "tools/plan/prediction_error.h"
 #include "tools/plan/step_forecast.h"
 #include "tools/plan/step_trace.h"
+#include "tools/plan/whole_step.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/stage_documents.h"
+#include "tools/train/report/run_report.h"
 
 namespace hexad::app {
 
@@ -28,7 +34,7 @@ using namespace train;
 namespace {
 
 struct Options {
-  std::string paper, cluster, input, include_root, trace, routing = "even";
+  std::string paper, cluster, input, include_root, trace, beside, report, routing = "even";
   std::vector<std::string> overrides;
   int64_t world = 0, stage = 0;
   bool json = false;
@@ -48,27 +54,42 @@ struct Simulation {
   Throughput rates;
   PredictionError error;
   std::vector<std::string> assumed;
+  std::vector<int> node_of_rank;
+  std::optional<StepBesideRun> beside;
 };
 
 Simulation simulated(const Options& options, const Extensions& extensions) {
+  std::optional<MeasuredStep> run;
+  if (!options.beside.empty()) run = measured_step(options.beside);
   const DividedOverrides overrides = divided(options.overrides);
   const Cluster cluster = load_cluster(options.cluster, overrides.cluster);
   const config::Document document =
       document_of_stage(config::load(options.input, overrides.recipe, options.include_root), options.stage);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
-  const int64_t ranks = options.world > 0 ? options.world : recipe.parallel.fewest_ranks();
-  if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
   complete(recipe, 1);
+  const int64_t ranks = options.world > 0 ? options.world : run ? run->ranks : recipe.parallel.fewest_ranks();
+  if (run) require_same_step(*run, recipe, ranks);
+  if (options.world == 0) load_to_train(document, extensions, ranks);  // only to check the layout
   const mesh::Layout layout(recipe.parallel.sizes(), static_cast<int>(ranks));
   const StepPrices prices(cluster, layout.world());
-  StepForecast step = forecast_step(recipe, extensions, layout, prices, load_of(options.routing, recipe.model));
+  const RoutingLoad load = load_of(options.routing, recipe.model);
+  StepForecast step = forecast_step(recipe, extensions, layout, prices, load);
+  std::optional<StepBesideRun> beside;
+  if (run) {
+    step = with_all_micro_batches(std::move(step), recipe, extensions, layout, prices, load);
+    const double memory = estimate_memory(recipe, extensions, ranks, load).total;
+    beside = StepBesideRun{.run = std::move(*run), .rows = {}};
+    beside->rows = compare(step, memory, beside->run);
+  }
   const Throughput rates = throughput(step.seconds, recipe, extensions, prices.prices(), ranks);
   return {.recipe = recipe,
           .layout = layout,
           .step = std::move(step),
           .rates = rates,
           .error = prediction_error(cluster),
-          .assumed = assumptions(cluster)};
+          .assumed = assumptions(cluster),
+          .node_of_rank = prices.node_of_rank(),
+          .beside = std::move(beside)};
 }
 
 void print_text(const Options& options, const Simulation& s) {
@@ -92,6 +113,7 @@ void print_text(const Options& options, const Simulation& s) {
     for (const double seconds : stage.exposed) fmt::print(" {:>8}", share(seconds));
     fmt::print(" {:>8}\n", share(stage.idle));
   }
+  if (s.beside) print_text(*s.beside);
   fmt::print("\nstep time: {}\n", s.error.explanation());
   for (size_t i = 0; i < s.assumed.size(); ++i) fmt::print("{}{}\n", i == 0 ? "assumed: " : "         ", s.assumed[i]);
 }
@@ -111,29 +133,39 @@ void print_json(const Options& options, const Simulation& s) {
                       {"exposed_seconds", by_class(stage.exposed)},
                       {"idle_seconds", stage.idle},
                       {"sent_bytes", by_class(stage.sent)}});
-  const Json json{{"recipe", options.input},
-                  {"cluster", options.cluster},
-                  {"ranks", s.layout.world()},
-                  {"layout", s.layout.to_string()},
-                  {"step_seconds", s.step.seconds},
-                  {"step_seconds_interval", {s.error.least(s.step.seconds), s.error.most(s.step.seconds)}},
-                  {"micro_batches", s.step.micro_batches},
-                  {"simulated_micro_batches", s.step.simulated_micro_batches},
-                  {"tokens_per_second", s.rates.tokens_per_second},
-                  {"model_flops_per_second", s.rates.model_flops_per_second},
-                  {"mfu", s.rates.peak_flops_per_second > 0 ? Json(s.rates.mfu()) : Json(nullptr)},
-                  {"stages", stages},
-                  {"interval", s.error.explanation()},
-                  {"assumed", s.assumed}};
+  Json json{{"recipe", options.input},
+            {"cluster", options.cluster},
+            {"ranks", s.layout.world()},
+            {"layout", s.layout.to_string()},
+            {"step_seconds", s.step.seconds},
+            {"step_seconds_interval", {s.error.least(s.step.seconds), s.error.most(s.step.seconds)}},
+            {"micro_batches", s.step.micro_batches},
+            {"simulated_micro_batches", s.step.simulated_micro_batches},
+            {"tokens_per_second", s.rates.tokens_per_second},
+            {"model_flops_per_second", s.rates.model_flops_per_second},
+            {"mfu", s.rates.peak_flops_per_second > 0 ? Json(s.rates.mfu()) : Json(nullptr)},
+            {"stages", stages},
+            {"interval", s.error.explanation()},
+            {"assumed", s.assumed}};
+  if (s.beside) json["beside"] = json_of(*s.beside);
   fmt::print("{}\n", json.dump(2));
 }
 
 base::ExitCode simulate_step(const Options& options, const Extensions& extensions) {
   if (!options.trace.empty()) require_replaceable(options.trace, "\x1f\x8b", "trace");
+  if (!options.report.empty()) require_replaceable(options.report, "<!DOCTYPE html>", "report");
   const Simulation s = simulated(options, extensions);
   options.json ? print_json(options, s) : print_text(options, s);
-  if (options.trace.empty()) return base::ExitCode::done;
-  telemetry::write_trace(options.trace, trace_of(s.step));
+  if (!options.trace.empty() && s.beside)
+    write_both_traces(options.trace, *s.beside, s.step, s.node_of_rank);
+  else if (!options.trace.empty())
+    telemetry::write_trace(options.trace, trace_of(s.step, s.node_of_rank));
+  if (!options.report.empty()) {
+    const std::string about =
+        fmt::format("A step of {} on {}, predicted from {}: {}.", base::counted(s.layout.world(), "rank"),
+                    options.cluster, options.input, s.layout.to_string());
+    write_run_report(s.beside->run.run, options.report, prediction_of(*s.beside, s.step, s.node_of_rank, about));
+  }
   return base::ExitCode::done;
 }
 
@@ -177,9 +209,20 @@ void add_simulate(const Program& program) {
       .needs(cluster);
   add_stage(command, options->stage).needs(cluster);
   add_routing(command, options->routing).needs(cluster);
-  command.add_option("--trace", &options->trace, "file for the simulated timeline, such as step.json.gz")
+  command
+      .add_option("--trace", &options->trace,
+                  "file for the simulated timeline, such as step.json.gz; with --beside also for the run's own")
       .path()
       .needs(cluster);
+  Option beside = command.add_option(
+      "--beside", &options->beside,
+      "run directory: prints the prediction beside the run's measured steps; --world is then the run's by default");
+  beside.path().needs(cluster);
+  command
+      .add_option("--report", &options->report,
+                  "HTML file for the run's report, with both timelines if profile.steps recorded the run's")
+      .path()
+      .needs(beside);
   command.add_flag("--json", options->json, "print one JSON object").needs(cluster);
   command.footer(keys_of_all_papers);
   command.run(

@@ -69,7 +69,8 @@ std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_
   return most_memory(telemetry::read_metrics(run_dir / "metrics.jsonl").steps, step);
 }
 
-void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output) {
+void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output,
+                      std::optional<telemetry::ReportInputs::Prediction> prediction) {
   TrainedSteps run = trained_steps(run_dir);
   RunHistory& history = run.history;
   telemetry::ReportInputs inputs;
@@ -85,6 +86,7 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
     inputs.environment.push_back({"Started", newest.date});
   }
   inputs.run.name = folder_name(run_dir);
+  inputs.prediction = std::move(prediction);
   for (const RunStart& s : history.starts)
     inputs.parts.push_back({s.run.first_step, s.date,
                             fmt::format("{}: {}", base::counted(s.run.ranks, "rank"), s.layout), s.changes,

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,9 @@ std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, 
 std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir, int64_t step);
 
 /// Writes the report of a run directory. It is made from metrics.jsonl, history.json and the recipe of the newest start
-/// that trained a step. If `output` is empty, writes the directory's report.html. Throws Error(usage) if the folder is
-/// not a run directory. Throws Error(data) if no step was trained.
-void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output = {});
+/// that trained a step; `prediction`, if there is one, is shown with them. If `output` is empty, writes the directory's
+/// report.html. Throws Error(usage) if the folder is not a run directory. Throws Error(data) if no step was trained.
+void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output = {},
+                      std::optional<telemetry::ReportInputs::Prediction> prediction = {});
 
 }  // namespace hexad::train

@@ -1,0 +1,33 @@
+// `hexad simulate --beside RUN`: a predicted step beside the measured steps of a run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "framework/telemetry/report.h"
+#include "tools/plan/measured_step.h"
+#include "tools/plan/step_comparison.h"
+
+namespace hexad::app {
+
+struct StepBesideRun {
+  plan::MeasuredStep run;
+  std::vector<plan::ComparedRow> rows;
+};
+
+/// Prints the table, and which step of the run is traced, or why there is no trace.
+void print_text(const StepBesideRun& beside);
+nlohmann::ordered_json json_of(const StepBesideRun& beside);
+
+/// Returns the table and, if the run has a trace, pictures of both timelines for the first and the last simulated rank.
+/// `about` says what was predicted.
+telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, const plan::StepForecast& forecast,
+                                                  const std::vector<int>& node_of_rank, const std::string& about);
+
+/// Writes the simulated timeline to `path`, and the measured one beside it if the run has a trace.
+void write_both_traces(const std::string& path, const StepBesideRun& beside, const plan::StepForecast& forecast,
+                       const std::vector<int>& node_of_rank);
+
+}  // namespace hexad::app

@@ -1,0 +1,37 @@
+// Measured steps of a run, to be compared with a prediction.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "framework/telemetry/run_summary.h"
+#include "framework/telemetry/trace.h"
+#include "parallel/comm/traffic_class.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::plan {
+
+/// Steps since the newest start of a run, which all have one recipe and one layout.
+struct MeasuredStep {
+  std::filesystem::path run, recipe;  // the run directory, and the file with the recipe of these steps
+  int64_t ranks = 0;
+  telemetry::RunSummary summary;
+  std::array<double, comm::traffic_class_count> sent{};  // bytes of all ranks in a step: median of the timed steps
+
+  std::optional<int64_t> traced_step = {};  // the traced step of median duration
+  telemetry::TraceRecords trace = {};       // of that step, on all ranks; times count from its begin
+  std::string without_trace = {};           // reason why there is no trace
+};
+
+/// Reads a run directory. Throws Error(usage) if `run` is none. Throws Error(data) if it has no trained step, does not
+/// record its number of ranks, or has a damaged trace.
+MeasuredStep measured_step(const std::filesystem::path& run);
+
+/// Throws Error(usage) if a step of `recipe` on `ranks` ranks differs from the measured ones in the number of ranks,
+/// the device, the precision, the optimizer, or a key of sections model, batch, parallel, schedule or offload. The
+/// error names each such key with both values.
+void require_same_step(const MeasuredStep& measured, const train::Recipe& recipe, int64_t ranks);
+
+}  // namespace hexad::plan

@@ -1,0 +1,38 @@
+// A predicted step beside the measured steps of a run, as a table.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/plan/measured_step.h"
+#include "tools/plan/step_forecast.h"
+
+namespace hexad::plan {
+
+/// Row of the table. A missing value is unknown.
+struct ComparedRow {
+  enum class Unit : uint8_t { seconds, bytes };
+
+  std::string name;
+  Unit unit;
+  std::optional<double> predicted, measured;
+
+  /// Returns measured / predicted; none if either is unknown, or the prediction is zero.
+  std::optional<double> ratio() const;
+  /// Returns name, prediction, measurement and ratio as text.
+  std::array<std::string, 4> cells() const;
+};
+
+/// Compares these parts of a step, each if the step or the run has it:
+/// - step time: median of the run's timed steps;
+/// - own work: time in which a rank does not wait in communication (measured: with gaps between kernels); mean over
+///   ranks;
+/// - waiting, and its classes: exposed communication; mean over ranks. Waits for late ranks and for other pipeline
+///   stages are idle time in the prediction. A measured rank waits for them in the communication of a class;
+/// - bytes that all ranks send, by class;
+/// - memory peak of the neediest rank; predicted: `memory` bytes.
+std::vector<ComparedRow> compare(const StepForecast& forecast, double memory, const MeasuredStep& measured);
+
+}  // namespace hexad::plan

@@ -1,0 +1,23 @@
+// Timelines of a whole step on one rank for telemetry::timeline_svg(), predicted and measured alike. Lane compute has
+// the parts of the model in which the rank computes; lanes intra and inter have communication, named by its class. Very
+// short neighbours are joined, because a picture cannot show them.
+#pragma once
+
+#include <vector>
+
+#include "framework/schedule/timeline.h"
+#include "framework/telemetry/trace.h"
+#include "tools/plan/step_forecast.h"
+
+namespace hexad::plan {
+
+/// Returns the timeline of the simulated rank `forecast.records[stage]`. `node_of_rank` has the node of each rank of
+/// the world.
+schedule::Timeline predicted_timeline(const StepForecast& forecast, size_t stage, const std::vector<int>& node_of_rank);
+
+/// Returns the timeline of rank `rank` in a recorded step, whose times count from the step's begin. Computation is what
+/// row "host" shows outside its waits, or, if there is one, what row "device" shows, where waits of the device's queue
+/// cannot be told apart.
+schedule::Timeline measured_timeline(const telemetry::TraceRecords& step, int rank);
+
+}  // namespace hexad::plan

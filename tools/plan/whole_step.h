@@ -1,0 +1,15 @@
+// Prediction of all micro-batches of a step, without extrapolation.
+#pragma once
+
+#include "tools/plan/step_forecast.h"
+
+namespace hexad::plan {
+
+/// Returns `forecast` if all micro-batches of the step were simulated. Otherwise records and simulates all of them on
+/// the same ranks, so that the simulated timeline is that of a whole step. The arguments are those of forecast_step(),
+/// which made `forecast`. Takes milliseconds for each layer and micro-batch.
+StepForecast with_all_micro_batches(StepForecast forecast, const train::Recipe& recipe,
+                                    const train::Extensions& extensions, const mesh::Layout& layout,
+                                    const StepPrices& prices, RoutingLoad load);
+
+}  // namespace hexad::plan
