@@ -61,6 +61,12 @@ std::string human_duration(double seconds) {
   return fmt::format("{} d {} h", days, hours % 24);
 }
 
+std::string precise_duration(double seconds) {
+  const double size = std::abs(seconds);
+  if (!(size < 59.95)) return human_duration(seconds);
+  return size < 0.9995 ? three_digits(1e3 * seconds, false) + " ms" : three_digits(seconds, false) + " s";
+}
+
 std::string human_percent(double share) { return with_decimals(share * 100, 1) + "%"; }
 
 std::string with_decimals(double value, int decimals) {

@@ -26,12 +26,6 @@ constexpr size_t most_settings = 6;  // maximum number of settings with their ow
 
 std::string known(double value, std::string (*text)(double)) { return std::isfinite(value) ? text(value) : "–"; }
 
-/// Formats a duration with three digits, so that runs can be told apart.
-std::string duration(double seconds) {
-  if (seconds >= 10) return human_duration(seconds);
-  return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", 1e3 * seconds);
-}
-
 /// Returns a short form such as "2 ranks: dp 2, ep 2" of a mesh's text (mesh::Layout::to_string()), without sizes of
 /// one.
 std::string short_layout(const std::string& layout) {
@@ -104,8 +98,8 @@ std::string speed_table(const Sweep& sweep) {
     std::vector<std::string> cells{
         run.ranks > 0 ? grouped(run.ranks) : "–",
         grouped(s.timed_steps),
-        known(s.step_seconds.median, duration),
-        known(s.step_seconds.tenth, duration) + " – " + known(s.step_seconds.ninetieth, duration),
+        known(s.step_seconds.median, precise_duration),
+        known(s.step_seconds.tenth, precise_duration) + " – " + known(s.step_seconds.ninetieth, precise_duration),
         known(s.tokens_per_second, human_count),
         known(s.model_flops_per_second, [](double flops) { return human_quantity(flops, "FLOP/s"); }),
         known(s.mfu, human_percent),

@@ -24,11 +24,10 @@ std::string escaped(std::string_view text) {
       case '"':
         out += "&quot;";
         break;
-      case '\0':
-        out += "\xef\xbf\xbd";
-        break;  // writes U+FFFD, like HTML parsers
-      default:
-        out += c;
+      default: {
+        const bool control = static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' && c != '\r';
+        out += control ? std::string_view("\xef\xbf\xbd") : std::string_view(&c, 1);
+      }
     }
   }
   return out;

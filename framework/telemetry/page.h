@@ -10,7 +10,8 @@
 
 namespace hexad::telemetry {
 
-/// Returns `text` escaped for HTML text or an attribute, with U+FFFD in place of invalid UTF-8.
+/// Returns `text` escaped for text or an attribute of HTML or SVG, with U+FFFD in place of invalid UTF-8 and of control
+/// characters, which XML cannot represent.
 std::string escaped(std::string_view text);
 
 /// Replaces {{name}} in one pass: the inserted text is not searched again.

@@ -1,6 +1,7 @@
 #include "framework/telemetry/timeline_svg.h"
 
 #include "framework/base/units.h"
+#include "framework/telemetry/page.h"
 
 #include <fmt/format.h>
 
@@ -40,25 +41,6 @@ constexpr std::string_view style = R"svg(<style>
 <defs><pattern id="timeline-hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
 <line x1="0" y1="0" x2="0" y2="6" stroke="#b3261e" stroke-width="3" stroke-opacity="0.55"/></pattern></defs>
 )svg";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t')
-      out += "\xef\xbf\xbd";  // writes U+FFFD, because XML cannot represent the character
-    else
-      out += c;
-  }
-  return out;
-}
 
 size_t letters(std::string_view utf8) {
   return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xc0) != 0x80; }));

@@ -48,6 +48,19 @@ TEST(Units, DurationsAreReadable) {
   EXPECT_EQ(human_duration(std::numeric_limits<double>::infinity()), "unknown");
 }
 
+TEST(Units, PreciseDurationsHaveThreeDigits) {
+  EXPECT_EQ(precise_duration(0), "0 ms");
+  EXPECT_EQ(precise_duration(0.000123456), "0.123 ms");
+  EXPECT_EQ(precise_duration(0.00456), "4.56 ms");
+  EXPECT_EQ(precise_duration(-0.00456), "-4.56 ms");
+  EXPECT_EQ(precise_duration(0.0123), "12.3 ms");
+  EXPECT_EQ(precise_duration(0.412), "412 ms");
+  EXPECT_EQ(precise_duration(0.9996), "1.00 s");
+  EXPECT_EQ(precise_duration(59.94), "59.9 s");
+  EXPECT_EQ(precise_duration(59.99), "1 min 00 s");
+  EXPECT_EQ(precise_duration(std::numeric_limits<double>::quiet_NaN()), "unknown");
+}
+
 TEST(Units, NanAndInfinityAreNamed) {
   EXPECT_EQ(human_count(std::numeric_limits<double>::quiet_NaN()), "NaN");
   EXPECT_EQ(human_bytes(std::numeric_limits<double>::infinity()), "Inf");

@@ -18,13 +18,18 @@ EOF
 
 test_a_plan_is_a_recipe_that_trains() {
   write_model
-  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain \
+    --svg plan.svg
   expect_text out "16 ranks" " ms (" "32 published steps" "even " "p99 " "worst " "bound by" \
     "gain by 10% more of a resource, of the step of 1: " " 1 " "10 " "tokens/s" \
     "refused by the rules of:" "not modelled: " "from 1 to 2" "from 1 to the recipe as it is, "
-  expect_text err "wrote best.yaml; train with: mpirun -np 16 "
+  expect_text err "wrote best.yaml; train with: mpirun -np 16 " "wrote plan.svg"
+  expect_text plan.svg "<svg " "model.yaml on 16 ranks of " ">node 1</text>" "<title>rank 15: node 1, " "(class dp): " \
+    "</svg>"
   expect 0 "$HEXAD" validate best.yaml --world 16
-  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml
+  expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --svg plan.svg \
+    --explain --json
+  expect_text out '"explain": {' '"to_second": {' '"to_recipe_as_it_is": {' '"changed_seconds": {' '"changed_settings": {'
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --context 1024 \
     'model.moe={top_k: 4}' model.vocab=2048 'parallel={ep: 4}'
   expect_text best.yaml "context: 1024" "top_k: 4"
@@ -99,6 +104,15 @@ test_a_plan_names_its_assumptions() {
     '"bound_by": "' '"gain_seconds": {' '"gain_factor": 1.1' '"routing": "even"' '"refused": {' '"assumed": [' "as on one H100"
 }
 
+test_an_illegal_number_of_ranks_is_refused_with_the_nearest_legal_ones() {
+  write_model
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 24
+  expect_text err "no layout of 24 ranks is legal" "refused by the rules of:" \
+    "nearest numbers of ranks with a legal layout: 16, 32"
+  expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" cluster.machine.nodes=3
+  expect_text err "nearest numbers of ranks with a legal layout: 16, 32 (more than " " has)"
+}
+
 test_more_ranks_than_the_cluster_has_are_refused() {
   write_model
   expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/monta-a800.yaml" --ranks 32
@@ -121,7 +135,7 @@ test_a_path_of_lengths_says_what_grows() {
     "not modelled: "
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K --json
   expect_text out '"path": [' '"context": 4096' '"context": 8192' '"fits": true' '"expansion": ' '"switched_ranks": ' \
-    '"smallest_step": ' '"sent_inside_bytes": ' '"sent_network_bytes": ' '"changed": {' '"assumed": ['
+    '"layout": "dp ' '"smallest_step": ' '"sent_inside_bytes": ' '"sent_network_bytes": ' '"changed": {' '"assumed": ['
 }
 
 # Sets $least to the least memory of a rank, in bytes, of model.yaml on one node at a context.
@@ -145,7 +159,7 @@ test_a_path_ends_with_what_its_last_length_lacks() {
 
 test_a_path_takes_no_option_of_one_length() {
   write_model
-  for option in --explain "--out best.yaml" "--layouts 3" "--objective ranks"; do
+  for option in --explain "--out best.yaml" "--svg plan.svg" "--layouts 3" "--objective ranks"; do
     expect 2 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --context 4K..8K $option
     expect_text err "$option and --context 4K..8K are given" "--context 4K"
   done

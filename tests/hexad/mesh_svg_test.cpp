@@ -4,14 +4,12 @@
 
 #include <set>
 
+#include "tests/support/svg.h"
+
 namespace hexad::app {
 namespace {
 
-int count(const std::string& text, const std::string& what) {
-  int n = 0;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size())) ++n;
-  return n;
-}
+using tests::count, tests::flaw;
 
 // Returns the text from `begin` up to the first `end` after it.
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
@@ -24,6 +22,7 @@ const mesh::Sizes everything{.pp = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 1};
 TEST(MeshSvg, DrawsEveryRankOnceInEachView) {
   const mesh::Layout layout(everything, 16);
   const std::string svg = mesh_svg(layout);
+  EXPECT_EQ(flaw(svg), "");
   for (int rank = 0; rank < layout.world(); ++rank) {
     EXPECT_EQ(count(svg, base::cat("<title>rank ", rank, ": dp ")), 1);
     EXPECT_EQ(count(svg, base::cat("<title>rank ", rank, ": edp ")), 1);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <limits>
 #include <set>
 
 #include "framework/config/recipe_error.h"
@@ -63,6 +65,90 @@ TEST(PlanCandidates, HaveMicroBatchesWhoseStepsArePredicted) {
   int64_t most = 0;
   for (const PlanCandidate& c : all.legal) most = std::max(most, c.recipe.batch.micro);
   EXPECT_EQ(most << 20, most_micro_batch_tokens);
+}
+
+// Returns the changed settings as "key: from -> to".
+std::vector<std::string> changes(const std::vector<std::string>& from, const std::vector<std::string>& to) {
+  std::vector<std::string> lines;
+  for (const ChangedSetting& s : changed_settings({recipe_of(yaml, from, ranks)}, {recipe_of(yaml, to, ranks)}, ranks))
+    lines.push_back(base::cat(s.key, ": ", s.from, " -> ", s.to));
+  return lines;
+}
+
+TEST(ChangedSettings, AreThoseWithAnEffect) {
+  using Lines = std::vector<std::string>;
+  const Lines no_effect{"parallel.cp_kind=ring", "parallel.cp_expansion=horizontal", "schedule.pipeline.kind=gpipe",
+                        "schedule.pipeline.chunks=4"};
+  EXPECT_EQ(changes({"parallel.cp_kind=ulysses"}, no_effect), Lines{});
+  EXPECT_EQ(changes({}, {"parallel.etp=1"}), Lines{}) << "etp is tp by default, which is 1";
+  EXPECT_EQ(changes({"schedule.pipeline.chunks=4", "parallel.pp=2"}, {"parallel.pp=2"}), Lines{})
+      << "1f1b has no chunks";
+  EXPECT_EQ(changes({}, {"parallel.cp=2", "parallel.cp_kind=ring"}),
+            (Lines{"parallel.cp: 1 -> 2", "parallel.cp_kind: - -> ring"}));
+  EXPECT_EQ(changes({"parallel.pp=2"}, {"parallel.pp=2", "schedule.pipeline.kind=gpipe"}),
+            Lines{"schedule.pipeline.kind: 1f1b -> gpipe"});
+}
+
+TEST(ChangedSettings, CompareWhatAutoStandsFor) {
+  const std::vector<std::string> both{"parallel.cp=2", "parallel.ep=4"};
+  std::vector<std::string> horizontal = both, vertical = both;
+  horizontal.push_back("parallel.cp_expansion=horizontal"), vertical.push_back("parallel.cp_expansion=vertical");
+  EXPECT_TRUE(changes(both, horizontal).empty()) << "auto is horizontal if cp < ep";
+  EXPECT_EQ(changes(both, vertical), std::vector<std::string>{"parallel.cp_expansion: horizontal -> vertical"});
+}
+
+TEST(PlanCandidate, WithoutEtpHasThatOfTp) {
+  const PlanCandidate c{recipe_of(yaml, {"parallel.tp=2", "parallel.sp=true"}, ranks)};
+  EXPECT_NE(c.to_string(ranks).find("etp 2"), std::string::npos) << c.to_string(ranks);
+}
+
+NearestRanks nearest(int64_t world, int64_t most) {
+  return nearest_legal_ranks(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {},
+                             {.world = world, .ranks_per_domain = 8}, most);
+}
+
+TEST(NearestRanks, AreTheNextLegalOnesBelowAndAbove) {
+  const NearestRanks of_24 = nearest(24, 1024);  // 64 sequences have no divisor 3
+  EXPECT_EQ(of_24.below, 16);
+  EXPECT_EQ(of_24.above, 32);
+  EXPECT_EQ(nearest(24, 31).above, std::nullopt);
+  EXPECT_EQ(nearest(16, 1024).below, 8) << "the number itself does not count";
+}
+
+TEST(NearestRanks, AreNoneIfNoOtherNumberIsPossible) {
+  EXPECT_EQ(nearest(1, 1).below, std::nullopt);
+  EXPECT_EQ(nearest(1, 1).above, std::nullopt);
+}
+
+TEST(GroupTraffic, AddsUpToTheBytesOfAStep) {
+  const Recipe r = recipe_of(yaml, {"parallel.tp=8", "parallel.sp=true", "parallel.pp=2"}, ranks);
+  const StepPrices prices(two_nodes(), ranks);
+  const RecordedStep recorded = record_for_forecast(r, {}, mesh::Layout(r.parallel.sizes(), ranks), prices);
+  ASSERT_TRUE(recorded.shorter) << "the step is extrapolated";
+  const StepForecast step = simulate_recorded(recorded, r, prices);
+  std::array<double, comm::traffic_class_count> sent{}, expected{};
+  double network = 0, expected_network = 0, last = std::numeric_limits<double>::infinity();
+  for (const GroupTraffic& t : group_traffic(recorded, prices)) {
+    EXPECT_LE(t.sent, last) << "the largest is not first";
+    last = t.sent;
+    sent[base::ordinal(t.traffic)] += t.sent, network += t.network;
+    if (t.name == "tp") {
+      EXPECT_EQ(t.ranks, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+      EXPECT_EQ(t.network, 0);
+    }
+    if (t.traffic == comm::TrafficClass::pp) {
+      EXPECT_EQ(t.ranks, (std::vector<int>{0, 8}));
+      EXPECT_DOUBLE_EQ(t.network, t.sent);
+    }
+  }
+  for (const StepForecast::Stage& stage : step.stages) {
+    expected_network += stage.network / 2;
+    for (size_t c = 0; c < expected.size(); ++c) expected[c] += stage.sent[c] / 2;
+  }
+  for (size_t c = 0; c < expected.size(); ++c) EXPECT_NEAR(sent[c], expected[c], 1e-9 * expected[c]) << c;
+  EXPECT_NEAR(network, expected_network, 1e-9 * expected_network);
+  EXPECT_GT(sent[base::ordinal(comm::TrafficClass::tp)], 0);
+  EXPECT_GT(sent[base::ordinal(comm::TrafficClass::pp)], 0);
 }
 
 TEST(StepForecast, CountsWhatLeavesANode) {
@@ -146,13 +232,19 @@ TEST(Plan, GivesEvenMemoryAlsoIfPlannedForTheWorst) {
   }
 }
 
-TEST(Plan, HasTheGainsOfItsFirstLayout) {
+TEST(Plan, HasTheGainsAndTheTrafficOfItsFirstLayout) {
   const Plan plan = search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(),
                                 {.world = ranks, .wanted = 3, .details = true});
   const Recipe& r = plan.best.front().candidate.recipe;
   const Cluster more = with_more(two_nodes(), plan.gains.front().resource, unit_more);
   const StepForecast step = forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), ranks), StepPrices(more, ranks));
   EXPECT_DOUBLE_EQ(plan.gains.front().seconds, plan.best.front().step.seconds - step.seconds);
+  double sent = 0, expected = 0;
+  for (const GroupTraffic& t : plan.traffic) sent += t.sent;
+  for (const StepForecast::Stage& stage : plan.best.front().step.stages)
+    for (const double bytes : stage.sent) expected += bytes / static_cast<double>(plan.best.front().step.stages.size());
+  EXPECT_GT(sent, 0);
+  EXPECT_NEAR(sent, expected, 1e-9 * expected);
 }
 
 TEST(Plan, HasNothingIfNoLayoutFits) {

@@ -66,8 +66,9 @@ TEST(PredictionError, MeasuredCurvesHaveTheErrorOfMoePasses) {
 TEST(PredictionError, WritesTheUnitOnceIfAllNumbersShareIt) {
   const PredictionError error{.low = 0.5, .high = 1.5, .cases = 10, .what = "steps", .source = "report.md"};
   EXPECT_EQ(error.text(0.4), "400 ms (200 to 600)");
-  EXPECT_EQ(error.text(0.8), "800 ms (400 ms to 1.2 s)");
-  EXPECT_EQ(error.text(4), "4.0 s (2.0 to 6.0)");
+  EXPECT_EQ(error.text(0.8), "800 ms (400 ms to 1.20 s)");
+  EXPECT_EQ(error.text(0.004), "4.00 ms (2.00 to 6.00)");
+  EXPECT_EQ(error.text(4), "4.00 s (2.00 to 6.00)");
   EXPECT_EQ(error.text(180), "3 min 00 s (1 min 30 s to 4 min 30 s)");
   EXPECT_NE(error.explanation().find("10 steps (report.md)"), std::string::npos) << error.explanation();
 }

@@ -378,7 +378,7 @@ TEST(Comparison, HasATableOfTheRunsSpeed) {
   write_comparison(sweep, output, charts);
   std::string page = contents(output);
   EXPECT_NE(page.find("<th>Exposed</th><th>ep</th>"), std::string::npos) << "each class has a column";
-  EXPECT_NE(page.find("<td>100 ms</td><td>90 ms – 200 ms</td>"), std::string::npos);
+  EXPECT_NE(page.find("<td>100 ms</td><td>90.0 ms – 200 ms</td>"), std::string::npos);
   EXPECT_NE(page.find("<td>1 rank</td>"), std::string::npos);
   EXPECT_NE(page.find("<td>2 ranks: dp 2, ep 2, zero 1</td>"), std::string::npos) << "axes of size one are omitted";
   sweep.runs[1].layout =

@@ -4,47 +4,17 @@
 
 #include <regex>
 
+#include "tests/support/svg.h"
 #include "tests/telemetry/sample_timelines.h"
 
 namespace hexad::telemetry {
 namespace {
 
+using tests::count, tests::flaw;
+
 using schedule::Lane;
 using schedule::TaskKind;
 using schedule::Timeline;
-
-int count(const std::string& text, const std::string& what) {
-  int n = 0;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size())) ++n;
-  return n;
-}
-
-/// Returns the first flaw of the XML: tags that do not nest, a bare & or <, a control character. Empty if it has none.
-std::string flaw(const std::string& xml) {
-  static const std::regex tag(R"(^<(/?)([A-Za-z]+)((?:\s+[A-Za-z0-9:-]+="[^"<&]*")*)\s*(/?)>)");
-  static const std::regex entity("^&(amp|lt|gt|quot);");
-  std::vector<std::string> open;
-  for (size_t at = 0; at < xml.size();) {
-    std::smatch m;
-    const std::string rest = xml.substr(at, 2000);
-    if (xml[at] == '<') {
-      if (!std::regex_search(rest, m, tag)) return "no tag: " + rest.substr(0, 60);
-      if (m[1].length() > 0) {
-        if (open.empty() || open.back() != m[2]) return "closes " + m[2].str();
-        open.pop_back();
-      } else if (m[4].length() == 0) {
-        open.push_back(m[2]);
-      }
-      at += static_cast<size_t>(m.length());
-      if (open.empty()) return xml.substr(at) == "\n" ? "" : "more than one root";
-      continue;
-    }
-    if (xml[at] == '&' && !std::regex_search(rest, m, entity)) return "bare &: " + rest.substr(0, 60);
-    if (static_cast<unsigned char>(xml[at]) < 0x20 && xml[at] != '\n') return "a control character";
-    ++at;
-  }
-  return "not closed: " + (open.empty() ? "everything" : open.back());
-}
 
 TEST(TimelineSvg, HasARowForEachLaneMeasuredAbovePredicted) {
   const SampleTimelines sample;

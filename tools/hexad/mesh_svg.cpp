@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/counted.h"
+#include "tools/plan/rank_picture.h"
 
 namespace hexad::app {
 namespace {
@@ -13,24 +14,9 @@ using mesh::Axis;
 using mesh::name_of;
 
 // Sizes in pixels.
-constexpr int cell_width = 38, cell_height = 30, frame_gap = 8, row_gap = 8;
+constexpr int cell_width = 38, cell_height = plan::RankPicture::cell_height, frame_gap = 8, row_gap = 8;
 constexpr int margin = 20, row_label = 56, heading = 40, between = 48, title = 44, stage_label = 28, footer = 44;
 constexpr int least_width = 600;
-constexpr int colours = 8;
-
-constexpr std::string_view style = R"(<style>
-  text { font: 13px sans-serif; fill: #24292f; text-anchor: middle; }
-  .start { text-anchor: start; } .end { text-anchor: end; }
-  .title { font-size: 15px; font-weight: bold; } .small { font-size: 12px; fill: #57606a; }
-  .page { fill: #ffffff; } .frame { fill: none; stroke: #24292f; stroke-width: 1.5; }
-  .rank text { fill: #1b1f24; }
-  .c0 rect { fill: #9ecbf0; } .c1 rect { fill: #f6c177; } .c2 rect { fill: #9fdcb4; } .c3 rect { fill: #f0a8c0; }
-  .c4 rect { fill: #cdb8f2; } .c5 rect { fill: #e8dc7a; } .c6 rect { fill: #8fd8d8; } .c7 rect { fill: #d3c1ae; }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3; } .small { fill: #9aa4ae; } .page { fill: #0d1117; } .frame { stroke: #c9d1d9; }
-  }
-</style>
-)";
 
 // One of the two tables. It has a row for each coordinate of `row`. A row has a frame for each coordinate of `middle`,
 // and a frame has a cell for each coordinate of `inner`.
@@ -51,23 +37,21 @@ class Picture {
     const int stage_height =
         (stages > 1 ? stage_label : 0) + heading + std::max(table_height(dense), table_height(expert));
     const int height = title + stages * (stage_height + row_gap) + footer;
-    out_ = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\">\n"
-        "<title>mesh of {2}: {3}</title>\n{4}<rect class=\"page\" width=\"{0}\" height=\"{1}\" rx=\"6\"/>\n",
-        width, height, base::counted(layout_.world(), "rank"), layout_.to_string(), style);
-    text("start title", margin, 28, layout_.to_string());
+    picture_.text("start title", margin, 28, layout_.to_string());
     int top = title;
     for (int stage = 0; stage < stages; ++stage) {
       int y = top;
-      if (stages > 1) text("start", margin, (y += stage_label) - 8, fmt::format("pipeline stage {}", stage));
+      if (stages > 1) picture_.text("start", margin, (y += stage_label) - 8, fmt::format("pipeline stage {}", stage));
       table(dense, stage, margin, y);
       table(expert, stage, margin + table_width(dense) + between, y);
       top += stage_height + row_gap;
     }
-    text("start small", margin, top + 14,
-         "Ranks of one colour share micro-batches (one dp row). Frames hold tp or etp neighbours.");
-    text("start small", margin, top + 31, "A row of the experts' view holds every expert once; edp rows hold copies.");
-    return std::move(out_) + "</svg>\n";
+    picture_.text("start small", margin, top + 14,
+                  "Ranks of one colour share micro-batches (one dp row). Frames hold tp or etp neighbours.");
+    picture_.text("start small", margin, top + 31,
+                  "A row of the experts' view holds every expert once; edp rows hold copies.");
+    return picture_.document(fmt::format("mesh of {}: {}", base::counted(layout_.world(), "rank"), layout_.to_string()),
+                             width, height);
   }
 
  private:
@@ -77,43 +61,38 @@ class Picture {
   }
   int table_height(const View& v) const { return layout_.size(v.row) * (cell_height + row_gap) - row_gap; }
 
-  void text(std::string_view kind, int x, int y, std::string_view words) {
-    out_ += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n", kind, x, y, words);
-  }
-
   // Return the left or top of the item at these coordinates, in a table whose rows begin at (x, y).
   static int row_top(int y, int row) { return y + row * (cell_height + row_gap); }
   int frame_left(const View& v, int x, int middle) const { return x + middle * (frame_width(v) + frame_gap); }
 
   void table(const View& v, int stage, int left, int top) {
-    out_ += fmt::format("<g class=\"{}\">\n", v.name);
+    picture_.open(v.name);
     const int x = left + row_label, y = top + heading;
-    text("start", left, top + 14, v.title);
+    picture_.text("start", left, top + 14, v.title);
     for (int m = 0; m < layout_.size(v.middle); ++m)
-      text("small", frame_left(v, x, m) + frame_width(v) / 2, top + 32, fmt::format("{} {}", name_of(v.middle), m));
+      picture_.text("small", frame_left(v, x, m) + frame_width(v) / 2, top + 32,
+                    fmt::format("{} {}", name_of(v.middle), m));
     for (int r = 0; r < layout_.size(v.row); ++r)
-      text("end small", x - 10, row_top(y, r) + 20, fmt::format("{} {}", name_of(v.row), r));
+      picture_.text("end small", x - 10, row_top(y, r) + 20, fmt::format("{} {}", name_of(v.row), r));
     for (int rank = 0; rank < layout_.world(); ++rank)
       if (layout_.coordinate(Axis::pp, rank) == stage) cell(v, rank, x, y);
     for (int r = 0; r < layout_.size(v.row); ++r)
       for (int m = 0; m < layout_.size(v.middle); ++m)
-        out_ += fmt::format("<rect class=\"frame\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"4\"/>\n",
-                            frame_left(v, x, m), row_top(y, r), frame_width(v), cell_height);
-    out_ += "</g>\n";
+        picture_.frame({frame_left(v, x, m), row_top(y, r), frame_width(v), cell_height});
+    picture_.close();
   }
 
   void cell(const View& v, int rank, int x, int y) {
     const auto at = [&](Axis axis) { return layout_.coordinate(axis, rank); };
     const int left = frame_left(v, x, at(v.middle)) + at(v.inner) * cell_width, top = row_top(y, at(v.row));
-    out_ += fmt::format(
-        "<g class=\"rank c{}\"><title>rank {}: {} {}, {} {}, {} {}</title>"
-        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text></g>\n",
-        at(Axis::dp) % colours, rank, name_of(v.row), at(v.row), name_of(v.middle), at(v.middle), name_of(v.inner),
-        at(v.inner), left, top, cell_width, cell_height, left + cell_width / 2, top + 20, rank);
+    picture_.rank(at(Axis::dp), rank,
+                  fmt::format("{} {}, {} {}, {} {}", name_of(v.row), at(v.row), name_of(v.middle), at(v.middle),
+                              name_of(v.inner), at(v.inner)),
+                  {left, top, cell_width, cell_height});
   }
 
   const mesh::Layout& layout_;
-  std::string out_;
+  plan::RankPicture picture_;
 };
 
 }  // namespace

@@ -143,6 +143,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   }
   const PlannedLayout& best = plan.best.front();
   plan.gains = resource_gains(of_first, best.step.seconds, best.candidate.recipe, cluster, world);
+  plan.traffic = group_traffic(of_first, prices);
   return plan;
 }
 

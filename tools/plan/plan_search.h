@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "tools/plan/group_traffic.h"
 #include "tools/plan/layer_costs.h"
 #include "tools/plan/resource_gain.h"
 #include "tools/plan/routed_memory.h"
@@ -29,13 +30,14 @@ struct PlannedLayout {
 };
 
 struct Plan {
-  std::vector<PlannedLayout> best;   // simulated, best first
-  PlanCandidates candidates;         // counts of refusals; `legal` is empty
-  int64_t legal = 0, too_large = 0;  // layouts; those whose memory exceeds that of a rank
-  double memory = 0;                 // bytes that tensors of a rank may take
-  double least_memory = 0;           // bytes of the layout that needs least; a bound or rough for those not simulated
-  std::vector<ResourceGain> gains;   // of the first of `best`, the largest first (PlanRequest::details)
-  int64_t simulated = 0;             // layouts whose whole step was simulated
+  std::vector<PlannedLayout> best;    // simulated, best first
+  PlanCandidates candidates;          // counts of refusals; `legal` is empty
+  int64_t legal = 0, too_large = 0;   // layouts; those whose memory exceeds that of a rank
+  double memory = 0;                  // bytes that tensors of a rank may take
+  double least_memory = 0;            // bytes of the layout that needs least; a bound or rough for those not simulated
+  std::vector<ResourceGain> gains;    // of the first of `best`, the largest first (PlanRequest::details)
+  std::vector<GroupTraffic> traffic;  // of the first of `best` (PlanRequest::details)
+  int64_t simulated = 0;              // layouts whose whole step was simulated
 };
 
 /// Search of `world` ranks of the cluster.
@@ -44,7 +46,8 @@ struct PlanRequest {
   Objective objective = Objective::time;
   RoutingLoad load = RoutingLoad::even;
   size_t wanted = 10;
-  bool details = false;  // true: also the memory of the best layouts under each routing, and the gains of the first
+  /// true: also the memory of the best layouts under each routing, and gains and traffic of the first.
+  bool details = false;
 };
 
 /// Returns the best layouts. In the first stage, steps of all legal layouts are composed (LayerCosts). In the second

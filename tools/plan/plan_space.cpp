@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <set>
 #include <span>
 
 #include <fmt/format.h>
@@ -24,6 +26,8 @@ using pp::PipelineKind;
 
 // Tokens of a sequence that a rank has at least under context parallelism.
 constexpr int64_t least_tokens = 4096;
+// Numbers of ranks that are tried on each side of one that is illegal.
+constexpr int most_tries = 16;
 
 std::vector<int64_t> powers_of_two(int64_t most) {
   std::vector<int64_t> powers;
@@ -163,6 +167,23 @@ PlanCandidates plan_candidates(const config::Document& document, const Recipe& r
   return collector.take();
 }
 
+NearestRanks nearest_legal_ranks(const config::Document& document, const Recipe& recipe,
+                                 const train::Extensions& extensions, const PlanSpace& space, int64_t most) {
+  std::set<int64_t> numbers;
+  for (const int64_t dp : divisors(recipe.batch.global))
+    for (int64_t n = dp; n <= most; n *= 2) numbers.insert(n);
+  const auto first_legal = [&](auto begin, auto end) -> std::optional<int64_t> {
+    for (int tries = 0; tries < most_tries && begin != end; ++tries, ++begin) {
+      const PlanSpace there{.world = *begin, .ranks_per_domain = space.ranks_per_domain};
+      if (!plan_candidates(document, recipe, extensions, there).legal.empty()) return *begin;
+    }
+    return {};
+  };
+  const auto at = numbers.lower_bound(space.world);
+  return {.below = first_legal(std::make_reverse_iterator(at), numbers.rend()),
+          .above = first_legal(numbers.upper_bound(space.world), numbers.end())};
+}
+
 std::vector<std::pair<std::string, std::string>> PlanCandidate::settings() const {
   const train::ParallelConfig& p = recipe.parallel;
   const auto number = [](int64_t n) { return std::to_string(n); };
@@ -183,6 +204,48 @@ std::vector<std::pair<std::string, std::string>> PlanCandidate::settings() const
           {"schedule.pipeline.chunks", number(recipe.schedule.pipeline.chunks)}};
 }
 
+std::vector<std::pair<std::string, std::string>> PlanCandidate::effective_settings(int64_t world) const {
+  const train::ParallelConfig& p = recipe.parallel;
+  const bool experts = recipe.model.moe.experts > 0, pipeline = p.pp > 1;
+  const mesh::Layout layout(p.sizes(), static_cast<int>(world));
+  const int ep = layout.size(base::Axis::ep), etp = layout.size(base::Axis::etp);
+  const std::map<std::string_view, bool> effect{
+      {"parallel.sp", p.tp > 1},
+      {"parallel.cp_kind", p.cp > 1},
+      {"parallel.cp_expansion", !p.order && p.tp % (ep * etp) != 0 && p.cp * p.pp > 1},
+      {"parallel.order", world > 1},
+      {"parallel.ep", experts},
+      {"parallel.etp", experts && (p.tp > 1 || etp > 1)},
+      {"parallel.zero", world > p.pp},
+      {"schedule.pipeline.split", pipeline && !recipe.schedule.pipeline.split.empty()},
+      {"schedule.pipeline.kind", pipeline},
+      {"schedule.pipeline.chunks", pipeline && recipe.schedule.pipeline.kind == PipelineKind::interleaved}};
+  std::vector<std::pair<std::string, std::string>> effective;
+  for (auto& [key, value] : settings()) {
+    if (const auto found = effect.find(key); found != effect.end() && !found->second) continue;
+    if (key == "parallel.cp_expansion") value = base::enum_name(layout.expansion());
+    if (key == "parallel.etp") value = std::to_string(etp);
+    effective.emplace_back(std::move(key), std::move(value));
+  }
+  return effective;
+}
+
+std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const PlanCandidate& to, int64_t world) {
+  const auto values = [&](const PlanCandidate& c) {
+    const auto settings = c.effective_settings(world);
+    return std::map<std::string, std::string>(settings.begin(), settings.end());
+  };
+  const auto a = values(from), b = values(to);
+  const auto value_in = [](const std::map<std::string, std::string>& map, const std::string& key) {
+    const auto found = map.find(key);
+    return found == map.end() ? "-" : found->second;
+  };
+  std::vector<ChangedSetting> changed;
+  for (const auto& [key, unused] : from.settings())
+    if (ChangedSetting c{key, value_in(a, key), value_in(b, key)}; c.from != c.to) changed.push_back(std::move(c));
+  return changed;
+}
+
 std::string PlanCandidate::to_string(int64_t world) const {
   const train::ParallelConfig& p = recipe.parallel;
   std::string text = fmt::format("dp {}", world / (p.pp * p.cp * p.tp));
@@ -194,7 +257,7 @@ std::string PlanCandidate::to_string(int64_t world) const {
                             ? fmt::format(" x {}", recipe.schedule.pipeline.chunks)
                             : "");
   if (p.ep > 1) text += fmt::format(", ep {}", p.ep);
-  if (p.tp > 1 && p.etp.value_or(p.tp) > 1) text += fmt::format(", etp {}", *p.etp);
+  if (const int64_t etp = p.etp.value_or(p.tp); p.tp > 1 && etp > 1) text += fmt::format(", etp {}", etp);
   text += fmt::format(", zero {}, micro {}", p.zero, recipe.batch.micro);
   if (recipe.recompute != layers::Recompute::none)
     text += fmt::format(", recompute {}", base::enum_name(recipe.recompute));

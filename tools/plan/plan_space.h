@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,19 @@ struct PlanCandidate {
 
   /// Returns "key: value" for each key that the planner may change, in the order of the recipe.
   std::vector<std::pair<std::string, std::string>> settings() const;
+  /// Returns settings() without those that have no effect on `world` ranks, such as parallel.cp_kind if cp is 1. A
+  /// value `auto` is replaced by what it stands for.
+  std::vector<std::pair<std::string, std::string>> effective_settings(int64_t world) const;
   /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention".
   std::string to_string(int64_t world) const;
 };
+
+/// A setting that differs between two layouts.
+struct ChangedSetting {
+  std::string key, from, to;  // the value is "-" if the setting has no effect
+};
+/// Returns the effective settings that differ between layouts of `world` ranks, in the order of the recipe.
+std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const PlanCandidate& to, int64_t world);
 
 /// Limits of the search.
 struct PlanSpace {
@@ -46,5 +57,15 @@ struct PlanCandidates {
 /// All other keys are as in the recipe. Legal: what load_to_train() accepts.
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);
+
+/// Numbers of ranks next to one without a legal layout.
+struct NearestRanks {
+  std::optional<int64_t> below, above;
+};
+/// Returns the nearest numbers of ranks below and above space.world that have a legal layout, up to `most`. Tries at
+/// most 16 on each side, of those that plan_candidates() can divide among axes: powers of two times divisors of
+/// batch.global.
+NearestRanks nearest_legal_ranks(const config::Document& document, const train::Recipe& recipe,
+                                 const train::Extensions& extensions, const PlanSpace& space, int64_t most);
 
 }  // namespace hexad::plan

@@ -24,8 +24,8 @@ std::string_view unit_of(std::string_view duration) { return duration.substr(dur
 }  // namespace
 
 std::string PredictionError::text(double seconds) const {
-  const std::string middle = base::human_duration(seconds), last = base::human_duration(most(seconds));
-  const std::string first = base::human_duration(least(seconds));
+  const std::string middle = base::precise_duration(seconds), last = base::precise_duration(most(seconds));
+  const std::string first = base::precise_duration(least(seconds));
   const bool same = unit_of(first) == unit_of(middle) && unit_of(last) == unit_of(middle) &&
                     unit_of(middle).find(' ') == std::string_view::npos;
   if (!same) return fmt::format("{} ({} to {})", middle, first, last);

@@ -44,24 +44,31 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   return forecast;
 }
 
-// Extrapolates from `less` and `more` to a step that is `times` as far from `less`.
-void extend(double& more, double less, double times) { more = less + (more - less) * times; }
-void extend(StepForecast& more, const StepForecast& less, double times) {
-  extend(more.seconds, less.seconds, times);
-  for (size_t s = 0; s < more.stages.size(); ++s) {
-    StepForecast::Stage& stage = more.stages[s];
-    const StepForecast::Stage& before = less.stages[s];
-    extend(stage.busy, before.busy, times);
-    extend(stage.idle, before.idle, times);
-    extend(stage.network, before.network, times);
+// Extrapolates the figures of `step` from those of its longer and its shorter part. The former become the result.
+void extrapolate(StepForecast& longer, const StepForecast& shorter, const RecordedStep& step) {
+  const auto whole = [&](double& of_longer, double of_shorter) { of_longer = step.whole(of_longer, of_shorter); };
+  whole(longer.seconds, shorter.seconds);
+  for (size_t s = 0; s < longer.stages.size(); ++s) {
+    StepForecast::Stage& stage = longer.stages[s];
+    const StepForecast::Stage& before = shorter.stages[s];
+    whole(stage.busy, before.busy);
+    whole(stage.idle, before.idle);
+    whole(stage.network, before.network);
     for (size_t c = 0; c < stage.exposed.size(); ++c) {
-      extend(stage.exposed[c], before.exposed[c], times);
-      extend(stage.sent[c], before.sent[c], times);
+      whole(stage.exposed[c], before.exposed[c]);
+      whole(stage.sent[c], before.sent[c]);
     }
   }
 }
 
 }  // namespace
+
+double RecordedStep::whole(double of_longer, double of_shorter) const {
+  if (!shorter) return of_longer;
+  const auto [few, fewer] = std::pair(longer.micro_batches, shorter->micro_batches);
+  const double times = static_cast<double>(micro_batches - fewer) / static_cast<double>(few - fewer);
+  return of_shorter + (of_longer - of_shorter) * times;
+}
 
 Throughput throughput(double step_seconds, const Recipe& recipe, const train::Extensions& extensions,
                       const Prices& prices, int64_t ranks) {
@@ -94,11 +101,7 @@ RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& 
 
 StepForecast simulate_recorded(const RecordedStep& step, const Recipe& recipe, const StepPrices& prices) {
   StepForecast forecast = simulate_part(step.longer, recipe, prices);
-  if (step.shorter) {
-    const auto [few, fewer] = std::pair(step.longer.micro_batches, step.shorter->micro_batches);
-    extend(forecast, simulate_part(*step.shorter, recipe, prices),
-           static_cast<double>(step.micro_batches - fewer) / static_cast<double>(few - fewer));
-  }
+  if (step.shorter) extrapolate(forecast, simulate_part(*step.shorter, recipe, prices), step);
   forecast.micro_batches = step.micro_batches;
   return forecast;
 }

@@ -43,6 +43,9 @@ struct RecordedStep {
   int64_t micro_batches;
   Part longer;
   std::optional<Part> shorter;  // none: `longer` has all micro-batches
+
+  /// Returns a figure of the whole step from those of `longer` and `shorter`. The latter counts only if there is one.
+  double whole(double of_longer, double of_shorter) const;
 };
 RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const mesh::Layout& layout, const StepPrices& prices,

@@ -15,6 +15,7 @@
 #include "tools/hexad/commands/cluster_options.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/plan_contexts.h"
+#include "tools/hexad/commands/plan_json.h"
 #include "tools/hexad/commands/plan_output.h"
 #include "tools/hexad/commands/plan_overlay.h"
 #include "tools/hexad/commands/ranks.h"
@@ -23,8 +24,8 @@
 #include "tools/hexad/usage.h"
 #include "tools/plan/fewest_ranks.h"
 #include "tools/plan/layout_as_is.h"
+#include "tools/plan/plan_picture.h"
 #include "tools/plan/plan_search.h"
-#include "tools/plan/prediction_error.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
@@ -39,7 +40,7 @@ using namespace train;
 namespace {
 
 struct Options {
-  std::string recipe, cluster, include_root, out, context, objective = "time", routing = "even";
+  std::string recipe, cluster, include_root, out, svg, context, objective = "time", routing = "even";
   std::vector<std::string> overrides;
   int64_t ranks = 0, stage = 0;
   std::optional<uint64_t> layouts;
@@ -72,15 +73,12 @@ class Planner {
   }
 
   base::ExitCode run() {
-    if (options_.explain && options_.json)
-      base::fail(base::ExitCode::usage,
-                 "--explain and --json are given; expected one of them: the object has the parts of "
-                 "each layout's step");
     if (options_.stage > 0 && !options_.out.empty())
       base::fail(base::ExitCode::usage,
                  "--stage and --out are given; expected one of them: the keys of a stage are written in the list "
                  "stages of the recipe");
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
+    if (!options_.svg.empty()) require_replaceable(options_.svg, "<svg ", "drawing");
     const double begin = base::now();
     if (contexts_.size() > 1) return run_path(begin);
     PlanRequest request{.world = ranks_, .objective = objective(), .load = load_, .details = true};
@@ -88,19 +86,29 @@ class Planner {
     std::vector<FewestRanks::Refused> fewer;
     const Plan plan = search(request, fewer);
     if (plan.best.empty()) refuse(plan);
-    const PlanOutput output({.recipe_path = options_.recipe,
-                             .cluster_path = options_.cluster,
-                             .recipe = recipe_,
-                             .extensions = extensions_,
-                             .cluster = cluster_,
-                             .prices = prices_,
-                             .routing = options_.routing,
-                             .load = load_,
-                             .ranks = ranks_});
-    options_.json ? output.print_json(plan) : output.print_table(plan, base::now() - begin);
-    if (!options_.json && request.objective == Objective::ranks) output.print_fewer(plan, fewer);
-    if (options_.explain) explain(output, plan, request);
+    const double seconds = base::now() - begin;
+    const Planned planned{.recipe_path = options_.recipe,
+                          .cluster_path = options_.cluster,
+                          .recipe = recipe_,
+                          .extensions = extensions_,
+                          .cluster = cluster_,
+                          .prices = prices_,
+                          .routing = options_.routing,
+                          .load = load_,
+                          .ranks = ranks_,
+                          .objective = request.objective};
+    if (options_.json) {
+      nlohmann::ordered_json json = plan_json(planned, plan, seconds, fewer);
+      if (options_.explain) json["explain"] = explanation_json(planned, plan, own_layout(request));
+      fmt::print("{}\n", json.dump(2));
+    } else {
+      const PlanOutput output(planned);
+      output.print_table(plan, seconds);
+      if (request.objective == Objective::ranks) output.print_fewer(plan, fewer);
+      if (options_.explain) output.print_explanation(plan, own_layout(request));
+    }
     if (!options_.out.empty()) write_overlay(plan.best.front());
+    if (!options_.svg.empty()) write_picture(plan);
     return base::ExitCode::done;
   }
 
@@ -151,6 +159,7 @@ class Planner {
     for (const auto& [given, option] :
          {std::pair(options_.explain, std::string("--explain")),
           std::pair(!options_.out.empty(), base::cat("--out ", options_.out)),
+          std::pair(!options_.svg.empty(), base::cat("--svg ", options_.svg)),
           std::pair(options_.layouts.has_value(), base::cat("--layouts ", options_.layouts.value_or(0))),
           std::pair(objective() == Objective::ranks, std::string("--objective ranks"))})
       if (given)
@@ -166,11 +175,14 @@ class Planner {
       refuse_rules(plan_at({.context = first.context, .ranks = first.ranks}), first.ranks);
     }
     if (options_.json) {
-      const nlohmann::ordered_json json{{"recipe", options_.recipe},
-                                        {"cluster", options_.cluster},
-                                        {"routing", options_.routing},
-                                        {"path", path_json(path)},
-                                        {"assumed", assumptions(cluster_)}};
+      nlohmann::ordered_json json{{"recipe", options_.recipe},
+                                  {"cluster", options_.cluster},
+                                  {"contexts", options_.context},
+                                  {"routing", options_.routing},
+                                  {"search_seconds", base::now() - begin}};
+      json.update(path_json(planner(), path, prices_.ranks_per_node()));
+      json["assumed"] = assumptions(cluster_);
+      json["not_modelled"] = not_modelled();
       fmt::print("{}\n", json.dump(2));
       return base::ExitCode::done;
     }
@@ -199,7 +211,20 @@ class Planner {
     std::string reasons;
     for (const auto& [key, count] : plan.candidates.refused) reasons += fmt::format("\n  {:<28} {}", key, count);
     base::fail(base::ExitCode::usage, options_.recipe, ": no layout of ", ranks, " ranks is legal; of ",
-               plan.candidates.tried, " combinations, refused by the rules of:", reasons);
+               plan.candidates.tried, " combinations, refused by the rules of:", reasons, "\n",
+               nearest_ranks_text(ranks));
+  }
+  // Returns "nearest numbers of ranks with a legal layout: 16, 32 (more than c.yaml has)".
+  std::string nearest_ranks_text(int64_t ranks) const {
+    const auto [below, above] = nearest_legal_ranks(
+        document_, recipe_, extensions_, {.world = ranks, .ranks_per_domain = prices_.domain()}, most_planned_ranks);
+    if (!below && !above) return "no number of ranks that was tried has a legal layout";
+    std::string text = "nearest numbers of ranks with a legal layout:";
+    if (below) text += fmt::format(" {}", *below);
+    if (above) text += fmt::format("{} {}", below ? "," : "", *above);
+    if (above && *above > prices_.nodes() * prices_.ranks_per_node())
+      text += fmt::format(" (more than {} has)", options_.cluster);
+    return text;
   }
   [[noreturn]] void refuse_size(const Shortfall& lack) const {
     base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(lack.least->context),
@@ -207,22 +232,16 @@ class Planner {
                lack_text(planner(), lack, prices_.ranks_per_node()));
   }
 
-  // Compares the best layout with the next one, and with that of the recipe.
-  void explain(const PlanOutput& output, const Plan& plan, const PlanRequest& request) const {
-    if (plan.best.size() > 1)
-      output.print_difference("from 1 to 2, of the step's seconds:", plan.best[0], plan.best[1]);
+  // Predicts the recipe as it is.
+  OwnLayout own_layout(const PlanRequest& request) const {
     try {
-      const PlannedLayout own = layout_as_is(document_, extensions_, cluster_, request);
-      std::string title =
-          fmt::format("from 1 to the recipe as it is, {} a step:", prediction_error(cluster_).text(own.step.seconds));
-      if (own.memory.total > plan.memory)
-        title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",
-                             base::human_bytes(own.memory.total), base::human_bytes(plan.memory));
-      output.print_difference(title, plan.best[0], own);
+      return {.layout = layout_as_is(document_, extensions_, cluster_, request), .lack = {}};
     } catch (const config::RecipeError& e) {
-      fmt::print("\nthe recipe as it is has no legal layout of {}:\n{}\n", base::counted(ranks_, "rank"), e.what());
+      return {.layout = {},
+              .lack = fmt::format("the recipe as it is has no legal layout of {}:\n{}", base::counted(ranks_, "rank"),
+                                  e.what())};
     } catch (const base::Error& e) {
-      fmt::print("\nthe step of the recipe as it is cannot be predicted:\n{}\n", e.what());
+      return {.layout = {}, .lack = fmt::format("the step of the recipe as it is cannot be predicted:\n{}", e.what())};
     }
   }
 
@@ -232,10 +251,24 @@ class Planner {
     base::write_file(
         options_.out,
         fmt::format("{} for {} of {}: {} a step.\n{}", overlay_begins, base::counted(ranks_, "rank"), options_.cluster,
-                    base::human_duration(l.step.seconds), overlay_text(include, document_, l.candidate.settings())));
+                    base::precise_duration(l.step.seconds), overlay_text(include, document_, l.candidate.settings())));
     say(fmt::format("wrote {}; train with: mpirun -np {} hexad train {} --include-root {}", options_.out, ranks_,
                     shell_word(options_.out),
                     shell_word(std::filesystem::absolute(options_.recipe).parent_path().string())));
+  }
+
+  // Draws the best layout.
+  void write_picture(const Plan& plan) const {
+    const PlannedLayout& best = plan.best.front();
+    const mesh::Layout layout(best.candidate.recipe.parallel.sizes(), static_cast<int>(ranks_));
+    base::write_file(options_.svg, plan_picture({.title = fmt::format("{} on {} of {}: {} a step", options_.recipe,
+                                                                      base::counted(ranks_, "rank"), options_.cluster,
+                                                                      base::precise_duration(best.step.seconds)),
+                                                 .layout = layout,
+                                                 .ranks_per_node = prices_.ranks_per_node(),
+                                                 .domain = prices_.domain(),
+                                                 .traffic = plan.traffic}));
+    say(fmt::format("wrote {}", options_.svg));
   }
 
   const Options& options_;
@@ -286,6 +319,11 @@ void add_plan(const Program& program) {
                    "compare the best layout with the next one, and with the recipe as it is");
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_option("--out", &options->out, "file for the best layout: a recipe that hexad train takes").path();
+  command
+      .add_option(
+          "--svg", &options->svg,
+          "SVG file for a picture of the best layout: nodes, ranks, and the bytes that groups exchange in a step")
+      .path();
   add_include_root(command, options->include_root);
   add_stage(command, options->stage);
   command.run(on_one_rank(command, [options, program] { return Planner(*options, program.extensions).run(); }));

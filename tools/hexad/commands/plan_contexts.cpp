@@ -16,6 +16,7 @@ using namespace plan;
 namespace {
 
 using base::human_bytes;
+using Json = nlohmann::ordered_json;
 
 // Bytes that a rank sends in a step: over the fast link, and over the network. Means over stages.
 struct Sent {
@@ -41,10 +42,28 @@ std::string memory_text(const FittingLayout& l) {
   return fmt::format("{} a rank, as {}", human_bytes(l.layout.memory.total), l.layout.candidate.to_string(l.ranks));
 }
 
+int64_t nodes_of(int64_t ranks, int64_t ranks_per_node) { return (ranks + ranks_per_node - 1) / ranks_per_node; }
+
+Json layout_json(const PlannedLayout& l, int64_t ranks) {
+  Json settings = Json::object();
+  for (const auto& [key, value] : l.candidate.settings()) settings[key] = value;
+  return {{"layout", l.candidate.to_string(ranks)}, {"settings", settings}, {"memory_bytes", l.memory.total}};
+}
+
+// Returns what a length lacks: no members but `legal` if no layout is legal.
+Json lack_json(const Shortfall& lack) {
+  Json json;
+  json["legal"] = lack.least.has_value();
+  if (!lack.least) return json;
+  json.update(layout_json(lack.least->layout, lack.least->ranks));
+  json["missing_bytes"] = lack.missing();
+  json["tensor_memory_bytes"] = lack.memory;
+  return json;
+}
+
 // Returns "64 ranks (8 nodes)".
 std::string ranks_text(int64_t ranks, int64_t ranks_per_node) {
-  return fmt::format("{} ({})", base::counted(ranks, "rank"),
-                     base::counted((ranks + ranks_per_node - 1) / ranks_per_node, "node"));
+  return fmt::format("{} ({})", base::counted(ranks, "rank"), base::counted(nodes_of(ranks, ranks_per_node), "node"));
 }
 
 std::string missing_text(const Shortfall& lack) {
@@ -57,6 +76,10 @@ std::string more_ranks_text(const PlanAt& plan_at, const Shortfall& lack, int64_
   const auto fit = with_more_ranks(plan_at, lack);
   return fit ? fmt::format("{} would do: {}", ranks_text(fit->ranks, ranks_per_node), memory_text(*fit))
              : "no number of ranks that was tried would do";
+}
+
+auto first_lacking(std::span<const PathPoint> path) {
+  return std::ranges::find_if(path, [](const PathPoint& p) { return p.lack.has_value(); });
 }
 
 // Returns "cp 1 -> 2, dp 8 -> 4" for the change from the point before; empty if no axis changes.
@@ -92,7 +115,7 @@ void print_path(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t 
     const ContextExpansion e = expansion_of(layout_of(*p.layout, p.ranks));
     const Sent sent = sent_by(p.layout->step);
     fmt::print("{} {:>10} {:>9} {:>9} {:>9} {:<10} {:>6} {:>5}  {}\n", begin,
-               base::human_duration(p.layout->step.seconds), human_bytes(p.layout->memory.total),
+               base::precise_duration(p.layout->step.seconds), human_bytes(p.layout->memory.total),
                human_bytes(sent.inside), human_bytes(sent.network), base::enum_name(e.kind), e.switched,
                e.smallest_step, p.layout->candidate.to_string(p.ranks));
     if (i == 0) continue;
@@ -101,27 +124,19 @@ void print_path(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t 
   fmt::print(
       "\ninside, network: bytes that a rank sends in a step over each link, a mean over stages; switch: ranks of a "
       "tensor position\nthat the network connects; by: smallest step of ranks with these groups\n");
-  const auto lacking = std::ranges::find_if(path, [](const PathPoint& p) { return p.lack.has_value(); });
+  const auto lacking = first_lacking(path);
   if (lacking == path.end()) return;
   const PathPoint& longest = *(lacking - 1);
   fmt::print("longest that fits: {} on {}\n", context_text(longest.context), ranks_text(longest.ranks, ranks_per_node));
   fmt::print("for {}: {}\n", context_text(lacking->context), more_ranks_text(plan_at, *lacking->lack, ranks_per_node));
 }
 
-nlohmann::ordered_json path_json(std::span<const PathPoint> path) {
-  using Json = nlohmann::ordered_json;
+nlohmann::ordered_json path_json(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t ranks_per_node) {
   Json list = Json::array();
   for (size_t i = 0; i < path.size(); ++i) {
     const PathPoint& p = path[i];
     Json point{{"context", p.context}, {"ranks", p.ranks}, {"fits", p.layout.has_value()}};
-    const PlannedLayout* layout = p.layout ? &*p.layout : p.lack->least ? &p.lack->least->layout : nullptr;
-    if (layout) {
-      Json settings = Json::object();
-      for (const auto& [key, value] : layout->candidate.settings()) settings[key] = value;
-      point["settings"] = settings;
-      point["memory_bytes"] = layout->memory.total;
-      if (p.lack) point["missing_bytes"] = p.lack->missing();
-    }
+    if (p.lack) point.update(lack_json(*p.lack));
     if (p.layout) {
       const mesh::Layout now = layout_of(*p.layout, p.ranks);
       const ContextExpansion e = expansion_of(now);
@@ -130,6 +145,7 @@ nlohmann::ordered_json path_json(std::span<const PathPoint> path) {
       if (i > 0)
         for (const ChangedAxis& c : changed_axes(layout_of(*path[i - 1].layout, path[i - 1].ranks), now))
           changed[std::string(mesh::name_of(c.axis))] = {c.from, c.to};
+      point.update(layout_json(*p.layout, p.ranks));
       point.update(Json{{"step_seconds", p.layout->step.seconds},
                         {"sent_inside_bytes", sent.inside},
                         {"sent_network_bytes", sent.network},
@@ -141,7 +157,19 @@ nlohmann::ordered_json path_json(std::span<const PathPoint> path) {
     }
     list.push_back(std::move(point));
   }
-  return list;
+  Json json;
+  json["path"] = std::move(list);
+  const auto lacking = first_lacking(path);
+  if (lacking == path.end()) return json;
+  const PathPoint& longest = *(lacking - 1);
+  json["longest_that_fits"] = {
+      {"context", longest.context}, {"ranks", longest.ranks}, {"nodes", nodes_of(longest.ranks, ranks_per_node)}};
+  Json& nearest = json["nearest_that_fits"];  // null: none that was tried
+  if (const auto fit = with_more_ranks(plan_at, *lacking->lack)) {
+    nearest = {{"context", fit->context}, {"ranks", fit->ranks}, {"nodes", nodes_of(fit->ranks, ranks_per_node)}};
+    nearest.update(layout_json(fit->layout, fit->ranks));
+  }
+  return json;
 }
 
 }  // namespace hexad::app

@@ -19,7 +19,8 @@ std::string lack_text(const plan::PlanAt& plan_at, const plan::Shortfall& lack, 
 /// has a layout.
 void print_path(const plan::PlanAt& plan_at, std::span<const plan::PathPoint> path, int64_t ranks_per_node);
 
-/// Returns the path as a JSON list. The first point has a layout.
-nlohmann::ordered_json path_json(std::span<const plan::PathPoint> path);
+/// Returns what print_path() prints as a JSON object. The first point has a layout.
+nlohmann::ordered_json path_json(const plan::PlanAt& plan_at, std::span<const plan::PathPoint> path,
+                                 int64_t ranks_per_node);
 
 }  // namespace hexad::app

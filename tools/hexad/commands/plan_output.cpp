@@ -1,11 +1,9 @@
 #include "tools/hexad/commands/plan_output.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
@@ -16,47 +14,10 @@ namespace hexad::app {
 
 using namespace plan;
 
-// Figures of a layout that are derived from its prediction.
-struct PlanOutput::Figures {
-  Throughput rates;
-  double exposed[comm::traffic_class_count];  // share of the step, mean over stages
-  double kernels, idle;
-
-  /// Returns the classes of exposed communication above 0.5% of the step: "ep 12%, pp 3%".
-  std::string exposed_text() const {
-    std::string text;
-    for (int c = 0; c < comm::traffic_class_count; ++c)
-      if (exposed[c] >= 0.005)
-        text += fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", name_of(static_cast<comm::TrafficClass>(c)),
-                            100 * exposed[c]);
-    return text.empty() ? "-" : text;
-  }
-
-  /// Returns the largest part of the step: "kernels", a class of exposed communication, or "idle".
-  std::string_view bound_by() const {
-    const double* most = std::ranges::max_element(exposed);
-    if (kernels >= *most && kernels >= idle) return "kernels";
-    return idle >= *most ? "idle" : name_of(static_cast<comm::TrafficClass>(most - exposed));
-  }
-};
-
-PlanOutput::Figures PlanOutput::figures(const PlannedLayout& l) const {
-  Figures f{};
-  f.rates = throughput(l.step.seconds, planned_.recipe, planned_.extensions, planned_.prices, planned_.ranks);
-  const double all = l.step.seconds * static_cast<double>(l.step.stages.size());
-  for (const StepForecast::Stage& stage : l.step.stages) {
-    f.kernels += stage.busy / all, f.idle += stage.idle / all;
-    for (int c = 0; c < comm::traffic_class_count; ++c) f.exposed[c] += stage.exposed[c] / all;
-  }
-  return f;
-}
-
 void print_limits(const Cluster& cluster) {
   const std::vector<std::string> assumed = assumptions(cluster);
   for (size_t i = 0; i < assumed.size(); ++i) fmt::print("{}{}\n", i == 0 ? "assumed: " : "         ", assumed[i]);
-  fmt::print(
-      "not modelled: stragglers, launches that the host delays, clocks that vary, traffic of other jobs, evaluation "
-      "and checkpoints\n");
+  fmt::print("not modelled: {}\n", not_modelled());
 }
 
 void PlanOutput::print_table(const Plan& plan, double seconds) const {
@@ -78,7 +39,7 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
   bool marked = false;
   for (size_t i = 0; i < plan.best.size(); ++i) {
     const PlannedLayout& l = plan.best[i];
-    const Figures f = figures(l);
+    const LayoutFigures f = figures_of(planned_, l);
     fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>5.0f}%  {:<22} {:<8} {}\n", i + 1,
                error.text(l.step.seconds), width, base::human_count(f.rates.tokens_per_second),
                base::human_percent(f.rates.mfu()), memory(l.routed.even), memory(l.routed.p99.bytes),
@@ -104,21 +65,24 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
 }
 
 void PlanOutput::print_difference(const std::string& title, const PlannedLayout& from, const PlannedLayout& to) const {
-  const Figures a = figures(from), b = figures(to);
+  const LayoutComparison difference = compare(planned_, from, to);
   fmt::print("\n{}\n", title);
-  const auto line = [&](std::string_view what, double share_a, double share_b) {
-    const double x = share_a * from.step.seconds, y = share_b * to.step.seconds;
-    if (std::abs(y - x) > 0.001 * from.step.seconds)
-      fmt::print("  {:<18} {:>10} -> {:>10}  {:+.1f}%\n", what, base::human_duration(x), base::human_duration(y),
-                 100 * (y - x) / from.step.seconds);
-  };
-  line("kernels", a.kernels, b.kernels);
-  for (int c = 0; c < comm::traffic_class_count; ++c)
-    line(fmt::format("{} exposed", name_of(static_cast<comm::TrafficClass>(c))), a.exposed[c], b.exposed[c]);
-  line("idle", a.idle, b.idle);
-  const auto one = from.candidate.settings(), two = to.candidate.settings();
-  for (size_t i = 0; i < one.size(); ++i)
-    if (one[i].second != two[i].second) fmt::print("  {}: {} -> {}\n", one[i].first, one[i].second, two[i].second);
+  for (const LayoutComparison::Part& p : difference.parts)
+    fmt::print("  {:<18} {:>10} -> {:>10}  {:+.1f}%\n", p.name, base::precise_duration(p.from),
+               base::precise_duration(p.to), 100 * (p.to - p.from) / from.step.seconds);
+  for (const ChangedSetting& s : difference.settings) fmt::print("  {}: {} -> {}\n", s.key, s.from, s.to);
+}
+
+void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const {
+  const PlannedLayout& best = plan.best.front();
+  if (plan.best.size() > 1) print_difference("from 1 to 2, of the step's seconds:", best, plan.best[1]);
+  if (!own.layout) return fmt::print("\n{}\n", own.lack);
+  std::string title = fmt::format("from 1 to the recipe as it is, {} a step:",
+                                  prediction_error(planned_.cluster).text(own.layout->step.seconds));
+  if (const double bytes = own.layout->memory.total; bytes > plan.memory)
+    title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",
+                         base::human_bytes(bytes), base::human_bytes(plan.memory));
+  print_difference(title, best, *own.layout);
 }
 
 void PlanOutput::print_fewer(const Plan& plan, const std::vector<FewestRanks::Refused>& fewer) const {
@@ -131,47 +95,6 @@ void PlanOutput::print_fewer(const Plan& plan, const std::vector<FewestRanks::Re
                             : fmt::format("{} legal, of which the smallest needs at least {} of {}", f.legal,
                                           base::human_bytes(f.least_memory), base::human_bytes(plan.memory)));
   }
-}
-
-void PlanOutput::print_json(const Plan& plan) const {
-  using Json = nlohmann::ordered_json;
-  const PredictionError& error = prediction_error(planned_.cluster);
-  Json layouts = Json::array();
-  for (const PlannedLayout& l : plan.best) {
-    const Figures f = figures(l);
-    Json settings = Json::object(), exposed = Json::object();
-    for (const auto& [key, value] : l.candidate.settings()) settings[key] = value;
-    for (int c = 0; c < comm::traffic_class_count; ++c)
-      exposed[std::string(name_of(static_cast<comm::TrafficClass>(c)))] = f.exposed[c];
-    layouts.push_back({{"settings", settings},
-                       {"step_seconds", l.step.seconds},
-                       {"step_seconds_interval", {error.least(l.step.seconds), error.most(l.step.seconds)}},
-                       {"tokens_per_second", f.rates.tokens_per_second},
-                       {"mfu", f.rates.peak_flops_per_second > 0 ? Json(f.rates.mfu()) : Json(nullptr)},
-                       {"memory_bytes", l.memory.total},
-                       {"memory_bytes_by_routing",
-                        {{"even", l.routed.even}, {"p99", l.routed.p99.bytes}, {"worst", l.routed.worst.bytes}}},
-                       {"bound_by", f.bound_by()},
-                       {"kernel_share", f.kernels},
-                       {"idle_share", f.idle},
-                       {"exposed_share", exposed}});
-  }
-  Json gains = Json::object();
-  for (const ResourceGain& g : plan.gains) gains[std::string(base::enum_name(g.resource))] = g.seconds;
-  const Json json{{"recipe", planned_.recipe_path},
-                  {"cluster", planned_.cluster_path},
-                  {"ranks", planned_.ranks},
-                  {"routing", planned_.routing},
-                  {"combinations", plan.candidates.tried},
-                  {"legal", plan.legal},
-                  {"too_large", plan.too_large},
-                  {"refused", plan.candidates.refused},
-                  {"layouts", layouts},
-                  {"gain_seconds", gains},
-                  {"gain_factor", unit_more},
-                  {"interval", error.explanation()},
-                  {"assumed", assumptions(planned_.cluster)}};
-  fmt::print("{}\n", json.dump(2));
 }
 
 }  // namespace hexad::app

@@ -1,0 +1,60 @@
+// Figures of planned layouts, for the text and the JSON of `hexad plan`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/plan/plan_search.h"
+
+namespace hexad::app {
+
+/// A recipe that was planned on a cluster. The references must outlive the object.
+struct Planned {
+  std::string recipe_path, cluster_path;
+  const train::Recipe& recipe;
+  const train::Extensions& extensions;
+  const plan::Cluster& cluster;
+  const plan::Prices& prices;
+  std::string routing;            // --routing
+  const plan::RoutingLoad& load;  // the same
+  int64_t ranks;
+  plan::Objective objective;
+};
+
+/// Figures that are derived from the prediction of a layout.
+struct LayoutFigures {
+  plan::Throughput rates;
+  /// Shares of the step, means over stages.
+  double exposed[comm::traffic_class_count];
+  double kernels, idle;
+
+  /// Returns the classes of exposed communication above 0.5% of the step: "ep 12%, pp 3%".
+  std::string exposed_text() const;
+  /// Returns the largest part of the step: "kernels", a class of exposed communication, or "idle".
+  std::string_view bound_by() const;
+};
+LayoutFigures figures_of(const Planned& planned, const plan::PlannedLayout& layout);
+
+/// Difference between the steps of two layouts.
+struct LayoutComparison {
+  struct Part {
+    std::string name;
+    double from, to;  // seconds
+  };
+  std::vector<Part> parts;  // those that differ by more than 0.1% of the first step
+  std::vector<plan::ChangedSetting> settings;
+};
+LayoutComparison compare(const Planned& planned, const plan::PlannedLayout& from, const plan::PlannedLayout& to);
+
+/// The recipe's own layout, or why there is none to compare with.
+struct OwnLayout {
+  std::optional<plan::PlannedLayout> layout;
+  std::string lack;
+};
+
+/// Returns what steps of a plan leave out.
+std::string_view not_modelled();
+
+}  // namespace hexad::app
