@@ -141,7 +141,7 @@ TEST(PlanRefinement, TriesNoOrderOnOneNode) {
   EXPECT_EQ(r.changes(), 0);
 }
 
-TEST(PlanRefinement, TriesOrdersOfWhichNoneIsSpreadMoreWidely) {
+TEST(PlanRefinement, TriesFewLegalOrders) {
   const Refined r(small, {"parallel.pp=2", "parallel.ep=4", "parallel.tp=2"}, two_nodes(), {.world = ranks}, 0);
   int orders = 0;
   for (const Changes of_key : changes_by_key())

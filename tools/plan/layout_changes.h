@@ -23,13 +23,13 @@ struct PlanSite {
 using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, const PlanSite& site);
 
 /// Returns the keys to change, in the order of the search:
-/// - offload.activations, offload.optimizer, schedule.moe.memory_reuse: values that save memory under
+/// - offload.optimizer and offload.activations; schedule.moe.memory_reuse: values that save memory under
 ///   Objective::memory, otherwise those that do not
 /// - schedule.pipeline.overlap
-/// - schedule.moe: chunk_by and overlap, which begin with two chunks; chunks, doubled or halved; rows; duplicates;
-///   esp_exchange; order
-/// - parallel.order: orders by which no kind of group is spread more widely over nodes unless another one is spread
-///   less widely, one for each way to spread groups (PlanRequest::orders)
+/// - schedule.moe.chunk_by, with two chunks, and chunks, doubled or halved
+/// - parallel.order: orders that spread some kind of group less widely over nodes, without those that another one
+///   matches or betters for every kind of group (PlanRequest::orders)
+/// - schedule.moe: rows; duplicates; overlap, with two chunks; esp_exchange; order
 std::span<const Changes> changes_by_key();
 
 /// Returns the recipe with more data offloaded: the optimizer's state, activations, both.
