@@ -20,7 +20,8 @@ test_a_plan_is_a_recipe_that_trains() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain \
     --svg plan.svg
-  expect_text out "16 ranks" " ms (" "32 published steps" "even " "p99 " "worst " "bound by" \
+  expect_text out "16 ranks" "simulated whole: 20 layouts; tried: " " of schedule, order and offload" " ms (" \
+    "32 published steps" "even " "p99 " "worst " "bound by" \
     "gain by 10% more of a resource, of the step of 1: " " 1 " "10 " "tokens/s" \
     "refused by the rules of:" "not modelled: " "from 1 to 2" "from 1 to the recipe as it is, "
   expect_text err "wrote best.yaml; train with: mpirun -np 16 " "wrote plan.svg"

@@ -81,6 +81,13 @@ TEST(MoeChoices, NamesIncludeNonDefaultSettings) {
       "4096, order returns_last, compute_share 0.5");
 }
 
+TEST(MoeChoices, UnusualOnesAreThoseThatDifferFromTheDefault) {
+  MoeSchedule s;
+  EXPECT_EQ(unusual_choices(s), "");
+  s.chunk_by = ChunkBy::tokens, s.chunks = 4;
+  EXPECT_EQ(unusual_choices(s), "chunk_by tokens, chunks 4");
+}
+
 TEST(MoeChoices, CombinationsOmitEquivalentSchedules) {
   MoeScheduleConfig c;
   c.duplicates.reset(), c.chunk_by.reset(), c.rows.reset();

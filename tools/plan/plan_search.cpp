@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "layers/model_size.h"
+#include "tools/plan/plan_refinement.h"
 #include "tools/train/recipe/stages.h"
 
 namespace hexad::plan {
@@ -20,6 +21,9 @@ constexpr double composed_error = 1.15;
 // A composed estimate this much above the limit also rules out the same layout with less recomputation. Its tensors are
 // more but for the part that is computed again at a time, which is small beside this margin.
 constexpr double error_of_less_recomputation = 1.25;
+// A layout whose composed estimate is more than this much above the limit is not offloaded: in bf16, the optimizer's
+// state is 12 of the 18 bytes of a parameter.
+constexpr double offloaded_reach = 3;
 // Layouts simulated for each one that is wanted.
 constexpr size_t simulated_per_wanted = 2;
 
@@ -60,12 +64,23 @@ std::vector<size_t> most_recomputation_first(const std::vector<PlanCandidate>& c
   return order;
 }
 
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+
 double memory_of_rank(const Cluster& cluster) {
-  if (!cluster.machine) return std::numeric_limits<double>::infinity();
+  if (!cluster.machine) return unlimited;
   return static_cast<double>(cluster.machine->memory) * (1 - reserved_share);
 }
 
+double host_memory_of_rank(const Cluster& cluster) {
+  if (!cluster.machine || !cluster.machine->host_memory) return unlimited;
+  return static_cast<double>(*cluster.machine->host_memory);
+}
+
 }  // namespace
+
+std::pair<double, double> goal(Objective objective, double seconds, double bytes) {
+  return objective == Objective::memory ? std::pair(bytes, seconds) : std::pair(seconds, bytes);
+}
 
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request) {
@@ -88,6 +103,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   const layers::ModelSize size = layers::model_size(recipe.model, extensions);
   std::set<Settings> far_too_large;  // with the most recomputation
   std::vector<std::optional<ComposedStep>> composed(legal.size());
+  std::vector<PlannedLayout> too_large;  // that might fit if offloaded
   for (const size_t i : most_recomputation_first(legal)) {
     const Settings settings = settings_beside_recomputation(legal[i].recipe);
     double bytes = least_state(legal[i].recipe, size, request.world);
@@ -96,6 +112,8 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
       bytes = composed[i]->memory;
       if (bytes <= composed_error * memory) continue;
       if (bytes > error_of_less_recomputation * memory) far_too_large.insert(settings);
+      if (bytes <= offloaded_reach * memory)
+        too_large.push_back({.candidate = std::move(legal[i]), .composed = *composed[i]});
       composed[i].reset();
     }
     ++plan.too_large;
@@ -104,35 +122,33 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   std::vector<PlannedLayout> layouts;
   for (size_t i = 0; i < legal.size(); ++i)
     if (composed[i]) layouts.push_back({.candidate = std::move(legal[i]), .composed = *composed[i]});
-  const auto goal = [&](double seconds, double bytes) {
-    return request.objective == Objective::memory ? std::pair(bytes, seconds) : std::pair(seconds, bytes);
-  };
-  std::ranges::stable_sort(layouts, {},
-                           [&](const PlannedLayout& l) { return goal(l.composed.seconds, l.composed.memory); });
+  std::ranges::stable_sort(layouts, {}, [&](const PlannedLayout& l) {
+    return goal(request.objective, l.composed.seconds, l.composed.memory);
+  });
 
   const auto world = static_cast<int>(request.world);
   const StepPrices prices(cluster, world);
-  const auto predicted = [&](const PlannedLayout& l) { return goal(l.step.seconds, l.memory.total); };
-  RecordedStep of_first;  // recorded step of the best layout so far
-  auto first = goal(std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity());
+  const LayoutRules rules(document, extensions, request.world);
+  const PlanSite site{.rules = rules,
+                      .extensions = extensions,
+                      .prices = prices,
+                      .request = request,
+                      .memory = memory,
+                      .host_memory = host_memory_of_rank(cluster)};
   for (PlannedLayout& l : layouts) {
     if (plan.best.size() == simulated_per_wanted * request.wanted) break;
-    const train::Recipe& r = l.candidate.recipe;
-    l.memory = estimate_memory(r, extensions, request.world, request.load);
+    l.memory = estimate_memory(l.candidate.recipe, extensions, request.world, request.load);
     plan.least_memory = std::min(plan.least_memory, l.memory.total);
     if (l.memory.total > memory) {
       ++plan.too_large;
+      too_large.push_back(std::move(l));
       continue;
     }
-    RecordedStep recorded =
-        record_for_forecast(r, extensions, mesh::Layout(r.parallel.sizes(), world), prices, request.load);
-    l.step = simulate_recorded(recorded, r, prices);
-    l.step.simulated = {};
-    if (predicted(l) < first) first = predicted(l), of_first = std::move(recorded);
+    simulate(l, site);
     plan.best.push_back(std::move(l));
   }
-  std::ranges::stable_sort(plan.best, {}, predicted);
   plan.simulated = std::ssize(plan.best);
+  refine(plan, std::move(too_large), site);
   if (plan.best.size() > request.wanted) plan.best.resize(request.wanted);
   if (!request.details || plan.best.empty()) return plan;
   for (PlannedLayout& l : plan.best) {
@@ -142,8 +158,11 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
                              even ? l.memory.total : estimate_memory(r, extensions, request.world).total);
   }
   const PlannedLayout& best = plan.best.front();
-  plan.gains = resource_gains(of_first, best.step.seconds, best.candidate.recipe, cluster, world);
-  plan.traffic = group_traffic(of_first, prices);
+  const train::Recipe& r = best.candidate.recipe;
+  const RecordedStep recorded =
+      record_for_forecast(r, extensions, mesh::Layout(r.parallel.sizes(), world), prices, request.load);
+  plan.gains = resource_gains(recorded, best.step.seconds, r, cluster, world);
+  plan.traffic = group_traffic(recorded, prices);
   return plan;
 }
 

@@ -1,7 +1,7 @@
 // Search for the layout of a recipe on a cluster.
 #pragma once
 
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "tools/plan/group_traffic.h"
@@ -20,6 +20,10 @@ constexpr auto enum_names(Objective) {
       {{Objective::time, "time"}, {Objective::memory, "memory"}, {Objective::ranks, "ranks"}});
 }
 
+/// Returns what a plan makes as small as possible: a pair of the figure that decides and the one that decides between
+/// equal ones.
+std::pair<double, double> goal(Objective objective, double seconds, double bytes);
+
 struct PlannedLayout {
   PlanCandidate candidate;
   ComposedStep composed;
@@ -37,7 +41,8 @@ struct Plan {
   double least_memory = 0;            // bytes of the layout that needs least; a bound or rough for those not simulated
   std::vector<ResourceGain> gains;    // of the first of `best`, the largest first (PlanRequest::details)
   std::vector<GroupTraffic> traffic;  // of the first of `best` (PlanRequest::details)
-  int64_t simulated = 0;              // layouts whose whole step was simulated
+  int64_t simulated = 0;              // layouts whose whole step was simulated in the second stage
+  int64_t changes = 0;                // changes of layouts that were tried in the third stage
 };
 
 /// Search of `world` ranks of the cluster.
@@ -48,12 +53,14 @@ struct PlanRequest {
   size_t wanted = 10;
   /// true: also the memory of the best layouts under each routing, and gains and traffic of the first.
   bool details = false;
+  bool orders = true;  // false: parallel.order stays auto
 };
 
 /// Returns the best layouts. In the first stage, steps of all legal layouts are composed (LayerCosts). In the second
-/// stage, those that seem best are estimated as hexad validate does, and simulated. The cluster must say the memory of
-/// a rank; otherwise all layouts fit. Objective::ranks orders layouts of the requested ranks like time. `costs` has the
-/// costs of layers that earlier searches have needed.
+/// stage, those that seem best are estimated as hexad validate does, and simulated. In the third stage, the best are
+/// changed in keys that keep the sizes of groups, and some that are too large are offloaded (refine()). The cluster
+/// must say the memory of a rank; otherwise all layouts fit. Objective::ranks orders layouts of the requested ranks
+/// like time. `costs` has the costs of layers that earlier searches have needed.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request, SharedCosts& costs);
 /// Searches without costs of earlier searches.

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 #include <span>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -59,30 +60,21 @@ std::vector<Pipeline> pipelines(const Recipe& r, int64_t pp) {
 // Collects the combinations that the rules of recipes accept.
 class Collector {
  public:
-  Collector(const config::Document& document, const train::Extensions& extensions, const PlanSpace& space)
-      : extensions_(extensions), space_(space) {
-    config::read<Recipe>(document, read_);
-  }
+  explicit Collector(const LayoutRules& rules) : rules_(rules) {}
 
   // Adds the recipe with each of `recomputes`, between which rules make no difference.
   void add(Recipe r, std::span<const layers::Recompute> recomputes) {
     const auto count = std::ssize(recomputes);
     found_.tried += count;
     r.recompute = recomputes.front();
-    config::Problems problems = read_;
-    const size_t before = problems.list().size();
-    train::check_layout(r, space_.world, problems);
-    train::check_moe_schedule(r, extensions_, problems);
-    train::check_micro_batch_overlap(r, space_.world, problems);
-    if (problems.list().size() == before) {
-      for (const layers::Recompute recompute : recomputes) {
-        r.recompute = recompute;
-        found_.legal.push_back({r});
-      }
+    if (const auto key = rules_.broken(r)) {
+      found_.refused[*key] += count;
       return;
     }
-    const config::Problems::Problem& first = problems.list()[before];
-    found_.refused[first.rule.empty() ? first.path : first.rule] += count;
+    for (const layers::Recompute recompute : recomputes) {
+      r.recompute = recompute;
+      found_.legal.push_back({r});
+    }
   }
 
   /// Counts a combination that the rule of `key` refuses whatever the keys not set yet.
@@ -91,9 +83,7 @@ class Collector {
   PlanCandidates take() { return std::move(found_); }
 
  private:
-  const train::Extensions& extensions_;
-  const PlanSpace space_;
-  config::Problems read_;  // knows the keys of the recipe
+  const LayoutRules& rules_;
   PlanCandidates found_;
 };
 
@@ -160,9 +150,27 @@ class Enumeration {
 
 }  // namespace
 
+LayoutRules::LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world)
+    : extensions_(extensions), world_(world) {
+  config::read<Recipe>(document, read_);
+}
+
+std::optional<std::string> LayoutRules::broken(const Recipe& r) const {
+  config::Problems problems = read_;
+  const size_t before = problems.list().size();
+  train::check_layout(r, world_, problems);
+  train::check_moe_schedule(r, extensions_, problems);
+  train::check_micro_batch_overlap(r, world_, problems);
+  train::check_moe_order(r, extensions_, problems);
+  if (problems.list().size() == before) return {};
+  const config::Problems::Problem& first = problems.list()[before];
+  return first.rule.empty() ? first.path : first.rule;
+}
+
 PlanCandidates plan_candidates(const config::Document& document, const Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space) {
-  Collector collector(document, extensions, space);
+  const LayoutRules rules(document, extensions, space.world);
+  Collector collector(rules);
   Enumeration(recipe, space, collector).run();
   return collector.take();
 }
@@ -185,23 +193,41 @@ NearestRanks nearest_legal_ranks(const config::Document& document, const Recipe&
 }
 
 std::vector<std::pair<std::string, std::string>> PlanCandidate::settings() const {
-  const train::ParallelConfig& p = recipe.parallel;
-  const auto number = [](int64_t n) { return std::to_string(n); };
-  return {{"parallel.pp", number(p.pp)},
-          {"parallel.tp", number(p.tp)},
-          {"parallel.sp", p.sp ? "true" : "false"},
-          {"parallel.cp", number(p.cp)},
-          {"parallel.cp_kind", std::string(base::enum_name(p.cp_kind))},
-          {"parallel.cp_expansion", std::string(base::enum_name(p.cp_expansion))},
-          {"parallel.order", p.order.value_or("auto")},
-          {"parallel.ep", number(p.ep)},
-          {"parallel.etp", p.etp ? number(*p.etp) : "auto"},
-          {"parallel.zero", number(p.zero)},
-          {"batch.micro", number(recipe.batch.micro)},
-          {"recompute", std::string(base::enum_name(recipe.recompute))},
-          {"schedule.pipeline.split", fmt::format("[{}]", fmt::join(recipe.schedule.pipeline.split, ", "))},
-          {"schedule.pipeline.kind", std::string(base::enum_name(recipe.schedule.pipeline.kind))},
-          {"schedule.pipeline.chunks", number(recipe.schedule.pipeline.chunks)}};
+  static constexpr auto planned = std::to_array<std::string_view>({
+      "parallel.pp",
+      "parallel.tp",
+      "parallel.sp",
+      "parallel.cp",
+      "parallel.cp_kind",
+      "parallel.cp_expansion",
+      "parallel.order",
+      "parallel.ep",
+      "parallel.etp",
+      "parallel.zero",
+      "batch.micro",
+      "recompute",
+      "offload.activations",
+      "offload.optimizer",
+      "schedule.pipeline.kind",
+      "schedule.pipeline.chunks",
+      "schedule.pipeline.split",
+      "schedule.pipeline.overlap",
+      "schedule.moe.duplicates",
+      "schedule.moe.overlap",
+      "schedule.moe.chunk_by",
+      "schedule.moe.chunks",
+      "schedule.moe.esp_exchange",
+      "schedule.moe.rows",
+      "schedule.moe.memory_reuse",
+      "schedule.moe.order",
+  });
+  std::vector<std::pair<std::string, std::string>> all;
+  for (config::Setting& s : config::settings(recipe)) {
+    if (std::ranges::find(planned, s.path) == planned.end()) continue;
+    if (recipe.model.moe.experts > 0 || !s.path.starts_with("schedule.moe."))
+      all.emplace_back(std::move(s.path), std::move(s.value));
+  }
+  return all;
 }
 
 std::vector<std::pair<std::string, std::string>> PlanCandidate::effective_settings(int64_t world) const {
@@ -261,7 +287,13 @@ std::string PlanCandidate::to_string(int64_t world) const {
   text += fmt::format(", zero {}, micro {}", p.zero, recipe.batch.micro);
   if (recipe.recompute != layers::Recompute::none)
     text += fmt::format(", recompute {}", base::enum_name(recipe.recompute));
-  return text;
+  if (p.order) text += ", order " + *p.order;
+  if (recipe.offload.optimizer != optim::StateOffload::none) text += ", offload optimizer";
+  if (recipe.offload.activations) text += ", offload activations";
+  if (recipe.schedule.pipeline.overlap != pp::Overlap::none) text += ", overlap micro_batches";
+  if (recipe.model.moe.experts == 0) return text;
+  const std::string choices = moe::unusual_choices(recipe.schedule.moe.settled());
+  return choices.empty() ? text : text + ", " + choices;
 }
 
 }  // namespace hexad::plan

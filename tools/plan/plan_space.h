@@ -5,9 +5,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/config/document.h"
+#include "framework/config/problems.h"
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
@@ -16,12 +18,14 @@ namespace hexad::plan {
 struct PlanCandidate {
   train::Recipe recipe;
 
-  /// Returns "key: value" for each key that the planner may change, in the order of the recipe.
+  /// Returns "key: value" for each key that the planner may change, in the order of the recipe. Those of schedule.moe
+  /// are left out if the model has no experts.
   std::vector<std::pair<std::string, std::string>> settings() const;
   /// Returns settings() without those that have no effect on `world` ranks, such as parallel.cp_kind if cp is 1. A
   /// value `auto` is replaced by what it stands for.
   std::vector<std::pair<std::string, std::string>> effective_settings(int64_t world) const;
-  /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention".
+  /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention". Order,
+  /// offload, overlap and choices of schedule.moe follow if they differ from their defaults.
   std::string to_string(int64_t world) const;
 };
 
@@ -31,6 +35,21 @@ struct ChangedSetting {
 };
 /// Returns the effective settings that differ between layouts of `world` ranks, in the order of the recipe.
 std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const PlanCandidate& to, int64_t world);
+
+/// Rules of recipes for layouts on a number of ranks: those of load_to_train().
+class LayoutRules {
+ public:
+  /// Reads the keys of the recipe in `document`. `extensions` outlives the object.
+  LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world);
+
+  /// Returns the key of the first rule that the recipe breaks; none if it is legal.
+  std::optional<std::string> broken(const train::Recipe& recipe) const;
+
+ private:
+  const train::Extensions& extensions_;
+  const int64_t world_;
+  config::Problems read_;  // knows the keys of the recipe
+};
 
 /// Limits of the search.
 struct PlanSpace {
@@ -54,7 +73,7 @@ struct PlanCandidates {
 /// - recompute: none, attention, block
 /// - batch.micro: powers of two up to 8
 ///
-/// All other keys are as in the recipe. Legal: what load_to_train() accepts.
+/// parallel.order and cp_expansion are auto, and all other keys are as in the recipe. Legal: LayoutRules.
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);
 

@@ -23,6 +23,17 @@ std::string text_of(const T& value) {
   }
 }
 
+// Returns the choices that differ from the default, and those for which `always` is true, as text.
+template <class Always>
+std::string choices_text(const MoeSchedule& s, const Always& always) {
+  const MoeSchedule usual;
+  std::string out;
+  each_choice([&](std::string_view key, auto access, const ChoiceFacts& facts) {
+    if (always(facts) || access(s) != access(usual)) out += cat(out.empty() ? "" : ", ", key, " ", text_of(access(s)));
+  });
+  return out;
+}
+
 // Returns a choice's text in the reference: "tokens that ...: baseline (DeepSpeed-MoE), ...; auto: chosen in the first
 // steps".
 template <class T>
@@ -69,13 +80,11 @@ bool MoeSchedule::is_dense(std::span<const int64_t> offsets) const {
 }
 
 std::string to_string(const MoeSchedule& s) {
-  const MoeSchedule usual;
-  std::string out;
-  each_choice([&](std::string_view key, auto access, const ChoiceFacts& facts) {
-    if (facts.in_every_name || access(s) != access(usual))
-      out += cat(out.empty() ? "" : ", ", key, " ", text_of(access(s)));
-  });
-  return out;
+  return choices_text(s, [](const ChoiceFacts& facts) { return facts.in_every_name; });
+}
+
+std::string unusual_choices(const MoeSchedule& s) {
+  return choices_text(s, [](const ChoiceFacts&) { return false; });
 }
 
 MoeSchedule MoeScheduleConfig::settled() const {

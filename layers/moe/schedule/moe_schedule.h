@@ -155,6 +155,8 @@ struct MoeSchedule : MoeChoices<Settled> {
 /// Returns the name of a schedule: "duplicates drop, overlap sequential, chunk_by tokens, chunks 4". Other choices
 /// follow if they differ from the default.
 std::string to_string(const MoeSchedule& schedule);
+/// Returns the choices that differ from the default: "chunk_by tokens, chunks 4"; empty if there are none.
+std::string unusual_choices(const MoeSchedule& schedule);
 
 /// List of all choices: key, access to the member of a MoeSchedule or MoeScheduleConfig, and facts (ChoiceFacts).
 // clang-format off

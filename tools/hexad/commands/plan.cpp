@@ -131,10 +131,14 @@ class Planner {
   }
   Objective objective() const { return *base::enum_named<Objective>(options_.objective); }
 
-  // Plans the recipe with another length, number of ranks or memory.
+  // Plans the recipe with another length, number of ranks or memory. The order of axes stays auto: only then has a
+  // layout an expansion.
   Plan plan_at(const PlanQuestion& question) const {
-    const PlanRequest request{
-        .world = question.ranks, .objective = question.objective, .load = load_, .wanted = question.wanted};
+    const PlanRequest request{.world = question.ranks,
+                              .objective = question.objective,
+                              .load = load_,
+                              .wanted = question.wanted,
+                              .orders = false};
     Cluster cluster = cluster_;
     if (cluster.machine) {
       const int64_t nodes = (question.ranks - 1) / prices_.ranks_per_node() + 1;

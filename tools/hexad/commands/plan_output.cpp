@@ -24,8 +24,10 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
   const PredictionError& error = prediction_error(planned_.cluster);
   fmt::print("{} on {} of {}, context {}, routing {}\n", planned_.recipe_path, base::counted(planned_.ranks, "rank"),
              planned_.cluster_path, planned_.recipe.model.context, planned_.routing);
-  fmt::print("{} combinations, {} legal, {} too large for a rank; {} simulated; {}\n\n", plan.candidates.tried,
-             plan.legal, plan.too_large, base::counted(plan.simulated, "layout"), base::human_duration(seconds));
+  fmt::print("{} combinations, {} legal, {} too large for a rank; {}\n", plan.candidates.tried, plan.legal,
+             plan.too_large, base::human_duration(seconds));
+  fmt::print("simulated whole: {}; tried: {} of schedule, order and offload\n\n",
+             base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"));
   // The bytes, marked if they are more than a rank has.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
   // The column of a load that is not one of even, p99 and worst.

@@ -1,0 +1,255 @@
+// Third stage of a plan: other schedules, orders of axes and offload of the best layouts.
+#include "tools/plan/plan_refinement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/plan/two_nodes.h"
+#include "tests/training/training.h"
+#include "tools/plan/layout_as_is.h"
+
+namespace hexad::tests {
+
+using namespace plan;
+
+namespace {
+
+constexpr int64_t ranks = 16;
+
+// On two nodes with a slow network, a layer's all-to-all of 16 ranks takes about as long as its experts.
+const std::string with_experts =
+    "model: {layers: 2, hidden: 4096, heads: 32, kv_heads: 8, context: 4096, vocab: 1024,\n"
+    "        moe: {experts: 16, top_k: 2, expert_hidden: 14336}}\n"
+    "batch: {global: 16, micro: 1}\n"
+    "train: {steps: 10, precision: bf16}\n"
+    "device: cuda\n"
+    "data: {synthetic: true}\n";
+
+const std::string dense =
+    "model: {layers: 4, hidden: 4096, heads: 32, context: 512, vocab: 1024}\n"
+    "batch: {global: 16, micro: 1}\n"
+    "train: {steps: 10, precision: bf16}\n"
+    "data: {synthetic: true}\n";
+
+const std::string small =
+    "model: {layers: 8, hidden: 512, heads: 8, kv_heads: 4, context: 512, vocab: 1024,\n"
+    "        moe: {experts: 8, top_k: 2, expert_hidden: 512}}\n"
+    "batch: {global: 64, micro: 1}\n"
+    "train: {steps: 10, precision: bf16}\n"
+    "data: {synthetic: true}\n";
+
+Cluster slow_network() {
+  Cluster cluster = two_nodes();
+  cluster.machine->network->bandwidth = 10e9;
+  return cluster;
+}
+
+config::Document document_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  return config::parse(yaml, "plan.yaml", overrides);
+}
+
+// A layout of a recipe, and its refinement.
+class Refined {
+ public:
+  Refined(const std::string& yaml, const std::vector<std::string>& overrides, const Cluster& cluster,
+          const PlanRequest& request, int64_t most = 100)
+      : yaml_(yaml),
+        overrides_(overrides),
+        request_(request),
+        prices_(cluster, static_cast<int>(request.world)),
+        rules_(document_of(yaml, overrides), extensions_, request.world),
+        before(layout_as_is(document_of(yaml, overrides), extensions_, cluster, request)),
+        refinement_(site_),
+        after(refinement_.refined(before, most)) {}
+
+  const PlanSite& site() const { return site_; }
+  int64_t changes() const { return refinement_.changes(); }
+  const Recipe& recipe() const { return after.candidate.recipe; }
+
+  void expect_trains() const {
+    std::vector<std::string> overrides = overrides_;
+    for (const auto& [key, value] : after.candidate.settings()) overrides.push_back(key + "=" + value);
+    const Recipe read = recipe_of(yaml_, overrides, request_.world);
+    EXPECT_EQ(PlanCandidate{read}.settings(), after.candidate.settings());
+    const mesh::Layout layout(read.parallel.sizes(), static_cast<int>(request_.world));
+    EXPECT_EQ(forecast_step(read, extensions_, layout, prices_).seconds, after.step.seconds);
+    EXPECT_EQ(estimate_memory(read, extensions_, request_.world).total, after.memory.total);
+  }
+
+ private:
+  const std::string yaml_;
+  const std::vector<std::string> overrides_;
+  const PlanRequest request_;
+  const train::Extensions extensions_;
+  const StepPrices prices_;
+  const LayoutRules rules_;
+  const PlanSite site_{.rules = rules_,
+                       .extensions = extensions_,
+                       .prices = prices_,
+                       .request = request_,
+                       .memory = 80e9,
+                       .host_memory = 1e12};
+
+ public:
+  const PlannedLayout before;
+
+ private:
+  PlanRefinement refinement_;
+
+ public:
+  const PlannedLayout after;
+};
+
+TEST(PlanRefinement, FindsAShorterSchedule) {
+  // With one micro-batch in a step, only chunks of it can overlap.
+  const Refined r(with_experts, {"parallel.ep=16", "parallel.zero=1"}, slow_network(), {.world = ranks});
+  EXPECT_LT(r.after.step.seconds, 0.95 * r.before.step.seconds);
+  EXPECT_TRUE(r.recipe().schedule.moe.settled().overlaps()) << r.after.candidate.to_string(ranks);
+  EXPECT_NE(r.after.candidate.to_string(ranks).find("chunk_by "), std::string::npos)
+      << r.after.candidate.to_string(ranks);
+  r.expect_trains();
+}
+
+TEST(PlanRefinement, FindsTheOverlapOfMicroBatches) {
+  const Refined r(with_experts, {"parallel.ep=16", "parallel.zero=1", "batch.global=64"}, slow_network(),
+                  {.world = ranks}, 1);
+  EXPECT_LT(r.after.step.seconds, r.before.step.seconds);
+  EXPECT_EQ(r.recipe().schedule.pipeline.overlap, pp::Overlap::micro_batches) << "the first legal change";
+  r.expect_trains();
+}
+
+TEST(PlanRefinement, FindsTheOrderThatKeepsDataParallelRanksOnANode) {
+  // In the usual order, stages are neighbours and gradients are summed over both nodes.
+  const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks});
+  EXPECT_LT(r.after.step.seconds, r.before.step.seconds);
+  ASSERT_TRUE(r.recipe().parallel.order);
+  const mesh::Layout layout(r.recipe().parallel.sizes(), ranks);
+  EXPECT_EQ(layout.members(base::Axis::dp, 0), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+  for (const auto& [key, value] : r.after.candidate.settings()) EXPECT_FALSE(key.starts_with("schedule.moe.")) << key;
+  r.expect_trains();
+}
+
+TEST(PlanRefinement, LeavesTheOrderIfItsRequestDoes) {
+  const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks, .orders = false});
+  EXPECT_FALSE(r.recipe().parallel.order);
+  EXPECT_EQ(r.changes(), 0) << "a dense model without stages that overlap has nothing else to change";
+}
+
+TEST(PlanRefinement, TriesNoOrderOnOneNode) {
+  const Refined r(dense, {"parallel.pp=2"}, two_nodes(), {.world = 8});
+  EXPECT_EQ(r.changes(), 0);
+}
+
+TEST(PlanRefinement, TriesFewLegalOrders) {
+  const Refined r(small, {"parallel.pp=2", "parallel.ep=4", "parallel.tp=2"}, two_nodes(), {.world = ranks}, 0);
+  int orders = 0;
+  for (const Changes of_key : changes_by_key())
+    for (const Recipe& c : of_key(r.recipe(), r.site())) {
+      if (c.parallel.order == r.recipe().parallel.order) continue;
+      ++orders;
+      EXPECT_FALSE(r.site().rules.broken(c)) << *c.parallel.order;
+    }
+  EXPECT_GT(orders, 0);
+  EXPECT_LT(orders, 12) << "of 120";
+}
+
+TEST(PlanRefinement, TriesNoMoreChangesThanItMay) {
+  for (const int64_t most : {0, 3}) {
+    const Refined r(small, {"parallel.ep=8"}, two_nodes(), {.world = ranks}, most);
+    EXPECT_EQ(r.changes(), most);
+  }
+}
+
+TEST(PlanRefinement, NeverMakesALayoutWorse) {
+  for (const Objective objective : {Objective::time, Objective::memory})
+    for (const char* layout :
+         {"parallel.ep=1", "parallel.ep=8", "parallel={pp: 2, ep: 4}", "parallel={tp: 2, ep: 2}"}) {
+      const Refined r(small, {layout}, two_nodes(), {.world = ranks, .objective = objective}, 12);
+      EXPECT_LE(goal(objective, r.after.step.seconds, r.after.memory.total),
+                goal(objective, r.before.step.seconds, r.before.memory.total))
+          << layout;
+      r.expect_trains();
+    }
+}
+
+TEST(PlanRefinement, OffloadsForLessMemory) {
+  const PlanRequest request{.world = ranks, .objective = Objective::memory};
+  const Refined r(small, {"parallel.ep=8"}, two_nodes(), request);
+  EXPECT_LT(r.after.memory.total, r.before.memory.total);
+  EXPECT_EQ(r.recipe().offload.optimizer, optim::StateOffload::file);
+  r.expect_trains();
+}
+
+TEST(PlanRefinement, TakesBackAnOffloadThatIsNotNeeded) {
+  const Refined r(small, {"parallel.ep=8", "offload.optimizer=file"}, two_nodes(), {.world = ranks});
+  EXPECT_LT(r.after.step.seconds, r.before.step.seconds);
+  EXPECT_FALSE(r.recipe().offload.any());
+}
+
+// Memory of a rank with which no layout of `small` on one rank fits unless it is offloaded.
+Cluster too_small_without_offload() {
+  const auto bytes = [](const std::vector<std::string>& overrides) {
+    return estimate_memory(recipe_of(small, overrides, 1), {}, 1).total;
+  };
+  const double kept = bytes({"recompute=block"});
+  const double offloaded = bytes({"recompute=block", "offload.optimizer=file"});
+  EXPECT_LT(offloaded, 0.7 * kept);
+  Cluster cluster = two_nodes();
+  cluster.machine->memory = config::ByteSize(static_cast<int64_t>((0.3 * kept + 0.7 * offloaded) / 0.94));
+  return cluster;
+}
+
+TEST(Plan, OffloadsWhatDoesNotFitOtherwise) {
+  const Cluster cluster = too_small_without_offload();
+  const Plan plan = search_plan(document_of(small), recipe_of(small), {}, cluster, {.world = 1, .wanted = 3});
+  ASSERT_FALSE(plan.best.empty());
+  EXPECT_EQ(plan.too_large, plan.legal);
+  EXPECT_EQ(plan.simulated, 0);
+  for (const PlannedLayout& l : plan.best) {
+    EXPECT_TRUE(l.candidate.recipe.offload.any());
+    EXPECT_LE(l.memory.total, plan.memory);
+    EXPECT_NE(l.candidate.to_string(1).find("offload optimizer"), std::string::npos) << l.candidate.to_string(1);
+  }
+}
+
+TEST(Plan, DoesNotOffloadMoreThanTheHostHas) {
+  Cluster cluster = too_small_without_offload();
+  cluster.machine->host_memory = config::ByteSize(1 << 20);
+  const Plan plan = search_plan(document_of(small), recipe_of(small), {}, cluster, {.world = 1, .wanted = 3});
+  EXPECT_TRUE(plan.best.empty());
+}
+
+TEST(Plan, IsNeverWorseThanWithoutChanges) {
+  const Recipe recipe = recipe_of(small);
+  const Plan plan = search_plan(document_of(small), recipe, {}, slow_network(), {.world = ranks, .wanted = 5});
+  EXPECT_GT(plan.changes, 0);
+  EXPECT_LE(plan.changes, 40);
+  const StepPrices prices(slow_network(), ranks);
+  for (const PlannedLayout& l : plan.best) {
+    Recipe r = l.candidate.recipe;
+    r.parallel.order = recipe.parallel.order;
+    r.offload = recipe.offload;
+    r.schedule.moe = recipe.schedule.moe;
+    r.schedule.pipeline.overlap = recipe.schedule.pipeline.overlap;
+    const double seconds = forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), ranks), prices).seconds;
+    EXPECT_LE(l.step.seconds, seconds) << l.candidate.to_string(ranks);
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(plan.best, {}, [](const PlannedLayout& l) { return l.step.seconds; }));
+}
+
+TEST(Plan, IsTheSameEachTime) {
+  const auto search = [] {
+    return search_plan(document_of(small), recipe_of(small), {}, slow_network(), {.world = ranks, .wanted = 3});
+  };
+  const Plan one = search(), two = search();
+  EXPECT_EQ(one.changes, two.changes);
+  ASSERT_EQ(one.best.size(), two.best.size());
+  for (size_t i = 0; i < one.best.size(); ++i) {
+    EXPECT_EQ(one.best[i].candidate.settings(), two.best[i].candidate.settings());
+    EXPECT_EQ(one.best[i].step.seconds, two.best[i].step.seconds);
+  }
+}
+
+}  // namespace
+}  // namespace hexad::tests

@@ -1,0 +1,38 @@
+// Changes of a layout that keep the sizes of its groups. A plan tries them one key after another.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tools/plan/plan_search.h"
+
+namespace hexad::plan {
+
+/// Ranks, prices and goal of a plan's layouts. The members outlive it.
+struct PlanSite {
+  const LayoutRules& rules;
+  const train::Extensions& extensions;
+  const StepPrices& prices;
+  const PlanRequest& request;
+  double memory;       // bytes that tensors of a rank may take
+  double host_memory;  // bytes that offloaded tensors of a rank may take in its host's memory
+};
+
+/// Returns the recipe with other values of a key, or of keys that exclude each other. They may be illegal, or the
+/// recipe's own.
+using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, const PlanSite& site);
+
+/// Returns the keys to change, in the order of the search:
+/// - offload.optimizer and offload.activations; schedule.moe.memory_reuse: values that save memory under
+///   Objective::memory, otherwise those that do not
+/// - schedule.pipeline.overlap
+/// - schedule.moe.chunk_by, with two chunks, and chunks, doubled or halved
+/// - parallel.order: orders that spread some kind of group less widely over nodes, without those that another one
+///   matches or betters for every kind of group (PlanRequest::orders)
+/// - schedule.moe: rows; duplicates; overlap, with two chunks; esp_exchange; order
+std::span<const Changes> changes_by_key();
+
+/// Returns the recipe with more data offloaded: the optimizer's state, activations, both.
+std::vector<train::Recipe> with_more_offloaded(const train::Recipe& recipe);
+
+}  // namespace hexad::plan

@@ -1,0 +1,158 @@
+#include "tools/plan/plan_refinement.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace hexad::plan {
+
+using train::Recipe;
+
+namespace {
+
+constexpr size_t most_refined = 3;
+constexpr int64_t most_changes_of_layout = 11;
+// Layouts that are tried offloaded because they seem shorter than those that fit. Each takes up to three changes.
+constexpr size_t most_offloaded = 2;
+// A smaller gain is not worth a key in the recipe.
+constexpr double least_gain = 0.001;
+
+bool is_less(double after, double before) { return after < (1 - least_gain) * before; }
+
+}  // namespace
+
+void simulate(PlannedLayout& l, const PlanSite& site) {
+  const Recipe& r = l.candidate.recipe;
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(site.request.world));
+  l.step = forecast_step(r, site.extensions, layout, site.prices, site.request.load);
+  l.step.records.clear(), l.step.simulated = {};
+}
+
+// Returns false if the step has no price: the cluster may lack a rate that only this change needs, such as that of
+// offloading.
+bool PlanRefinement::simulated(PlannedLayout& l) const try {
+  simulate(l, site_);
+  return true;
+} catch (const base::Error& e) {
+  if (e.code() != base::ExitCode::usage) throw;
+  return false;
+}
+
+void PlanRefinement::estimate(PlannedLayout& l) const {
+  l.memory = estimate_memory(l.candidate.recipe, site_.extensions, site_.request.world, site_.request.load);
+}
+
+// Replaces `best` by the changed layout if that is better. The figure that decides comes first, because most changes
+// gain nothing and then need no other figure.
+bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
+  PlannedLayout l = best;
+  l.candidate.recipe = changed;
+  ++changes_;
+  if (site_.request.objective == Objective::memory) {
+    estimate(l);
+    if (!offload_fits(l) || !is_less(l.memory.total, best.memory.total) || !simulated(l)) return false;
+  } else {
+    if (!simulated(l) || !is_less(l.step.seconds, best.step.seconds)) return false;
+    estimate(l);
+    if (!fits(l)) return false;
+  }
+  best = std::move(l);
+  return true;
+}
+
+PlannedLayout PlanRefinement::refined(PlannedLayout best, int64_t most) {
+  const int64_t last = changes_ + most;
+  std::set<std::vector<std::pair<std::string, std::string>>> tried{best.candidate.settings()};
+  const auto improve = [&](Changes of_key) {
+    bool gained = false;
+    for (const Recipe& r : of_key(best.candidate.recipe, site_))
+      if (changes_ < last && !site_.rules.broken(r) && tried.insert(PlanCandidate{r}.settings()).second)
+        gained = improves(best, r) || gained;
+    return gained;
+  };
+  for (bool gained = true; gained;) {
+    gained = false;
+    for (const Changes of_key : changes_by_key())
+      while (improve(of_key)) gained = true;
+  }
+  return best;
+}
+
+void PlanRefinement::refine_first(std::vector<PlannedLayout>& layouts, size_t count) {
+  count = std::min({layouts.size(), count, most_refined});
+  const int64_t last = changes_ + most_changes_of_layout * static_cast<int64_t>(count);
+  for (size_t i = 0; i < count; ++i)
+    layouts[i] = refined(std::move(layouts[i]), (last - changes_) / static_cast<int64_t>(count - i));
+}
+
+std::optional<PlannedLayout> PlanRefinement::made_to_fit(PlannedLayout l) {
+  for (Recipe& r : with_more_offloaded(l.candidate.recipe)) {
+    l.candidate.recipe = std::move(r);
+    ++changes_;
+    estimate(l);
+    if (fits(l) && simulated(l)) return l;
+  }
+  return {};
+}
+
+std::vector<PlannedLayout> PlanRefinement::smallest_that_fit(std::vector<PlannedLayout> layouts) {
+  std::ranges::stable_sort(layouts, {},
+                           [](const PlannedLayout& l) { return std::pair(l.composed.memory, l.composed.seconds); });
+  if (layouts.size() > 2 * most_refined) layouts.resize(2 * most_refined);
+  for (PlannedLayout& l : layouts) estimate(l);
+  std::ranges::stable_sort(layouts, {}, [](const PlannedLayout& l) { return l.memory.total; });
+  refine_first(layouts, most_refined);
+  std::vector<PlannedLayout> all;
+  for (PlannedLayout& l : layouts) {
+    least_memory_ = std::min(least_memory_, l.memory.total);
+    if (fits(l) && simulated(l)) all.push_back(std::move(l));
+  }
+  return all;
+}
+
+namespace {
+
+void add_smallest(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSite& site) {
+  PlanRequest request = site.request;
+  request.objective = Objective::memory;
+  const PlanSite by_memory{.rules = site.rules,
+                           .extensions = site.extensions,
+                           .prices = site.prices,
+                           .request = request,
+                           .memory = site.memory,
+                           .host_memory = site.host_memory};
+  PlanRefinement refinement(by_memory);
+  plan.best = refinement.smallest_that_fit(std::move(too_large));
+  plan.least_memory = std::min(plan.least_memory, refinement.least_memory());
+  plan.changes = refinement.changes();
+}
+
+// Adds layouts that seem shorter than the first one and fit if offloaded.
+void add_offloaded(Plan& plan, std::vector<PlannedLayout> too_large, PlanRefinement& refinement) {
+  const double seconds = plan.best.front().step.seconds;
+  std::erase_if(too_large, [&](const PlannedLayout& l) { return l.composed.seconds >= seconds; });
+  std::ranges::stable_sort(too_large, {}, [](const PlannedLayout& l) { return l.composed.seconds; });
+  if (too_large.size() > most_offloaded) too_large.resize(most_offloaded);
+  for (PlannedLayout& l : too_large)
+    if (auto fit = refinement.made_to_fit(std::move(l))) plan.best.push_back(std::move(*fit));
+}
+
+}  // namespace
+
+void refine(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSite& site) {
+  const bool by_memory = site.request.objective == Objective::memory, none_fits = plan.best.empty();
+  const auto sort = [&] {
+    std::ranges::stable_sort(plan.best, {}, [&](const PlannedLayout& l) {
+      return goal(site.request.objective, l.step.seconds, l.memory.total);
+    });
+  };
+  PlanRefinement refinement(site);
+  if (none_fits) add_smallest(plan, std::move(too_large), site);
+  sort();
+  if (!none_fits && !by_memory) add_offloaded(plan, std::move(too_large), refinement), sort();
+  if (!none_fits || !by_memory) refinement.refine_first(plan.best, site.request.wanted), sort();
+  plan.changes += refinement.changes();
+}
+
+}  // namespace hexad::plan
