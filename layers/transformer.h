@@ -35,7 +35,7 @@ class Transformer {
     CrossEntropyOptions loss;
   };
   struct PartOutput {
-    Value value;                    // activations [rows, D]; from the last part the loss, [1] acc
+    Value value;                    // activations [rows, D]; from the last part the loss, [1] in the accumulator dtype
     std::vector<Value> aux_losses;  // [1] each: one for every MoE layer with auxiliary losses
   };
   /// Runs forward of a micro-batch through parts()[part]. `input` is the output of the previous part; the first part

@@ -27,7 +27,7 @@ struct Linear {
     double init_std;
     bool bias = false;
     Parallel parallel = Parallel::none;
-    int64_t pieces = 0;  // pieces of the outputs, if several ranks share a piece (key/value heads); 0: one per rank
+    int64_t pieces = 0;  // number of pieces of the outputs, if ranks share pieces (key/value heads); 0: one per rank
     std::vector<std::string>
         stack{};  // prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: one layer
 

@@ -15,7 +15,7 @@ using tensor::Tensor;
 /// this number.
 struct RowGroups {
   kernels::GroupOffsets rows{};  // by local expert
-  bool dense = false;        // true: one call per expert that has rows (the host must know `rows`); false: one for all
+  bool dense = false;  // true: a kernel call for each expert with rows (the host must know `rows`); false: one call
   int64_t computations = 1;  // computations per pass (Routes::computations): contributions to each weight gradient
 
   /// Calls f(expert, begin, end) for each expert that has rows.

@@ -17,7 +17,7 @@ namespace {
 // All tensors that the tape keeps.
 struct KeptTensors {
   Tensor slot_results;                    // [S, D], if they return without weights
-  Tensor weights;                         // [T, K]; undefined if the experts weight, which have weights by row
+  Tensor weights;                         // [T, K]; undefined if experts_weight(): the experts then keep weights by row
   std::vector<ChunkActivations> experts;  // by chunk, or one entry if chunks are computed together
 
   /// Calls f(tensor) for each tensor, always in the same order.
