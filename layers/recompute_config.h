@@ -1,4 +1,4 @@
-// Activations that backward recomputes instead of keeping them.
+// Activations that are recomputed in backward instead of being kept.
 #pragma once
 
 #include <array>

@@ -57,7 +57,7 @@ class Transformer {
   /// Returns an empty cache for one sequence of up to `length` tokens.
   KeyValueCache make_cache(int64_t length, Device device) const;
 
-  /// An MoE layer of this rank's parts, with its index among the MoE layers of the whole model.
+  /// MoE layer on this rank, and its index among the MoE layers of the whole model.
   struct MoePlace {
     size_t index;
     moe::MoeLayer* layer;

@@ -62,7 +62,7 @@ struct Linear {
 
   /// Applies a layer that is not split over ranks.
   Value operator()(Tape& t, const Value& x) const { return linear(t, x, *weight, bias); }
-  /// Returns the parameters as tp::column_linear takes them.
+  /// Returns the parameters in the form of tp::column_linear's argument.
   tp::Projection projection() const { return {weight, bias}; }
 };
 

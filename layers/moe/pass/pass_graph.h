@@ -42,7 +42,8 @@ struct PassSteps {
   std::function<void(size_t)> weight_gradients{};  // empty: no weight gradients
 };
 
-/// Runs `graph` under the name "LAYER NAME", by the settings' runner, or directly if there is none.
+/// Runs `graph` under the name settings.name + " " + `name`. It is run by settings.runner or, if that is null,
+/// directly.
 void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, std::string_view name, Device device);
 
 class PassGraph {
