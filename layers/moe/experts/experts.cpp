@@ -90,8 +90,7 @@ void Experts::Projection::weight_gradient_without_bias(Stream& s, const Tensor& 
   const auto [memory, write] = weight->next_gradient_target(groups.computations);
   const Tensor dw = joined(memory, 3);
   if (!groups.dense) return table(x).grouped_matmul.weight_gradient(s, dw, dy, x, groups.rows, write);
-  for (int64_t e = 0; e < dw.dim(0);
-       ++e) {  // experts without rows are included: their gradient may have to be set to zero
+  for (int64_t e = 0; e < dw.dim(0); ++e) {  // experts without rows, too: their gradient may have to become zero
     const auto begin = groups.rows.host[e], end = groups.rows.host[e + 1];
     table(x).matmul.weight_gradient(s, kernels::expert_matrix(dw, e), dy.slice(0, begin, end), x.slice(0, begin, end),
                                     write);
