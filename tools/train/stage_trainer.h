@@ -54,7 +54,7 @@ class StageTrainer {
   /// Does the work of run(). run() reports its failure.
   ExitCode train();
   void begin_steps();
-  /// True if a signal has requested any rank to save and end. Collective.
+  /// True if a signal has asked any rank to save and end. Collective.
   bool any_rank_asked_to_stop();
   /// Evaluates the held-out set; returns nothing without one. `sequences`: see evaluate(). Collective.
   std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);

@@ -14,8 +14,8 @@ namespace {
 using autograd::Parameter;
 using base::cat;
 
-// Returns a key of the piece that this rank holds. It follows from the piece itself, so no layout is needed. Under
-// ZeRO-3, a rank holds owned weights between steps.
+// Returns a key for the piece of `p` that this rank holds. Equal pieces have equal keys, so the layout is not needed.
+// Under ZeRO-3, a rank holds only its owned weights between steps.
 uint64_t key_of(const Parameter& p) {
   const auto region = p.region();
   const base::FlatRange owned = p.owned();

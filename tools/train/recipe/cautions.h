@@ -12,9 +12,9 @@ namespace hexad::train {
 /// are usual, and the recipe in a run's directory must stay readable afterwards.
 std::vector<std::string> cautions(const Recipe& recipe);
 
-/// Returns those of these lines that concern parameters without a gradient: one for each setting under which the loss
-/// does not depend on some parameters. Such parameters change only by rounding or weight decay, or not at all. Each
-/// line has the keys, the parameters, and the setting to use instead.
+/// Returns those lines of cautions() that concern parameters without a gradient: one for each setting under which the
+/// loss does not depend on some parameters. Such parameters change only by rounding or weight decay, or not at all.
+/// Each line has the keys, the parameters, and the setting to use instead.
 std::vector<std::string> untrained(const Recipe& recipe);
 
 }  // namespace hexad::train

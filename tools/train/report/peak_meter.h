@@ -13,7 +13,7 @@ namespace hexad::train {
 /// compute at the same time.
 class PeakMeter {
  public:
-  /// Takes the first samples, for a fraction of a second or up to two. Collective.
+  /// Takes the first samples, which last up to two seconds. Collective.
   PeakMeter(const Recipe& recipe, const comm::ProcessGroup& world);
 
   double peak_of_all_ranks() const { return peak_; }

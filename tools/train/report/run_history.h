@@ -60,7 +60,8 @@ RunEnding ending_of(const RunHistory& history);
 inline constexpr std::string_view trouble_of_failure = "The run failed",
                                   trouble_of_preemption = "The run was preempted";
 
-/// Reads the history; empty for the directory of an older program. Throws Error(data) if the file cannot be parsed.
+/// Reads the history. Returns an empty history if an older program wrote the directory. Throws Error(data) if the file
+/// cannot be parsed.
 RunHistory read_history(const std::filesystem::path& dir);
 
 /// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). Removes the records of
