@@ -252,7 +252,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
   TrainingRun run(recipe, self, subject.extensions());
-  // The oracle rounds rows before sending with other code than the layouts.
+  // To round rows before they are sent, the oracle uses the reference kernels, and the layouts use others.
   for (const auto& [index, layer] : run.instance.model.moe_layers())
     layer->send_rows_with(&kernels::reference_table.wire);
   Variant own;

@@ -8,11 +8,11 @@
 
 namespace hexad::app {
 
-/// Prints what predictions on the cluster assume, and what a step leaves out.
+/// Prints the assumptions of predictions on the cluster, and the costs that a predicted step leaves out.
 void print_limits(const plan::Cluster& cluster);
 
-/// Prints plans of one recipe on one cluster, which have details (PlanRequest::details). The references must outlive
-/// the object.
+/// Printer of plans of one recipe on one cluster. The plans have details (PlanRequest::details). The references must
+/// outlive the object.
 class PlanOutput {
  public:
   struct Planned {
@@ -22,16 +22,16 @@ class PlanOutput {
     const plan::Cluster& cluster;
     const plan::Prices& prices;
     std::string routing;            // --routing
-    const plan::RoutingLoad& load;  // the same
+    const plan::RoutingLoad& load;  // load that `routing` selects
     int64_t ranks;
   };
   explicit PlanOutput(const Planned& planned) : planned_(planned) {}
 
   /// Prints the table of layouts. The search took `seconds`.
   void print_table(const plan::Plan& plan, double seconds) const;
-  /// Prints where the step of `to` differs from that of `from`, in seconds and settings. `title` is a line above.
+  /// Prints the differences between the steps of `from` and `to`, in seconds and settings, below the line `title`.
   void print_difference(const std::string& title, const plan::PlannedLayout& from, const plan::PlannedLayout& to) const;
-  /// Prints why fewer ranks do not do: the largest numbers of those that were tried.
+  /// Prints why fewer ranks do not suffice, for the largest of the numbers that were tried.
   void print_fewer(const plan::Plan& plan, const std::vector<plan::FewestRanks::Refused>& fewer) const;
   void print_json(const plan::Plan& plan) const;
 

@@ -205,7 +205,7 @@ void print_json(const Options& options, const Checked& c, const train::Extension
   fmt::print("{}\n", json_of(stages));
 }
 
-// Checks the stage whose keys `recipe` has. Adds its warnings.
+// Checks the stage that `recipe` describes. Adds the stage's warnings to `warnings`.
 CheckedStage checked_stage(const Options& options, const Recipe& recipe, const std::string& text, int64_t ranks,
                            const train::Extensions& extensions, std::vector<std::string>& warnings) {
   const auto warn = [&](const std::string& warning) {

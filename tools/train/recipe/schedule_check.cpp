@@ -17,7 +17,8 @@ using moe::MoeSchedule;
 std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
   if (!s.is_chunked()) return {};
   const moe::IssueOrder& order = registry.moe_order_of(s);
-  // A memory limit may lead to more chunks. If an order is illegal for many chunks, it is illegal for few chunks, too.
+  // A memory limit may lead to more chunks. An order that is illegal for many chunks is expected to be illegal for few,
+  // too.
   const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)
     if (const std::string why =
