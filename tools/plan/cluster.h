@@ -1,6 +1,6 @@
 // Speeds of a job's machines: links, kernels, and the slowdown of work that runs together. `hexad profile` measures
-// them and writes them as YAML (docs/profile.md). A file may instead, or besides, describe machines that nobody
-// measured (docs/planning.md). The planner and the simulator read both.
+// them and writes them as YAML (docs/profile.md). A file may also, or instead, describe machines that were not measured
+// (docs/planning.md). The planner and the simulator read both.
 #pragma once
 
 #include <array>
@@ -56,7 +56,7 @@ using schedule::Lane;
 /// Curve of seconds (y) over sizes (x, ascending).
 using config::Curve;
 
-/// Time and machine of the measurement. Readers use the sizes of the machine; the texts are only for people.
+/// Time and machine of the measurement. Programs read only the sizes of the machine; the texts are for people.
 struct Origin {
   std::string date, hexad, processor, instructions, products;
   double seconds = 0;

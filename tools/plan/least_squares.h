@@ -43,7 +43,7 @@ struct Fit {
   size_t worst = 0;
 };
 
-/// Quantity whose sum of squares a fit minimizes. `residuals`: the longest samples decide. `relative_residuals`
+/// Quantity whose sum of squares a fit minimizes. `residuals`: the longest samples dominate. `relative_residuals`
 /// (divided by the measured seconds): all sizes have equal weight.
 enum class Least : uint8_t { residuals, relative_residuals };
 

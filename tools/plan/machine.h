@@ -42,7 +42,7 @@ struct ProductEfficiency {
   }
 };
 
-/// Efficiency of attention (one fused kernel a pass).
+/// Efficiency of attention (one fused kernel per pass).
 struct AttentionEfficiency {
   config::Curve forward, backward;
   double half_head = 0;
@@ -58,7 +58,7 @@ struct AttentionEfficiency {
   }
 };
 
-/// A link to other ranks, one direction.
+/// One direction of a link to other ranks.
 struct MachineLink {
   double bandwidth = 0;
   double latency = 0;

@@ -27,7 +27,7 @@ constexpr auto enum_names(Resource) {
 /// the network.
 Cluster with_more(const Cluster& cluster, Resource resource, double factor);
 
-/// Rate with which gains are simulated, over the present one.
+/// Factor by which a rate is raised to simulate a gain.
 inline constexpr double unit_more = 1.1;
 
 /// Seconds by which a step is shorter with unit_more times the rate of a resource. The sign may be negative, because

@@ -1,6 +1,6 @@
-// Chooses the open parts (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal schedules.
-// Regular steps of the run try the cheapest ones. MPMoE's Algorithm 1 finds the number of chunks of the fastest one.
-// Trials lose nothing, because every schedule computes the same results.
+// Chooses the open settings (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal
+// schedules. Regular steps of the run try the cheapest ones. MPMoE's Algorithm 1 finds the number of chunks of the
+// fastest one. Trial steps are not wasted, because every schedule computes the same results.
 #pragma once
 
 #include <optional>

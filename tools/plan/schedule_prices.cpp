@@ -111,7 +111,7 @@ class SchedulePrices {
     std::string bytes;
     for (const Graphs& graphs : of_class)
       for (const schedule::TaskGraph& graph : graphs) append(bytes, graph);
-    // Ranks must agree, even if their groups, and so their rates, differ.
+    // Ranks must agree on one prediction, even if their groups, and therefore their rates, differ.
     return {.schedule = schedule,
             .predicted = world_.all_reduce_value(mine, comm::Reduce::max, host_),
             .graphs = data::digest_of(bytes).to_string()};

@@ -12,7 +12,7 @@ namespace {
 using device::CommunicationWork;
 using device::Issue;
 
-// Taken from events, so that one that begins where another ends does not overlap it.
+// Subtracted from the duration of events, so that an event that begins where another one ends does not overlap it.
 constexpr double rounding_us = 1e-6;
 
 std::string lane_of(const StepRecord& record, const Issue& issue) {
@@ -43,7 +43,7 @@ telemetry::TraceRecords trace_of(const StepForecast& forecast) {
   for (size_t r = 0; r < forecast.records.size(); ++r) {
     const StepRecord& record = forecast.records[r];
     const auto& times = forecast.simulated.ranks[r].times;
-    std::map<std::string, schedule::Interval> last;  // of each row
+    std::map<std::string, schedule::Interval> last;  // last event of each row
     for (size_t i = 0; i < times.size(); ++i) {
       if (times[i].length() <= 0) continue;
       const Issue& issue = record.issues[i];

@@ -265,8 +265,8 @@ void add_plan(const Program& program) {
       .legal(whole_number(0, 1 << 24));
   command.add_option(
       "--context", &options->context,
-      "tokens of a sequence, such as 4096 or 4K, instead of the recipe's; or 4K..1M: a path through these "
-      "lengths, each twice the one before");
+      "tokens of a sequence, such as 4096 or 4K, instead of the recipe's; or 4K..1M: a path of lengths from the first "
+      "to the last, each twice the one before");
   command
       .add_option(
           "--objective", &options->objective,
