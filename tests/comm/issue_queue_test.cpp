@@ -117,7 +117,7 @@ TEST_F(Queue, AnExchangeWithoutRowsForARankDelaysNoOtherRequest) {
   EXPECT_EQ(starts(), "dp2.1 dp2.2");
 }
 
-// A message takes no room from other messages until its peer has begun it.
+// A message occupies no part of the window until its peer has begun to receive it.
 TEST_F(Queue, UnansweredMessagesFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");

@@ -165,7 +165,7 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
   for (int ranks : {1, 2, 4})
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
       Lab lab;
-      const int64_t count = world.rank() == 1 ? 0 : tokens;  // F25: one rank has no token, but takes part
+      const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but takes part
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
       // At most as many chunks as there are parts to divide.

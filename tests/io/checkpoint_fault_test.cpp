@@ -1,4 +1,4 @@
-// Faults of checkpoints. The numbers are those of the project's list of faults.
+// Faults of checkpoints: damaged, incomplete and missing files, and saves that are killed.
 #include <sys/mount.h>
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-// M1: parameters and operations counted on a meta device, compared with published numbers and counts by hand.
+// Parameters and operations counted on a meta device, compared with published numbers and counts by hand.
 #include "layers/model_size.h"
 
 #include <gtest/gtest.h>

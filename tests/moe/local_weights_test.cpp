@@ -1,4 +1,5 @@
-// Experts on the rank of their tokens weight their activations, so that no results of slots are kept.
+// Experts on the rank of their tokens multiply their activations by the routing weights, so no results of slots are
+// kept.
 #include "layers/moe/pass/local_weights.h"
 
 #include <gtest/gtest.h>

@@ -256,7 +256,7 @@ TEST(MoeLayer, A3_PaddingChangesNoStatisticAndNoValidToken) {
   EXPECT_NEAR(a.z_loss, b.z_loss, tolerance(Dtype::f64, 100));
 }
 
-// A4: if a recomputation reported statistics, they would be counted twice.
+// If a recomputation reported statistics, they would be counted twice.
 TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
   for (const char* scope : {"micro_batch", "global_batch"}) {
     SCOPED_TRACE(scope);

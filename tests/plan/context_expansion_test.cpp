@@ -1,4 +1,4 @@
-// Lengths of a path, and the place of experts beside context parallelism.
+// Lengths of a path, and the placement of experts relative to context parallelism.
 #include "tools/plan/context_expansion.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(ContextExpansion, ExpertsFoldedOverTensorRanksNeedFewerRanks) {
   expect_expansion(Layout({.cp = 2, .tp = 4, .ep = 8, .etp = 1}, 32), Kind::horizontal, 4, 16, 2);
 }
 
-// A job that grows by the smallest step keeps its groups' sizes; by less, it is illegal.
+// A job can grow by the smallest step and keep the sizes of its groups. Growth by less is illegal.
 TEST(ContextExpansion, TheSmallestStepIsTheLeastLegalNumberOfRanks) {
   for (const mesh::Sizes& sizes : {mesh::Sizes{.cp = 2, .tp = 2, .ep = 4}, mesh::Sizes{.cp = 4, .tp = 2, .ep = 4},
                                    mesh::Sizes{.pp = 2, .cp = 4, .ep = 2}, mesh::Sizes{.tp = 2, .ep = 4, .etp = 1}}) {

@@ -265,7 +265,7 @@ TEST(RunnerErrors, AFailureOfOneRankEndsAll) {
   }
 }
 
-// Records the begin and the end of each action.
+// Records the start and the end of each action.
 class Noting final : public Fake {
  public:
   Noting(Device device, schedule::Fibers& fibers, int fails_at = -1)

@@ -39,7 +39,7 @@ using Function = std::function<std::vector<Value>(Tape&, const std::vector<Value
 void gradcheck_all(Lab& lab, const std::vector<Tensor>& inputs, const Function& f, const GradcheckOptions& options,
                    std::source_location where);
 
-/// Takes an `f` that returns one Value or several.
+/// Like gradcheck_all(), for an `f` that returns one Value or several.
 template <class F>
 void gradcheck(Lab& lab, const std::vector<Tensor>& inputs, F&& f, const GradcheckOptions& options = {},
                std::source_location where = std::source_location::current()) {

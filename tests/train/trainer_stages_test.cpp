@@ -90,9 +90,9 @@ TEST(TrainerStages, DataContinueAtTheSameToken) {
   const auto progress = [&](int64_t step) {
     return saved_progress(io::Checkpoint::open(checkpoint(run, step), io::Check::quick));
   };
-  EXPECT_EQ(progress(3).next_sequence, 3 * 8);       // of 8 tokens
-  EXPECT_EQ(progress(6).next_sequence, 12 + 3 * 4);  // of 16 tokens
-  EXPECT_EQ(progress(8).next_sequence, 12 + 2 * 2);  // of 32 tokens
+  EXPECT_EQ(progress(3).next_sequence, 3 * 8);       // sequences of 8 tokens
+  EXPECT_EQ(progress(6).next_sequence, 12 + 3 * 4);  // sequences of 16 tokens
+  EXPECT_EQ(progress(8).next_sequence, 12 + 2 * 2);  // sequences of 32 tokens
   EXPECT_EQ(progress(8).tokens, 8 * 64);
 }
 

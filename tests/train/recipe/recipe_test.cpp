@@ -1,4 +1,4 @@
-// F28, F30: illegal recipes are reported with file:line, the arithmetic and the nearest legal values.
+// Illegal recipes are reported with file:line, the arithmetic and the nearest legal values.
 #include "tools/train/recipe/recipe.h"
 
 #include <cstdlib>
