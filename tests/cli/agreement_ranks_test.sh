@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fault 23: ranks with different programs or recipes, and replicas that no longer agree.
+# Ranks with different programs or recipes, and replicas that no longer agree.
 . "$(dirname "$0")/cli.sh"
 
 # `pair "A..." "B..."`: runs two ranks under mpirun, each with its own arguments.

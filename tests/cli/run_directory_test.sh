@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults 8, 13 and 15: the run directory shared, unwritable, full.
+# A run directory that is shared, unwritable or full.
 . "$(dirname "$0")/cli.sh"
 
 test_a_second_job_in_one_run_directory_is_refused_with_host_and_process() {

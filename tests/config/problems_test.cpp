@@ -1,4 +1,5 @@
-// Messages for wrong values: file:line, key, value, the expected value with its arithmetic, the likely meaning.
+// Messages for wrong values (Fault30): file:line, key, value, the expected value with its arithmetic, the likely
+// meaning.
 #include "framework/config/problems.h"
 
 #include <gtest/gtest.h>

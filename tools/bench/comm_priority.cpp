@@ -1,5 +1,5 @@
-// Measures the time of an operation by itself and after operations of lower classes, for MoNTA's order and for first
-// in, first out. tools/bench/papers/priority.sh makes its tables from it. Nothing is computed.
+// Measures the time of an operation by itself and after operations of lower classes, under MoNTA's priorities and first
+// in, first out. tools/bench/papers/priority.sh makes its tables from the output. Nothing is computed.
 //
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
@@ -11,7 +11,7 @@
 // --head-start seconds earlier. No thread waits for an operation, so that only the classes decide.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
-// seconds of the operation, seconds until all operations are done. Both are those of the slowest rank.
+// seconds of the operation, seconds until all operations are done. Both times are those of the slowest rank.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -12,7 +12,7 @@
 // with fields separated by tabs:
 //   round, schedule
 //   seconds of the step, of the slowest rank
-//   seconds of all passes through the experts, of the rank with most
+//   seconds of all passes through the experts, of the rank that has the most
 //   seconds of one layer's forward, mean over layers and micro-batches, of the slowest rank
 //   seconds of one layer's forward and backward, mean over layers and micro-batches, of the slowest rank
 //   seconds of the same as predicted by the simulator with the rates of --profile; "-" without one
@@ -21,7 +21,7 @@
 //     seconds of all passes with all-to-alls, with all-to-alls or all-gathers, and with communication but no
 //     computation
 //   tokens per second
-//   peak bytes of activations, temporaries and communication, of the rank with most
+//   peak bytes of activations, temporaries and communication, of the rank that needs the most
 //   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks:
 //     bytes sent
 //     seconds in which any operation is under way
