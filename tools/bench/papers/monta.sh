@@ -6,11 +6,12 @@
 #
 # Prints for each combination of links, t, part and volume: the median over the rounds of each schedule's time over the
 # baseline's in the same round, the formula's values, the baseline's share of the wire's rate, and the simulator's
-# prediction from a profile of the same testbed. Then prints the volumes from which O2 and O3 win, the loss of a choice by the simulator,
-# and the links' efficiency by volume (Fig. 13).
+# prediction from a profile of the same testbed. Then prints the volumes from which O2 and O3 win, the loss of a choice
+# by the simulator, and the links' efficiency by volume (Fig. 13).
 #
 #   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--links '25mbit:200mbit 20mbit:360mbit']
-#                               [--shared 200mbit] [--bytes 65536,...,4194304] [--rounds 2] [--large 8388608,16777216] [--large-rounds 1]
+#                               [--shared 200mbit] [--bytes 65536,...,4194304] [--rounds 2]
+#                               [--large 8388608,16777216] [--large-rounds 1]
 #                               [--shared-bytes 1048576,4194304] [--chunks 2,4,8] [--profile-seconds 20]
 #                               [--pictures FOLDER]
 #
