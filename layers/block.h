@@ -28,7 +28,7 @@ class Block {
 
   struct Output {
     Value x;
-    Value aux_losses;  // see MoeLayer
+    Value aux_losses;  // [1] acc: this rank's addend of the MoE layer's auxiliary losses; no data if there are none
   };
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
   /// Returns the MoE layer, or nullptr for a dense block.

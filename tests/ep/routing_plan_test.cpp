@@ -230,8 +230,8 @@ TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
 }
 
 // Eight ranks on two nodes have one expert each. If rows were chunked by peers, rank 0 would have all of its rows for
-// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. So each rank would wait
-// for the other one twice.
+// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. Therefore, each rank
+// would wait for the other one twice.
 TEST(SlotOrder, PhasesSendEquallyManyRowsToTheOtherNodeFromEveryRank) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);

@@ -68,7 +68,7 @@ TEST(ContextExpansion, VerticalSwitchesTheLargerOfEpAndCpAndHasOneMicroBatch) {
   expect_expansion(Layout({.cp = 8, .tp = 8, .ep = 8}, 128), Kind::vertical, 8, 64, 1);
   expect_expansion(Layout({.cp = 32, .tp = 8, .ep = 8}, 256), Kind::vertical, 32, 256, 1);
   expect_expansion(Layout({.pp = 2, .cp = 8, .tp = 8, .ep = 8}, 256), Kind::vertical, 8, 128, 1);
-  // Without room along dp, experts lie along cp although cp < ep.
+  // If experts do not fit along dp, they lie along cp although cp < ep.
   expect_expansion(Layout({.cp = 2, .ep = 4}, 4), Kind::vertical, 4, 4, 2);
 }
 

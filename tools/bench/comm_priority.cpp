@@ -6,9 +6,9 @@
 //
 // Runs on 2 or 4 ranks. With four ranks, each rank exchanges the measured operation with rank ^ 1, data-parallel
 // gradients with rank ^ 2, and pipeline messages with rank ^ 3. In the conflict with pipeline messages, rank ^ 3 gets
-// keys and values instead. So the operations share only a rank's link. Two ranks exchange everything with each other.
-// --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation; these begin
-// --head-start seconds earlier. No thread waits for an operation, so that only the classes decide.
+// keys and values instead. Therefore, the operations share only a rank's link. Two ranks exchange everything with each
+// other. --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation; these
+// begin --head-start seconds earlier. No thread waits for an operation, so that only the classes decide.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
 // seconds of the operation, seconds until all operations are done. Both times are those of the slowest rank.

@@ -27,8 +27,10 @@ constexpr auto enum_names(Collective) {
                                                                  {Collective::send, "send"}});
 }
 
-/// Kind of a group. intra: several ranks of one node. inter: one rank of each of several nodes. all: all ranks of the
-/// job.
+/// Kind of a group.
+///   - intra: several ranks of one node
+///   - inter: one rank of each of several nodes
+///   - all: all ranks of the job
 enum class GroupKind : uint8_t { intra, inter, all };
 constexpr auto enum_names(GroupKind) {
   return std::to_array<std::pair<GroupKind, std::string_view>>(
@@ -42,7 +44,11 @@ constexpr auto enum_names(Element) {
 
 using schedule::GemmPass;
 
-/// Kind of a copy. copy: tensor to tensor. gather: rows by index. offload, restore: into offload memory and back.
+/// Kind of a copy.
+///   - copy: tensor to tensor
+///   - gather: rows by index
+///   - offload: into offload memory
+///   - restore: from offload memory
 enum class CopyKind : uint8_t { copy, gather, offload, restore };
 constexpr auto enum_names(CopyKind) {
   return std::to_array<std::pair<CopyKind, std::string_view>>({{CopyKind::copy, "copy"},

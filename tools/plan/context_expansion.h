@@ -23,7 +23,7 @@ std::string context_text(int64_t tokens);
 
 /// Placement of a layout's experts relative to context parallelism.
 struct ContextExpansion {
-  /// none: sequences are not cut (cp 1). horizontal, vertical: as mesh::Expansion.
+  /// Kind of expansion. none: sequences are not cut (cp 1). horizontal, vertical: as in mesh::Expansion.
   enum class Kind : uint8_t { none, horizontal, vertical } kind;
   /// Number of ranks with the same tensor position that the network connects: cp x ep if the expansion is horizontal,
   /// otherwise max(cp, ep). If etp differs from tp, ep x etp / tp, rounded up, replaces ep.

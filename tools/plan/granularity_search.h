@@ -42,11 +42,11 @@ class GranularitySearch {
     int64_t smallest, largest;  // batches whose best number of micro-batches is n
     bool operator==(const Range&) const = default;
   };
-  /// Results so far. Plain data, to be saved and restored.
+  /// Results so far, as plain data that can be saved and restored.
   struct State {
-    std::map<int64_t, Range> ranges;                        // by n; G in the paper, without its sentinels
-    std::map<int64_t, int64_t> chosen;                      // by B; C in the paper
-    std::map<std::pair<int64_t, int64_t>, double> seconds;  // by (B, n)
+    std::map<int64_t, Range> ranges;                        // ranges by n; G in the paper, without its sentinels
+    std::map<int64_t, int64_t> chosen;                      // chosen n by B; C in the paper
+    std::map<std::pair<int64_t, int64_t>, double> seconds;  // measured seconds by (B, n)
     bool operator==(const State&) const = default;
   };
   using Measure = std::function<double(int64_t batch, int64_t n)>;  // seconds

@@ -11,8 +11,12 @@
 
 namespace hexad::plan {
 
-/// A rate of the cluster. compute: products and attention. memory: the bandwidth of a device's memory. inside, network:
-/// the bandwidth of the link `inside`, and of that between domains. host: the link to the host's memory.
+/// A rate of the cluster.
+///   - compute: rate of products and attention
+///   - memory: bandwidth of a device's memory
+///   - inside: bandwidth of the link `inside`
+///   - network: bandwidth of the link between domains
+///   - host: bandwidth of the link to the host's memory
 enum class Resource : uint8_t { compute, memory, inside, network, host };
 constexpr auto enum_names(Resource) {
   return std::to_array<std::pair<Resource, std::string_view>>({{Resource::compute, "compute"},

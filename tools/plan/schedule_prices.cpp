@@ -80,7 +80,7 @@ double slowest_alone(const std::vector<Graphs>& of_class, const Predictor& predi
 double slowest_together(const std::vector<Graphs>& of_class, const std::vector<size_t>& class_of_rank,
                         const Predictor& predictor, schedule::Drive drive) {
   const size_t passes = std::ranges::max(of_class, {}, &Graphs::size).size();
-  const schedule::TaskGraph none;  // of stages with only dense layers
+  const schedule::TaskGraph none;  // graph of stages with only dense layers
   std::vector<double> seconds(class_of_rank.size());
   for (size_t pass = 0; pass < passes; ++pass) {
     std::vector<const schedule::TaskGraph*> graphs;
@@ -122,7 +122,7 @@ class SchedulePrices {
   const Predictor& predictor_;
   const comm::ProcessGroup& world_;
   LayerGraphs layers_;
-  device::DeviceContext host_;  // for the ranks' agreement
+  device::DeviceContext host_;  // device of the ranks' agreement
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ class Queues {
   struct Traffic {
     int traffic;
     Network network;
-    int lane;  // of the class
+    int lane;  // lane of the class
     auto operator<=>(const Traffic&) const = default;
   };
   int number_of(const Traffic& traffic) {
@@ -122,7 +122,7 @@ class RankJobs {
   const std::vector<int>& nodes_;
   const PriceOfIssue& price_;
   std::vector<int> peers_;
-  std::vector<char> awaited_;  // by issue: communication or another lane waits for it
+  std::vector<char> awaited_;  // by issue: true if communication or another lane waits for it
   std::vector<int> job_of_;
   std::array<std::optional<size_t>, device::lane_count> last_{};  // index of the lane's last issue
 };

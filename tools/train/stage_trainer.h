@@ -24,7 +24,7 @@ using base::ExitCode;
 
 /// Parts of a run that its stages share. They outlive the stages.
 struct SharedRun {
-  const Recipe& recipe;  // of the whole run
+  const Recipe& recipe;  // recipe of the whole run
   const Extensions& extensions;
   const comm::World& world;
   const MakeAdviser& make_adviser;
@@ -80,7 +80,7 @@ class StageTrainer {
   SavePatience& patience_;
   std::vector<std::string>& timelines_;
   const int64_t stage_;
-  Recipe recipe_;  // with the keys of this stage
+  Recipe recipe_;  // recipe with the keys of this stage
   const int64_t last_step_;
   Checkpointer checkpoints_;
   data::TrainingData data_;

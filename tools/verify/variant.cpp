@@ -112,8 +112,8 @@ Option schedule_option(const moe::VariedChoice& choice) {
 }
 
 // Returns the option of the order of axes. All orders are legal on every mesh, because pp is first or last. Each other
-// axis is the fastest of a stage in some order. So tp ranks are neighbours, and etp groups lie inside tp groups, in
-// some orders only.
+// axis is the fastest of a stage in some order. Only in some orders, tp ranks are neighbours, and etp groups lie inside
+// tp groups.
 Option order_option() {
   Option order{"order", "parallel.order", {}, {}, {}};
   for (const char* value :

@@ -80,7 +80,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk = weights_on_return.defined() ? weights_on_return.slice(0, t.begin, t.end) : Tensor{};
-    // The chunk's experts are done. So are the shared experts, which precede them on the compute lane.
+    // The chunk's experts are done, and so are the shared experts, which precede them on the compute lane.
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,
               rows_of(addends, routes.begin + t.begin, routes.begin + t.end));
   };

@@ -34,8 +34,8 @@ std::string to_string(std::span<const IssueStep> steps);
 std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
 /// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another lane. Each lane
-/// takes its steps in the listed order and starts a step when the chunk's preceding steps are done. So an order decides
-/// which steps wait for each other, and does not change what is computed.
+/// takes its steps in the listed order and starts a step when the chunk's preceding steps are done. Therefore, an order
+/// decides which steps wait for each other, and does not change what is computed.
 struct IssueOrder {
   std::string name;
   /// Returns the steps of a pass with `chunks` chunks. Must be a pure function, because all ranks need the same steps.

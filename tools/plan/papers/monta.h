@@ -124,8 +124,9 @@ struct ActivationBytes {
 };
 /// Returns the formulas as printed.
 ActivationBytes activation_bytes(const Activations& model);
-/// Returns corrected formulas. Each rank of an expert group brings its own tokens. So a rank keeps k times `load` (max
-/// over mean) assignments, not k/e. Sequence parallelism also divides the scores by t, as in Megatron's derivation.
+/// Returns corrected formulas. Each rank of an expert group brings its own tokens. Therefore, a rank keeps k times
+/// `load` (max over mean) assignments, not k/e. Sequence parallelism also divides the scores by t, as in Megatron's
+/// derivation.
 ActivationBytes corrected_activation_bytes(const Activations& model, double load);
 
 }  // namespace hexad::plan::monta

@@ -81,7 +81,7 @@ std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& pa
 void check_replicas(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world) {
   if (world.size() == 1) return;
   const auto pieces = all_pieces(parameters, world);
-  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // for each key, ranks by content
+  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // by key, then by content: the ranks that hold it
   for (size_t r = 0; r < pieces.size(); ++r)
     for (const Piece& p : pieces[r]) holders[p.key][p.content].push_back(static_cast<int>(r));
   const auto differ = [&](const Piece& p) { return holders.at(p.key).size() > 1; };

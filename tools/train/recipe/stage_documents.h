@@ -15,7 +15,7 @@ namespace hexad::train {
 /// steps of all stages. Keys given on the command line outside `stages` override the keys of stages in a file. Each key
 /// keeps its position, so problems name the line of the stage.
 struct StageDocument {
-  int64_t steps;  // of the stage
+  int64_t steps;  // number of steps of the stage
   config::Document document;
 };
 

@@ -36,8 +36,10 @@ struct RunHistory {
   std::optional<RunEnd> end;     // absent: the run continues, or was killed
 };
 
-/// End of a run as its history records it. no_end: the run is still training, or was killed. unknown: an older program
-/// ran it.
+/// End of a run as its history records it.
+///   - unknown: an older program ran it
+///   - no_end: the run is still training, or was killed
+///   - failed, preempted, finished: as recorded
 enum class Outcome : uint8_t { unknown, no_end, failed, preempted, finished };
 
 constexpr auto enum_names(Outcome) {
