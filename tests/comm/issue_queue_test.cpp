@@ -135,7 +135,7 @@ TEST_F(Queue, UnansweredMessagesFillNoWindow) {
 TEST_F(Queue, StalledChannelsFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
-  finish_oldest();  // the class is in use: lower classes give way
+  finish_oldest();  // the class is in use: lower classes yield
   post(TrafficClass::dp, 3, 9);
   EXPECT_EQ(starts(), "dp3.0");
   finish_oldest();

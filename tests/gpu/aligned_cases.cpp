@@ -96,7 +96,7 @@ struct Heads {
 // sequence.
 Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row : Yardstick::tensor; }
 
-// With `counted`, the kernels are told the number of documents.
+// With `counted`, the kernels receive the number of documents.
 enum class Documents { none, uncounted, counted };
 
 // Runs attention on two sequences of 200 positions, with three documents each.

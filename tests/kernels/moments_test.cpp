@@ -109,7 +109,7 @@ TEST_P(Moments, AreRoundedByTheKeysOfTheirSlices) {
   }
 }
 
-// A step changes each moment by at most a thousandth. Rounding to nearest would keep the first values for ever.
+// A step changes each moment by at most a thousandth. Rounding to nearest would keep the first values forever.
 TEST_P(Moments, SmallChangesAddUp) {
   constexpr int64_t n = 4096, steps = 300;
   const Tensor main = filled({n}, 1), none = filled({n}, 0), one = filled({n}, 1);

@@ -244,8 +244,8 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
   });
 }
 
-// Each layer takes its own share of tokens before or after the gate. Under sequence parallelism both ways give the same
-// graphs.
+// Each layer selects its own share of tokens before or after the gate. Under sequence parallelism, both choices result
+// in the same graphs.
 TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
   const Recipe recipe = small_recipe({"parallel.tp=2", "parallel.sp=true", "schedule.moe.duplicates=auto"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {

@@ -1,4 +1,4 @@
-// Records of a step's operations, compared with what the step counts and with its structure.
+// Records of a step's operations, compared with the estimated traffic and with the structure of the step.
 #include "tools/plan/step_record.h"
 
 #include <gtest/gtest.h>

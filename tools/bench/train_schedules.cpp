@@ -5,7 +5,7 @@
 //
 // --schedule: a name and keys of schedule.moe, or keys of the whole recipe if they contain a dot. In every round each
 // schedule trains one step. Before the rounds, each schedule trains one step that does not count. Open choices of a
-// schedule (auto) are made like in `hexad train`: predicted, then tried in --trials steps before the rounds. Schedules
+// schedule (auto) are made as in `hexad train`: predicted, then tried in --trials steps before the rounds. Schedules
 // that need the same lanes, order and layout train the same weights; no schedule changes the computation.
 //
 // For each schedule with open choices, first prints "chosen", schedule, and the choices. Then prints one line per step,

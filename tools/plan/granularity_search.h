@@ -27,8 +27,8 @@ Trial search_unimodal(int64_t low, int64_t high, const std::function<std::option
 /// inside such a range needs no measurement. For another B, it searches between the n of its neighbours. Use one object
 /// for each restore strategy and schedule.
 ///
-/// The printed algorithm is corrected. The smallest n is 1, as the paper's text says, unless `fewest` says otherwise. A
-/// B inside a known range gets that range's n. Line 22 widens the range of n itself, not that of a neighbour.
+/// The algorithm as printed is corrected. The smallest n is 1, as in the paper's text, unless `fewest` is larger. A B
+/// inside a known range gets that range's n. Line 22 widens the range of n itself, not that of a neighbour.
 ///
 /// Either give `best` a function that measures, or drive the search step by step:
 ///

@@ -74,7 +74,7 @@ struct MachineLink {
   }
 };
 
-/// The link between a rank's device and its host's memory, as a pinned copy sees it.
+/// The link between a rank's device and its host's memory, for copies from and to page-locked memory.
 struct HostLink {
   double to_host = 0, to_device = 0;
   double latency = 0;

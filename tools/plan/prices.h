@@ -121,7 +121,7 @@ class Prices {
   /// the cluster has neither for the dtype.
   double peak(base::Dtype dtype) const;
 
-  /// Returns the ranks that the fast link joins: those of a node unless the description says more.
+  /// Returns the number of ranks that the fast link joins: those of a node, unless the description has a larger domain.
   int64_t domain() const;
 
   /// Return the number of nodes of the cluster, and the number of ranks on each node.

@@ -90,7 +90,7 @@ class Experts {
   }
 
   /// Draws a token's experts. `to_rank` of them are on the chosen rank, or fewer if the token's groups have fewer
-  /// there. The groups give experts in turn.
+  /// there. The experts are drawn from the groups in turn.
   void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
     std::vector<int32_t> groups;
     while (std::ssize(groups) < top_groups)

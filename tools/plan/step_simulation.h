@@ -23,8 +23,8 @@ struct StepContention {
   double compute_beside_intra = 1, compute_beside_inter = 1, compute_beside_copy = 1;
   /// Speed of communication while kernels run.
   double intra_beside_compute = 1, inter_beside_compute = 1;
-  /// Priority of each class of traffic: a class gives way to those with smaller values on its network and shares the
-  /// network evenly with equal ones.
+  /// Priority of each class of traffic. On its network, a class yields to classes with smaller values and shares the
+  /// network evenly with classes of the same value.
   std::array<int, comm::traffic_class_count> priority{};
 };
 

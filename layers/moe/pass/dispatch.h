@@ -17,8 +17,8 @@ void add_token_gather(PassGraph& g, Tensor& tokens);
 
 /// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes):
 ///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed)
-///   dispatch.a2a_inside   sends rows to the ranks of this node that have the places of the experts' ranks, if
-///                         hierarchical
+///   dispatch.a2a_inside   if hierarchical: sends rows to the ranks of this node whose positions in the node equal
+///                         those of the experts' ranks
 ///   dispatch.a2a          sends rows to the experts' ranks; between nodes if hierarchical
 ///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive

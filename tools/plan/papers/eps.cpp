@@ -8,7 +8,7 @@
 namespace hexad::plan::eps {
 namespace {
 
-/// Returns the volume of a stage's all-to-all if every token is sent to `copies` places.
+/// Returns the volume of a stage's all-to-all if every token is sent to `copies` devices.
 double all_to_all(double P, double D, double copies) { return copies * P * (D - 1) / (D * D); }
 
 /// Returns the volume in addition to the all-to-all: under TP, half an all-reduce around attention.

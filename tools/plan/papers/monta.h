@@ -20,7 +20,7 @@ namespace hexad::plan::monta {
 /// Returns the bytes of one all-to-all of a rank with b sequences of s tokens, each sent to k experts (equation 3).
 double all_to_all_volume(double b, double s, double h, double k, double bytes_per_element);
 
-/// A network with two levels: experts' ranks (e) between nodes, tensor ranks (t) inside.
+/// A network with two levels: e expert-parallel ranks between nodes, t tensor-parallel ranks inside each.
 struct Network {
   double t = 1, e = 2;
   Link all_to_all;  // B1, r1; volume: the bytes that one rank brings
@@ -33,7 +33,8 @@ struct Transfer {
   double volume, efficiency, seconds;
 };
 
-/// Returns T_base: every tensor rank sends all tokens, I (e - 1)/e bytes, although its peers hold the same tokens.
+/// Returns T_base: every tensor-parallel rank sends all tokens, I (e - 1)/e bytes, although its peers hold the same
+/// tokens.
 Transfer baseline(double volume, const Network& network);
 
 /// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. N = 1 gives the parts of O1.
