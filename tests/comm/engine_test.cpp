@@ -44,7 +44,7 @@ TEST(CommEngine, GroupsWorkWithLateMessagesAndComparedCalls) {
 }
 
 // Each rank makes the calls of a step in its own order and then waits for some calls of the previous step. Therefore, a
-// rank may wait for a class that is held up on another rank. If a wait never ends, the watchdog ends the test.
+// rank may wait for a class that is delayed on another rank. If a wait never ends, the watchdog ends the test.
 TEST(CommEngine, RanksThatCallInDifferentOrdersDoNotWaitForEachOther) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 18, .low_window_bytes = 1 << 16};

@@ -298,7 +298,7 @@ TEST_F(Queue, UnreadyRequestsAreOverdueOnlyIfAwaited) {
   for (int i = 0; i < 9; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   queue.boost(*r);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
-  queue.make_ready(r);  // the time of the peers starts now
+  queue.make_ready(r);  // the wait for the peers is counted from here on
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   EXPECT_EQ(queue.overdue(4), r);
 }

@@ -168,7 +168,7 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
       const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but takes part
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
-      // At most as many chunks as there are parts to divide.
+      // There are at most as many chunks as parts to divide.
       const int most = way.by == Chunking::By::tokens    ? way.chunks
                        : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
                                                          : ranks;
@@ -386,7 +386,7 @@ TEST(RoutingPlan, PlacesAreThoseFoundRowByRow) {
   });
 }
 
-// The host makes no number for each row: a kernel does.
+// A kernel, not the host, computes the numbers that each row needs.
 TEST(RoutingPlan, UploadsEquallyManyBytesForAnyNumberOfRows) {
   const auto uploaded = [](int64_t tokens) {
     const auto run = std::make_shared<device::MetaRun>(device::DeviceKind::cuda);

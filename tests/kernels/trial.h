@@ -1,4 +1,4 @@
-// Surroundings of one kernel call in a test: repeatable inputs, and outputs that start as NaN between guard bands.
+// Operands of one kernel call in a test: repeatable inputs, and outputs that start as NaN between guard bands.
 #pragma once
 
 #include <memory>

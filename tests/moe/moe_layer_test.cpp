@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"A3_CapacityWithPadding", {"model.moe.capacity_factor=0.8"}, 7}),
     [](const auto& i) { return i.param.name; });
 
-// The choice of experts is overridden, since a finite difference may change it.
+// The choice of experts is overridden, because a finite difference may change it.
 class MoeLayerGradients : public testing::TestWithParam<Case> {};
 
 TEST_P(MoeLayerGradients, MatchFiniteDifferences) {

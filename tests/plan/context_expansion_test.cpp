@@ -14,7 +14,8 @@ using Kind = ContextExpansion::Kind;
 using mesh::Layout;
 using Nodes = std::vector<std::vector<int>>;
 
-// Expects every rank 8 n + t of 64 to be in a group of the ranks 8 m + t, for each m beside n in `nodes`.
+// Expects every rank 8 n + t of 64 to be in a group of the ranks 8 m + t, for each m that `nodes` lists together with
+// n.
 void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
   int ranks = 0;
   for (const std::vector<int>& group : nodes)

@@ -6,7 +6,8 @@
 namespace hexad::plan {
 namespace {
 
-// Fake searches of a model with one layout, which needs (100 + context / 1000) / ranks bytes of a rank. A rank has 10.
+// Fake searches of a model with one layout, which needs (100 + context / 1000) / ranks bytes on each rank. A rank has
+// 10 bytes.
 class Searches {
  public:
   PlanAt plan_at() {

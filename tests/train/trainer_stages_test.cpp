@@ -27,7 +27,7 @@ std::string checkpoint(const Scratch& folder, int64_t step) {
   return folder / base::cat("checkpoints/step-0000000", step);
 }
 
-// Adviser with a timeline of its stage. It may fail in a step, or be impossible to make for a context.
+// Step in which the adviser fails, and context for which its constructor fails; 0: none.
 struct Plan {
   int64_t failing_step = 0, failing_context = 0;
 };

@@ -82,7 +82,7 @@ class ScheduleChoice {
   std::vector<size_t> finalists_;  // indices of candidates, one of each family
   size_t current_ = 0;
   bool made_ = false;
-  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials done; their limits for finalists and in total
+  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; their maximum for finalists, and in total
   std::optional<Search> search_;
 };
 

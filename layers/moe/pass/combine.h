@@ -29,7 +29,7 @@ class Combine {
   /// undefined: not multiplied.
   void add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights);
 
-  // Valid after a pass that is not bounded:
+  // The next two functions are valid after a pass that is not bounded.
   /// Returns the slot rows: values [S, D] in the order of PlanIndices::rows, and row_weights [S, M X], X weights for
   /// each of the M slots of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }

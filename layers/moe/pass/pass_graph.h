@@ -72,7 +72,7 @@ class PassGraph {
   /// Adds a task to lane `lane`, to start after the tasks `after`, which may include no_task.
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
-  // Dependencies between chunks:
+  // The next functions define dependencies between chunks.
   /// Makes `task` precede every dispatch.
   void run_first(TaskId task) { first_ = task; }
   /// Returns the task that frees buffers for the next chunk to dispatch. Call it once per chunk.

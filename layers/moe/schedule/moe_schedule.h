@@ -22,8 +22,8 @@ constexpr auto words(Duplicates) {
   return std::to_array<Word<Duplicates>>({
       {baseline, "baseline", "DeepSpeed-MoE"},         // Parm Fig. 3(a): etp ranks gather, every rank sends all
       {replicated, "replicated", "MoNTA's baseline"},  // every rank sends its copy to the experts of its own ep group
-      {drop, "drop", "DTD, MoNTA O1"},  // DeepSpeed-TED: each rank sends 1/t of the tokens, divided after the gate
-      {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank has 1/t of the tokens, divided before the gate
+      {drop, "drop", "DTD, MoNTA O1"},  // DeepSpeed-TED: each rank sends 1/tp of the tokens, divided after the gate
+      {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank has 1/tp of the tokens, divided before the gate
       {pause_after_gate, "pause_after_gate", "Parm S2"},    // drop, with results that return and are gathered in phases
   });
 }

@@ -1,4 +1,4 @@
-// Hardware connections of a device, through which streams hand in their work.
+// Hardware connections of a device, through which streams submit their work.
 #pragma once
 
 #include <condition_variable>

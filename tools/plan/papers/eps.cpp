@@ -20,7 +20,7 @@ double expected_activated_experts(double k, double E, double m) { return (1 - st
 
 double expected_devices(int64_t k, int64_t E, int64_t D) {
   base::require(D >= 1 && E % D == 0 && 1 <= k && k <= E, "[eps] ", k, " of ", E, " experts on ", D, " devices");
-  // A device is missed if all k experts are on other devices: C(E - E/D, k) / C(E, k).
+  // Probability that all k experts of a token are on other devices: C(E - E/D, k) / C(E, k).
   double missed = 1;
   for (int64_t i = 0; i < k; ++i)
     missed *= static_cast<double>(std::max<int64_t>(E - E / D - i, 0)) / static_cast<double>(E - i);

@@ -23,7 +23,7 @@ double all_to_all_volume(double b, double s, double h, double k, double bytes_pe
 /// A network with two levels: e expert-parallel ranks between nodes, t tensor-parallel ranks inside each.
 struct Network {
   double t = 1, e = 2;
-  Link all_to_all;  // B1, r1; volume: the bytes that one rank brings
+  Link all_to_all;  // B1, r1; volume: the bytes of one rank's rows
   Link all_gather;  // B2, r2; volume: the gathered bytes
   Link copy;        // B3, r3; volume: the copied bytes
 };
@@ -95,8 +95,8 @@ struct StepEstimate {
 };
 StepEstimate estimate(const Step& step, double before, double after);
 
-/// Table 3's 16 bytes per parameter, with bf16 gradients. In this project gradients are f32 by default, which makes it
-/// 18.
+/// Table 3's 16 bytes per parameter, with bf16 gradients. In this project gradients are f32 by default, so the sum is
+/// 18 bytes.
 inline constexpr ParameterBytes bf16_gradients{.weights = 2, .gradients = 2, .optimizer = 12};
 inline constexpr ParameterBytes f32_gradients{.weights = 2, .gradients = 4, .optimizer = 12};
 
@@ -125,7 +125,7 @@ struct ActivationBytes {
 };
 /// Returns the formulas as printed.
 ActivationBytes activation_bytes(const Activations& model);
-/// Returns corrected formulas. Each rank of an expert group brings its own tokens. Therefore, a rank keeps k times
+/// Returns corrected formulas. Each rank of an expert group has its own tokens. Therefore, a rank keeps k times
 /// `load` (max over mean) assignments, not k/e. Sequence parallelism also divides the scores by t, as in Megatron's
 /// derivation.
 ActivationBytes corrected_activation_bytes(const Activations& model, double load);

@@ -19,7 +19,7 @@
 
 namespace hexad::plan::mpmoe {
 
-/// One rank's layer, with E experts of the gate and k experts per token.
+/// One rank's layer, whose gate chooses k of E experts for each token.
 struct Layer {
   double M = 1, H = 1;  // model and hidden dimension
   double B = 1;         // tokens of a rank

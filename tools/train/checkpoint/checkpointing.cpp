@@ -248,7 +248,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const Device device = instance.context;
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
-  // After each stage, all ranks agree whether it failed. Only then does the next stage begin.
+  // After each stage, all ranks agree on whether it failed. Only then does the next stage begin.
   std::string problem;
   const auto attempt = [&](ExitCode code, const std::function<void()>& stage) {
     problem.clear();

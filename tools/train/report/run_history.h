@@ -53,7 +53,7 @@ std::string_view name_of(Outcome outcome);
 
 struct RunEnding {
   Outcome outcome = Outcome::unknown;
-  std::string trouble = {};  // why the run is not finished, as a sentence; empty: it is, or the reason is unknown
+  std::string trouble = {};  // sentence with the reason why the run is not finished; empty: finished, or unknown
 };
 
 RunEnding ending_of(const RunHistory& history);
