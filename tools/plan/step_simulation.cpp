@@ -40,7 +40,7 @@ class Queues {
   int number_of(const Traffic& traffic) {
     const auto at = std::ranges::find(traffic_, traffic);
     const auto number = device::lane_count + static_cast<int>(at - traffic_.begin());
-    base::require(number < most, "[plan] a simulated step has more than ", most, " queues a rank");
+    base::require(number < most, "[plan] a simulated step has more than ", most, " queues per rank");
     if (at == traffic_.end()) traffic_.push_back(traffic);
     return number;
   }

@@ -43,8 +43,8 @@ void require_small(const Recipe& r, const Extensions& extensions) {
                 tokens = r.batch.global * r.model.context;
   if (parameters <= most_parameters && tokens <= most_tokens) return;
   fail(ExitCode::usage,
-       fmt::format("the recipe has {:L} parameters and {:L} tokens a step; expected at most {:L} and {:L}", parameters,
-                   tokens, most_parameters, most_tokens),
+       fmt::format("the recipe has {:L} parameters and {:L} tokens per step; expected at most {:L} and {:L}",
+                   parameters, tokens, most_parameters, most_tokens),
        ", because verify computes it many times in f64 on this machine; add --shrink, or override model.* and batch.*");
 }
 

@@ -109,7 +109,7 @@ void print_bounds(const Subject& subject) {
 
 void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
   const auto& r = subject.recipe();
-  fmt::print("{}: {} parameters, {} tokens a step, {} step{}, {}, optim.eps {}\n", o.recipe,
+  fmt::print("{}: {} parameters, {} tokens per step, {} step{}, {}, optim.eps {}\n", o.recipe,
              layers::parameter_counts(r.model, subject.extensions()).parameters, r.batch.global * r.model.context,
              subject.steps(), subject.steps() == 1 ? "" : "s", o.precision, r.optim.eps);
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
