@@ -224,8 +224,8 @@ inline constexpr std::tuple moe_choices{
         if (!s.esp_exchange) return;
         const bool replicated = *s.esp_exchange == ep::EspExchange::replicated;
         if (replicated && s.divides())
-          no.add("replicated needs schedule.moe.duplicates: baseline or replicated, because only these send all rows to "
-                 "every etp rank; legal here: auto, gather, direct");
+          no.add("replicated needs schedule.moe.duplicates: baseline or replicated, because only these send all rows "
+                 "to every etp rank; legal here: auto, gather, direct");
         if (!replicated && !s.divides())
           no.add("must be auto or replicated for duplicates: baseline and replicated, which send every etp rank its "
                  "own copy");
