@@ -12,8 +12,8 @@
 
 namespace hexad::layers {
 
-/// Block that computes x + attention(norm(x)), then x + mlp(norm(x)). Its mlp is dense, or experts, or both
-/// (dense_residual).
+/// Block that computes x + attention(norm(x)), then x + mlp(norm(x)). The MLP is dense, a mixture of experts, or the
+/// sum of both (dense_residual).
 class Block {
  public:
   /// Arguments of the constructor. The rotary table must outlive the block.
@@ -28,7 +28,7 @@ class Block {
 
   struct Output {
     Value x;
-    Value aux_losses;  // see MoeLayer
+    Value aux_losses;  // [1] acc: this rank's addend of the MoE layer's auxiliary losses; no data if there are none
   };
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
   /// Returns the MoE layer, or nullptr for a dense block.
@@ -37,8 +37,8 @@ class Block {
  private:
   Output run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const;
 
-  // Names in traces. The span of attention includes both norms and the sum before the second norm. The span of the mlp
-  // includes the sum after it.
+  // Names of spans in traces. attention_name_ covers both norms, attention, and the sum before the second norm.
+  // mlp_name_ covers the MLP and the sum after it.
   const std::string name_, attention_name_, mlp_name_;
   Norm attention_norm_, mlp_norm_;
   Attention attention_;

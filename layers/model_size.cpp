@@ -13,7 +13,7 @@ namespace hexad::layers {
 using namespace autograd;
 namespace {
 
-// Assigns experts in turn. The counts do not depend on the choice.
+// Chooses experts in turn. The counts of parameters and operations do not depend on the choice.
 void choose_in_turn(std::span<int32_t> ids, const device::MetaRun::Choice& choice) {
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % choice.experts);
 }
@@ -26,8 +26,8 @@ std::vector<ModelPart> parts_of(const ModelConfig& c) {
   return parts;
 }
 
-// Whole model on one rank of a meta device, without memory. The device imitates a GPU, so routing plans are local
-// (ep::make_local_plan) and the host makes no lists of rows.
+// Whole model on one rank of a meta device, which allocates no memory. The device imitates a GPU, so routing plans are
+// local (ep::make_local_plan) and the host makes no lists of rows.
 class MetaModel {
  public:
   MetaModel(const ModelConfig& c, const Registry& registry)

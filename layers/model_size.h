@@ -11,9 +11,10 @@ struct ModelSize {
   int64_t parameters = 0;         // all parameters
   int64_t active_parameters = 0;  // parameters that a token visits: only its chosen experts count
   int64_t expert_parameters = 0;  // parameters of routed experts, in all layers
-  /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens. Each weight of
-  /// a product that the token visits counts 6 (the embedding is a table, the head a product). Causal attention counts
-  /// 12 C H (context / 2) a layer, bidirectional attention twice that. Recomputation is not counted.
+  /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens. Each weight by
+  /// which the token's activations are multiplied counts 6: the head's weights count, the embedding's do not. Causal
+  /// attention counts 12 head_size heads (context / 2) per layer, bidirectional attention twice that. Recomputation is
+  /// not counted.
   double flops_per_token = 0;
 };
 

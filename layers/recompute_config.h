@@ -1,4 +1,4 @@
-// Activations that backward recomputes instead of keeping them.
+// Activations that are recomputed in backward instead of being kept.
 #pragma once
 
 #include <array>
@@ -8,8 +8,11 @@
 
 namespace hexad::layers {
 
-/// Activations that are recomputed. none: no activation. norms: outputs of norms. attention: everything inside
-/// attention. block: everything inside a block except its input.
+/// Activations that are recomputed.
+///   - none: no activation
+///   - norms: outputs of norms
+///   - attention: everything inside attention
+///   - block: everything inside a block except its input
 enum class Recompute : uint8_t { none, norms, attention, block };
 constexpr auto enum_names(Recompute) {
   return std::to_array<std::pair<Recompute, std::string_view>>({{Recompute::none, "none"},

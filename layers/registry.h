@@ -12,8 +12,8 @@
 
 namespace hexad::layers {
 
-/// Values that `model.mlp`, `model.moe.router` and `schedule.moe.order` accept. An object handed to hexad_main, not a
-/// global.
+/// Registry of the values that `model.mlp`, `model.moe.router` and `schedule.moe.order` accept. hexad_main receives it
+/// as an argument; there is no global registry.
 class Registry {
  public:
   /// Makes a registry of the built-in layers swiglu and gelu, moe::built_in_routers() and moe::built_in_orders().

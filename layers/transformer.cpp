@@ -9,7 +9,8 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// If the first and the last stage both hold the tied embedding, each of the two computes a part of its gradient.
+// Returns the placement of the embedding and the head. If the first and the last stage both hold the tied embedding,
+// each of the two stages computes a part of its gradient.
 Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;
@@ -48,7 +49,7 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
   }
 }
 
-// Returns this tp rank's share of the rows under sequence parallelism.
+// Returns this tp rank's rows of `of_rows`: its share under sequence parallelism, otherwise all rows.
 Tensor Transformer::own_rows(const Tensor& of_rows) const {
   if (!tensor_.sequence) return of_rows;
   const int64_t n = of_rows.dim(0) / tensor_.group->size(), rank = tensor_.group->rank();

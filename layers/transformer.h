@@ -35,7 +35,7 @@ class Transformer {
     CrossEntropyOptions loss;
   };
   struct PartOutput {
-    Value value;                    // activations [rows, D]; from the last part the loss, [1] acc
+    Value value;                    // activations [rows, D]; from the last part the loss, [1] in the accumulator dtype
     std::vector<Value> aux_losses;  // [1] each: one for every MoE layer with auxiliary losses
   };
   /// Runs forward of a micro-batch through parts()[part]. `input` is the output of the previous part; the first part
@@ -57,7 +57,7 @@ class Transformer {
   /// Returns an empty cache for one sequence of up to `length` tokens.
   KeyValueCache make_cache(int64_t length, Device device) const;
 
-  /// An MoE layer of this rank's parts, with its index among the MoE layers of the whole model.
+  /// MoE layer on this rank, and its index among the MoE layers of the whole model.
   struct MoePlace {
     size_t index;
     moe::MoeLayer* layer;

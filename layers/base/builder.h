@@ -25,8 +25,8 @@ using device::Category;
 using device::Device;
 using tensor::Tensor;
 
-/// Named tensors that are not trained but belong to the model's state (balancing biases, expert counts). Replicated on
-/// all ranks of a pipeline stage, saved in checkpoints.
+/// /// Tensors of the model that are not trained, by name: balancing biases, expert counts. All ranks of a pipeline
+/// stage hold the same values. Checkpoints save them.
 class StateSet {
  public:
   struct State {
@@ -45,11 +45,12 @@ class StateSet {
 struct ParallelOptions {
   bool sequence = false;  // sequence parallelism
   cp::ContextKind context = cp::ContextKind::ring;
-  bool deterministic = false;  // true: kernels with a choice must give bitwise identical results in every run
+  bool deterministic = false;  // true: every kernel must give bitwise identical results in every run
 };
 
-/// Position in the tree of names: `Linear(config, b / "gate")` makes "layers.0.mlp.gate.weight". A copy holds pointers,
-/// ParallelOptions and the prefix of the names.
+/// /// Factory of parameters and states at one position in the tree of names. `b / "gate"` is the position "gate" below
+/// `b`: `Linear(config, b / "gate")` makes the parameter "layers.0.mlp.gate.weight". A copy is cheap: it holds
+/// pointers, options and the prefix of the names.
 class Builder {
  public:
   Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype, ParallelOptions options = {})
@@ -73,13 +74,13 @@ class Builder {
   bool deterministic() const { return options_.deterministic; }
 
   /// Placement of a parameter that is whole on every tp rank and used outside column- and row-parallel products. Under
-  /// sequence parallelism, each rank applies it to its own rows. It is the default of parameter(), so that any layer is
-  /// correct under every layout.
+  /// sequence parallelism, each rank applies the parameter to its own rows. This placement is the default of
+  /// parameter(), so that any layer is correct under every layout.
   Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
   /// Placement of a parameter that is whole on every tp rank, each of which uses it only for its own tokens or heads.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
-  /// Placement of a parameter that is sharded over tp along `dim`. With fewer `pieces` than tp ranks, neighbouring
-  /// ranks hold the same piece; 0 means one piece per rank.
+  /// Placement of a parameter that is sharded over tp along `dim` into `pieces` pieces; 0: one per rank. If there are
+  /// fewer pieces than tp ranks, neighbouring ranks hold the same piece.
   Placement shard(int dim, int64_t pieces = 0) const {
     const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
     const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);

@@ -19,14 +19,15 @@ struct KeyValueCache {
   int64_t length = 0;  // tokens whose keys and values are stored
 };
 
-/// A micro-batch: `sequences` of `length` tokens each; token = sequence * length + position. Under context parallelism,
-/// the rows of a rank are a part of the tokens, in the order of cp::ContextSplit. Otherwise they are all tokens, in
-/// order. Index tensors are i32 [rows()]; positions, first and last count within the whole sequence.
+/// Micro-batch of `sequences` sequences of `length` tokens each. The number of a token is sequence * length + position.
+/// Each row of a rank belongs to one token. Under context parallelism, a rank has rows for a part of the tokens, in the
+/// order of cp::ContextSplit; otherwise for all tokens, in order. Index tensors are i32 [rows()]. Values in
+/// `positions`, `first` and `last` count from the beginning of the sequence.
 struct MicroBatch {
   int64_t sequences = 0, length = 0;
   int context_ranks = 1, context_rank = 0;
   Tensor ids, positions;
-  Tensor targets;           // -1: not predicted
+  Tensor targets;           // id of the token to predict at each row; -1: none
   Tensor first, last;       // positions [first, last) of each token's document; undefined: the whole sequence
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
   int64_t first_token = 0;  // global index of token 0, which keys random choices
@@ -58,8 +59,8 @@ struct ForwardContext {
   /// Statistics by MoE layer; empty in evaluation. Written once per micro-batch, never by a recomputation.
   std::vector<RouterStatistics>* statistics = nullptr;
   KeyValueCache* cache = nullptr;            // used by generation, which appends to it
-  RoutingLog* routing_to = nullptr;          // receives the experts that tokens visit
-  const RoutingLog* routing_from = nullptr;  // experts that tokens visit, whatever the scores; null: the router chooses
+  RoutingLog* routing_to = nullptr;          // destination of the tokens' experts; null: they are not recorded
+  const RoutingLog* routing_from = nullptr;  // source of the tokens' experts; null: the router chooses them
 };
 
 }  // namespace hexad::layers

@@ -22,7 +22,7 @@ constexpr auto enum_names(CapacityScope) {
       {{CapacityScope::sequence, "sequence"}, {CapacityScope::micro_batch, "micro_batch"}});
 }
 
-/// Group of tokens over which the auxiliary loss takes its fractions.
+/// Group of tokens over which the auxiliary loss computes the experts' fractions.
 enum class AuxScope : uint8_t { sequence, micro_batch, global_batch };
 constexpr auto enum_names(AuxScope) {
   return std::to_array<std::pair<AuxScope, std::string_view>>({{AuxScope::sequence, "sequence"},
@@ -30,8 +30,8 @@ constexpr auto enum_names(AuxScope) {
                                                                {AuxScope::global_batch, "global_batch"}});
 }
 
-/// Source of the choice of experts: the model, or an override for experiments. With an override, gradients are still
-/// those of the chosen experts.
+/// Source of the choice of experts: the model, or an override for experiments. Under an override, gradients are
+/// computed for the experts that the override chooses.
 enum class Routing : uint8_t { model, balanced, zipf, trace };
 constexpr auto enum_names(Routing) {
   return std::to_array<std::pair<Routing, std::string_view>>(

@@ -52,7 +52,8 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
   return h;
 }
 
-// Attends from the new tokens of a single sequence to all tokens before them.
+// Computes attention of the new tokens of a single sequence to themselves and to all earlier tokens, whose keys and
+// values are in the cache.
 Value Attention::attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const {
   auto& cache = pass.cache->layers[layer_];
   const int64_t begin = pass.cache->length, length = pass.batch.length, end = begin + length;

@@ -15,7 +15,8 @@ namespace hexad::layers {
 using autograd::Tape;
 using autograd::Value;
 
-/// Maps x[T, hidden] to the same shape. `pass` is the context of the micro-batch.
+/// Feed-forward layer, which maps x[T, hidden] to an output of the same shape. `pass` is the context of the
+/// micro-batch.
 class FeedForward {
  public:
   virtual ~FeedForward() = default;
@@ -25,14 +26,14 @@ class FeedForward {
 struct FeedForwardSpec;
 using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
 
-/// A layer that a recipe may choose: the options that it reads, and its factory. A recipe with other options is
-/// rejected before any layer is made.
+/// Declaration of a layer that a recipe may choose: the names of its options, and its factory. A recipe that sets other
+/// options is rejected before any layer is made.
 struct FeedForwardDeclaration {
   config::OptionNames options{};  // names in model.mlp_options
   FeedForwardFactory make;
 };
 
-/// Returns key and owner of the options of the layer that `model` names.
+/// Returns the recipe key of the options of the layer that `model` names, and the layer's name for error messages.
 inline config::OptionsOwner feed_forward_options(const ModelConfig& model) {
   return {"model.mlp_options", "the layer " + model.mlp};
 }
@@ -44,8 +45,8 @@ struct FeedForwardSpec {
   int64_t hidden;  // width of the hidden layer, from model.mlp_hidden
   const FeedForwardDeclaration& declared;
 
-  /// Returns a number from model.mlp_options, or `fallback` if the recipe does not give it. Throws std::logic_error for
-  /// an option that is not declared.
+  /// Returns option `name` of model.mlp_options, or `fallback` if the recipe does not set it. Throws std::logic_error
+  /// if the option is not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
 
   config::Options options{feed_forward_options(model), declared.options, model.mlp_options};

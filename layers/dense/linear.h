@@ -27,7 +27,7 @@ struct Linear {
     double init_std;
     bool bias = false;
     Parallel parallel = Parallel::none;
-    int64_t pieces = 0;  // pieces of the outputs, if several ranks share a piece (key/value heads); 0: one per rank
+    int64_t pieces = 0;  // number of pieces of the outputs, if ranks share pieces (key/value heads); 0: one per rank
     std::vector<std::string>
         stack{};  // prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: one layer
 
@@ -62,7 +62,7 @@ struct Linear {
 
   /// Applies a layer that is not split over ranks.
   Value operator()(Tape& t, const Value& x) const { return linear(t, x, *weight, bias); }
-  /// Returns the parameters as tp::column_linear takes them.
+  /// Returns the parameters in the form of tp::column_linear's argument.
   tp::Projection projection() const { return {weight, bias}; }
 };
 

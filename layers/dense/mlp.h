@@ -12,7 +12,8 @@ using autograd::gelu;
 using autograd::swiglu;
 using kernels::GeluKind;
 
-/// Layer down(silu(gate(x)) * up(x)) (Shazeer 2020). Its width is split over tp. One product computes gate and up.
+/// SwiGLU layer down(silu(gate(x)) * up(x)) (Shazeer 2020). Its width is split over tp. One product computes gate and
+/// up.
 class SwigluMlp final : public FeedForward {
  public:
   struct Config {
@@ -43,7 +44,7 @@ class SwigluMlp final : public FeedForward {
   Linear gate_up_, down_;
 };
 
-/// Layer down(gelu(up(x))). Its width is split over tp.
+/// GELU layer down(gelu(up(x))). Its width is split over tp.
 class GeluMlp final : public FeedForward {
  public:
   struct Config {

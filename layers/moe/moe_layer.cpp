@@ -80,8 +80,8 @@ int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hi
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
-// Reports errors of a user's router with the router's name. If the ids are in device memory, the plan finds ids that
-// name no expert.
+// Checks the choice of a user's router, and names the router in errors. Ids in device memory are not read here; the
+// routing plan detects ids that name no expert.
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
   const Shape expected{rows, c.top_k};
   require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",
@@ -133,7 +133,8 @@ void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const ForwardCon
   table(ids).slots.mask(stream, ids, pass.batch.valid.slice(0, r.first, r.first + ids.dim(0)));
 }
 
-// Returns the scope of each row's token, i32 [T], with -1 for padding. Undefined if there is one scope and no padding.
+// Returns the number of the scope (a sequence, or the micro-batch) of each row's token: i32 [T], -1 for padding.
+// Returns an undefined tensor if there is one scope and no padding.
 Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens,
                           Device device, Stream& stream) const {
   if (scope_tokens == pass.batch.tokens() && !pass.batch.valid.defined()) return {};
@@ -150,8 +151,8 @@ bool MoeLayer::balances_choices() const {
   return config_.aux_loss.coefficient > 0 && config_.aux_loss.scope != AuxScope::global_batch;
 }
 
-// Returns f_e, the share of a scope's assignments to expert e before drops, over all ranks that share the scope. If
-// balances_choices(), also adds this rank's assignments to `totals` [E], if defined.
+// Returns f_e [scopes, E], the fraction of a scope's assignments that chose expert e, before drops, over all ranks that
+// share the scope. If balances_choices() and `totals` [E] is defined, also adds this rank's assignments to `totals`.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
                                   Stream& stream) const {
   const auto& k = table(ids).router_loss;
@@ -169,8 +170,8 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
 
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
                            const ForwardContext& pass, const RouterStatistics::Sums& sums) const {
-  // The recipe's coefficients weigh the mean over the model's MoE layers. If the tp ranks route the same rows, each
-  // rank has the whole gradient and a share of the value.
+  // The recipe's coefficients weight the mean over the model's MoE layers. If all tp ranks route the same rows, each
+  // rank computes the whole gradient and counts 1 / tp of the value.
   const auto use = [&](double coefficient, const Tensor& total) {
     return LossUse{.weight = coefficient * (1.0 / static_cast<double>(moe_layers_)),
                    .share = r.held == Held::alike ? 1.0 / tensor_.group->size() : 1.0,
@@ -231,8 +232,8 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   require_for(config_.z_loss, "z_loss", logits, "logits", config_);
   if (pass.routing_to) pass.routing_to->record(pass, index_, r.first, choice.ids, t.stream);
 
-  // The router's op keeps choice.ids for backward, so slots are masked and dropped in a copy. These slots have row -1
-  // in the plan, and so get no gradient.
+  // The router's op keeps choice.ids for backward, so slots are masked and dropped in a copy. The plan has row -1 for
+  // these slots, so they get no gradient.
   Tensor ids = choice.ids;
   if (pass.batch.valid.defined() || config_.capacity_factor) {
     ids = Tensor::like(choice.ids);
@@ -245,9 +246,9 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   const auto count_own = [&](const Tensor& totals) {
     table(ids).router_loss.count(t.stream, {}, totals, r.own(ids), {});
   };
-  // The balancing loss counts choices and adds them to the statistics.
+  // If the balancing loss depends on the choices, it counts them, and adds the counts to the statistics.
   if (statistics && !balances_choices()) count_own(statistics->sums.chosen);
-  // An evaluation skips the losses, because it has no gradients and no statistics.
+  // An evaluation skips the losses, because it has neither gradients nor statistics.
   const bool training = t.recording() || pass.statistics;
   const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass,
                                              statistics ? statistics->sums : RouterStatistics::Sums{})

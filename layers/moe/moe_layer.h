@@ -32,7 +32,7 @@ class MoeLayer {
 
   struct Output {
     Value y;           // shape of x; includes the addends
-    Value aux_losses;  // [1] acc: weighted auxiliary losses, this rank's addend; no data if all losses are off
+    Value aux_losses;  // [1] acc: this rank's addend of the weighted auxiliary losses; no data if all are off
   };
   /// Computes the output of x [rows, D]: all rows of the micro-batch on this rank or, with sequence parallelism, this
   /// tp rank's share of them. The schedule decides whether each tp rank routes its own share or all rows; the result is

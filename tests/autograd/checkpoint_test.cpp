@@ -144,7 +144,7 @@ TEST_F(Checkpoint, WeightTasksStayDelayed) {
   for (const auto& p : lab.parameters) EXPECT_TRUE(p->has_gradient()) << p->name();
 }
 
-// A4: if the recomputation ran in record mode, layers would count their statistics twice.
+// If the recomputation ran in record mode, layers would count their statistics twice.
 TEST_F(Checkpoint, RunsTheSegmentFirstInForgetModeThenInRecomputeMode) {
   std::vector<Tape::Mode> modes;
   const Segment segment = [&](Tape& t, std::span<const Value> x) {

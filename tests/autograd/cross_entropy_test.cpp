@@ -130,7 +130,7 @@ TEST(CrossEntropyLoss, IsTheSumOfItsRowsAndMatchesTheFormula) {
   EXPECT_NEAR(values_of(got.loss)[0], sum, tolerance(Dtype::f64, 18) * 10);
 }
 
-// The same numbers in three dtypes. bf16 uses a rounded copy of the logits' gradient.
+// Computes the same loss in three dtypes. bf16 uses a rounded copy of the logits' gradient.
 TEST(CrossEntropyLoss, InSingleAndHalfPrecisionAgreesWithDouble) {
   Lab lab;
   const Tensor x = lab.randn({7, 4}, Dtype::bf16), w = lab.randn({9, 4}, Dtype::bf16);

@@ -81,7 +81,7 @@ TEST_F(AddRmsNorm, HasTheBitsOfAnAdditionAndANorm) {
           out.sum = add(t, x, addend);
           out.normed = rms_norm(t, out.sum, gain, eps);
         }
-        // This op saves the norm.
+        // gelu saves its input, the norm.
         const Value squashed = gelu(t, out.normed, kernels::GeluKind::exact);
         const std::vector<Replay::Root> roots{{out.sum, dsum}, {squashed, dnormed}};
         Replay replay(t, roots);

@@ -33,7 +33,7 @@ std::unique_ptr<Parameter> made(Lab& lab, const std::string& name, Dtype dtype =
   return p;
 }
 
-// I1: initial weights do not depend on the layout.
+// Initial weights do not depend on the layout.
 TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
   Lab lab;
   const auto whole = made(lab, "w");
@@ -245,7 +245,7 @@ TEST(Parameter, ErrorsNameTheParameter) {
   EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
 }
 
-// Ownership is set by data parallelism (see tests/dp).
+// Data parallelism assigns ownership (see tests/dp).
 TEST(Parameter, OwnsAllOfItsWeightsUntilSharesAreAssigned) {
   Lab lab;
   const auto p = made(lab, "w");

@@ -70,7 +70,7 @@ TEST_P(RouterLosses, GradientsOfWeightedLossesMatchFiniteDifferences) {
             {.zeros = GetParam().zeros});
 }
 
-// A3: loss and gradients do not depend on the contents of padding rows, even if these are NaN.
+// Loss and gradients do not depend on the contents of padding rows, even if these are NaN.
 TEST_P(RouterLosses, PaddingHasNoEffect) {
   const Tensor segment = lab.values(GetParam().segment), fractions = lab.randn({GetParam().scopes, experts});
   const Tensor clean = scores(), dirty = copy_of(clean);
@@ -157,7 +157,7 @@ TEST(ZLoss, IsTheMeanSquareOfLogSumExpAndDoesNotOverflow) {
   EXPECT_NEAR(got, (a * a + b * b) / 2, (a * a + b * b) * tolerance(Dtype::f64, 4));
 }
 
-// A2: the term is attached to the graph. Without it, the gradient of the logits changes.
+// The loss is part of the graph: without it, the gradient of the logits differs.
 TEST(LoadBalancingLoss, ChangesTheGradientOfTheLogits) {
   Lab lab;
   const Tensor logits = lab.randn({4, 3}), dweights = lab.randn({4, 2}), segment = lab.values<int32_t>({0, 0, 0, 0});

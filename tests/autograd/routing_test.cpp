@@ -80,7 +80,7 @@ TEST_P(ChooseExperts, GradientsOfScoresAloneMatchFiniteDifferences) {
             [&](Tape& t, Inputs x) { return choose_experts(t, x[0], b, GetParam().rule, f).scores; });
 }
 
-// B1: the bias changes the choice and nothing else.
+// The bias changes the choice and nothing else.
 TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
   Lab lab;
   const RouterRule& rule = GetParam().rule;
@@ -147,7 +147,7 @@ RouterChoice choose(Lab& lab, const Tensor& logits, const RouterRule& rule, cons
   return choose_experts(tape, {logits, -1}, {}, rule, forced);
 }
 
-// R8: equal scores have a defined order.
+// Equal scores have a defined order.
 TEST(Router, TiesGoToTheLowerIndex) {
   Lab lab;
   for (RouterScore score : {RouterScore::softmax, RouterScore::sigmoid}) {

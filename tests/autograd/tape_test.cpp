@@ -144,7 +144,7 @@ TEST_F(TapeTest, AnUnusedLeafHasNoGradient) {
   EXPECT_FALSE(replay.take_gradient(unused).defined());
 }
 
-// C2, fault 25: a reduction bucket waits for every parameter, even one that received no gradient.
+// A reduction bucket waits for every parameter, even one that received no gradient.
 TEST_F(TapeTest, ParametersOfUnusedOutputsContributeZeroAndAreStillReady) {
   Parameter &used = lab.parameter({3, 3}), &unused = lab.parameter({3, 3});
   for (auto weights : {Replay::Weights::at_once, Replay::Weights::delayed}) {

@@ -19,14 +19,14 @@ float rounded(float v, uint32_t random) {
   return static_cast<float>(result);
 }
 
-// A resumed run continues bit for bit only if these never change.
+// A resumed run continues bit for bit only if these bits never change.
 TEST(RandomBits, AreTheKnownOnes) {
   EXPECT_EQ(random_bits(0, 1), 0x688990c0u);
   EXPECT_EQ(random_bits(0, 2), 0xd1132181u);
   EXPECT_EQ(random_bits(key, 12345), 0x6f6344e1u);
 }
 
-// The step between bf16 numbers from 1 on is 2^-7. Both halves of the bits round one value each.
+// The step between bf16 numbers from 1 on is 2^-7. Each half of the bits rounds one value.
 TEST(RandomRounding, GivesTheNeighboursWithTheExactMean) {
   constexpr double step = 0x1p-7;
   for (const double share : {0.001, 0.25, 0.5, 0.8}) {

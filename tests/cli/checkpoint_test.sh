@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults 10, 11, 12, 16 and 17: damaged, missing, foreign and misleading checkpoints.
+# Damaged, missing, foreign and misleading checkpoints.
 . "$(dirname "$0")/cli.sh"
 
 constant=optim.schedule=constant

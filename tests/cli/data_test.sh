@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults 36, 38 and 39: texts of every kind, and datasets that were damaged after they were written.
+# Texts of every kind, and datasets that were damaged after they were written.
 . "$(dirname "$0")/cli.sh"
 
 text_recipe=(data.synthetic=false data.dataset=data model.vocab=0)

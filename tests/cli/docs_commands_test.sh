@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the commands of README.md and docs/ as the user of the tests (root, in a container) on all cores.
-# docs_commands.txt says how each command is handled. A command fails if it is not listed there, or if it is listed but
-# on no page.
+# docs_commands.txt defines how each command is handled. A command fails if it is not listed there, or if it is listed
+# but on no page.
 . "$(dirname "$0")/cli.sh"
 
 source_folder=$(cd "$CLI_TESTS/../.." && pwd)
@@ -64,7 +64,7 @@ type_in() {
   printf '  %3d s  %s\n' $((SECONDS - began)) "$command"
 }
 
-# `follow COMMAND HOW [OUTPUT...]`: runs the command as the entry HOW of the table says.
+# `follow COMMAND HOW [OUTPUT...]`: runs the command as the entry HOW of the table requires.
 follow() {
   local command=$1 how=$2 wanted=0
   shift 2

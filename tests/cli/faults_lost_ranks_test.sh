@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults 1 to 4 and 21: a rank that crashes, is killed, is stopped or never starts, and a launcher that is killed.
+# A rank that crashes, is killed, is stopped or never starts, and a launcher that is killed.
 . "$(dirname "$0")/cli.sh"
 
 job=(train tiny.yaml parallel.ep=2 optim.schedule=constant)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults 7, 9, 13, 15 and 18 with several ranks.
+# Faults of one of several ranks: a full disk, a killed save, a NaN, a run directory that cannot be used.
 . "$(dirname "$0")/cli.sh"
 
 train() { ranks 2 train tiny.yaml parallel.ep=2 optim.schedule=constant "$@"; }

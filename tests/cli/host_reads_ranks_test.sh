@@ -5,9 +5,9 @@
 root=$CLI_TESTS/../..
 export HEXAD_DEVICE=emulated
 
-# Prints the names in the table of docs/devices.md, one a line.
+# Prints the names in the table of docs/devices.md, one per line.
 listed() { sed -n '/^  | read |/,/^$/p' "$root/docs/devices.md" | cut -d'|' -f2 | grep -o '`[^`]*`' | tr -d '`'; }
-# Prints the names in the metrics of RUN, one a line.
+# Prints the names in the metrics of RUN, one per line.
 read_in() { sed -nE 's/.*"host_reads":\{([^}]*)\}.*/\1/p' "$1/metrics.jsonl" | grep -oP '"\K[^"]+(?=":)' | sort -u; }
 expect_listed() { # RUN NAME...: all reads of RUN are listed, and they include each NAME
   local found name

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fault 41 under mpirun. The first rank always has a terminal, whatever mpirun's own output is.
+# Output under mpirun. The first rank always has a terminal, whatever mpirun's own output is.
 . "$(dirname "$0")/cli.sh"
 
 test_no_control_codes_in_a_file() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fault 41: the reader of the output may end early, and may not be a terminal.
+# The reader of the output may end early, and may not be a terminal.
 . "$(dirname "$0")/cli.sh"
 
 test_a_reader_that_leaves_does_not_end_the_run() {

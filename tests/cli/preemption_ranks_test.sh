@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fault 5 under mpirun: the ranks agree on a step, whichever rank got the signal first.
+# Stop requests under mpirun: the ranks agree on a step, whichever rank got the signal first.
 . "$(dirname "$0")/cli.sh"
 
 steps=300

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults 5 and 6: a run asked to stop saves and exits with 75. After a resume, it ends with the same weights.
+# A run that is asked to stop saves and exits with 75. After a resume, it ends with the same weights.
 . "$(dirname "$0")/cli.sh"
 
 steps=1000

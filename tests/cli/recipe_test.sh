@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults 30 to 33: files that are wrong, hostile or no recipes. Each ends with code 2 and names the place.
+# Files that are wrong, hostile or no recipes. Each run on one ends with code 2 and names the position.
 . "$(dirname "$0")/cli.sh"
 
 # `refused TEXT...`: `hexad validate` refuses the recipe on standard input with these texts.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Faults 8, 13 and 15: the run directory shared, unwritable, full.
+# A run directory that is shared, unwritable or full.
 . "$(dirname "$0")/cli.sh"
 
 test_a_second_job_in_one_run_directory_is_refused_with_host_and_process() {
@@ -114,7 +114,7 @@ test_a_full_disk_for_the_log_is_one_warning() {
   expect_count 1 err "cannot write to run/log/rank-0000.log: No space left on device"
 }
 
-# The limit allows checkpoints, but stops the metrics, which grow by 1 KB a step.
+# The limit allows checkpoints, but stops the metrics, which grow by 1 KB per step.
 test_a_limit_that_the_metrics_reach_is_one_warning() {
   expect 0 bash -c 'trap "" XFSZ; ulimit -f 300; exec "$@"' - "$HEXAD" train tiny.yaml train.steps=600 \
     checkpoint.every=0 train.log_every=1000

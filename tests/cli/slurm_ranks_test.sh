@@ -36,7 +36,7 @@ ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
   job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
-# Submits the other script: mpirun replaces the batch shell. There are two ranks a node, and time for the save.
+# Submits the other script: mpirun replaces the batch shell. There are two ranks per node, and time for the save.
 submit_mpirun() { # RUN OVERRIDE...
   cat >mpirun.sh <<J
 #!/bin/bash

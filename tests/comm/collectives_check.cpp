@@ -76,7 +76,7 @@ void check_dtype(const ProcessGroup& g, int64_t n, const Place& place) {
   }
 }
 
-// Number of rows that `from` sends to `to`, under several patterns.
+// Pattern of an all-to-all: returns the number of rows that `from` sends to `to`.
 using Pattern = int64_t (*)(int from, int to);
 
 void check_pattern(const ProcessGroup& g, Pattern rows, int64_t width, const Place& place) {

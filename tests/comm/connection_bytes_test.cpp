@@ -1,4 +1,4 @@
-// The estimate of NCCL's memory for the ranks of a communicator, and the kinds of operations that ranks connect for.
+// The estimate of NCCL's memory for the ranks of a communicator, and the kinds of operations for which ranks connect.
 #include "parallel/comm/nccl/connection_bytes.h"
 
 #include <gtest/gtest.h>

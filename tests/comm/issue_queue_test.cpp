@@ -117,7 +117,7 @@ TEST_F(Queue, AnExchangeWithoutRowsForARankDelaysNoOtherRequest) {
   EXPECT_EQ(starts(), "dp2.1 dp2.2");
 }
 
-// A message takes no room from other messages until its peer has begun it.
+// A message occupies no part of the window until its peer has begun to receive it.
 TEST_F(Queue, UnansweredMessagesFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
@@ -135,7 +135,7 @@ TEST_F(Queue, UnansweredMessagesFillNoWindow) {
 TEST_F(Queue, StalledChannelsFillNoWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
-  finish_oldest();  // the class is in use: lower classes give way
+  finish_oldest();  // the class is in use: lower classes yield
   post(TrafficClass::dp, 3, 9);
   EXPECT_EQ(starts(), "dp3.0");
   finish_oldest();
@@ -298,7 +298,7 @@ TEST_F(Queue, UnreadyRequestsAreOverdueOnlyIfAwaited) {
   for (int i = 0; i < 9; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   queue.boost(*r);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
-  queue.make_ready(r);  // the time of the peers starts now
+  queue.make_ready(r);  // the wait for the peers is counted from here on
   for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.overdue(4), nullptr);
   EXPECT_EQ(queue.overdue(4), r);
 }

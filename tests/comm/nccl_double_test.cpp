@@ -52,7 +52,7 @@ struct Rank {
     copy(values.data(), memory, n * sizeof(float), stream);
     return values;
   }
-  // True if the stream ends within `in`.
+  // True if the work of the stream ends within the time `in`.
   bool ends(std::chrono::milliseconds in, cudaStream_t which = nullptr) const {
     const auto until = std::chrono::steady_clock::now() + in;
     while (cudaStreamQuery(which ? which : stream) == cudaErrorNotReady) {
@@ -160,7 +160,7 @@ TEST(NcclDouble, HangsWhenAnEmptyMessageIsMissing) {
     ncclSend(r.memory, 0, ncclFloat32, 1 - r.rank, comm, r.stream);
     if (r.rank == 0) ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
     ncclGroupEnd();
-    if (r.rank == 1)  // its part is over, so this rank waits here for a call that rank 0 never reaches
+    if (r.rank == 1)  // its messages are done, so it waits here for a call that rank 0 never reaches
       ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream);
     else
       ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);

@@ -1,4 +1,4 @@
-// NVIDIA's own NCCL, as far as it needs no card.
+// NVIDIA's own NCCL: the functions that need no card.
 #include "parallel/comm/nccl/library.h"
 
 #include <gtest/gtest.h>

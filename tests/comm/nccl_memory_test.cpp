@@ -1,5 +1,5 @@
-// Memory of the card that NCCL takes to connect ranks: estimated, counted, shared by twins, and missing. The double of
-// NCCL takes it connection by connection.
+// Memory of the card that NCCL takes to connect ranks: its estimate, its count, twin groups that share it, and failures
+// because it is missing. The double of NCCL takes it connection by connection.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ int64_t taken(const CardWorld& w) { return cuda_double::nccl_bytes(w.place.place
 // Returns the bytes that the rank's allocator counts for NCCL.
 int64_t counted(const CardWorld& w) { return w.context.allocator()->stats().used_in(Category::connection); }
 
-// Waits until all ranks have called it.
+// Waits until all ranks have called this function.
 void meet(const CardWorld& w) { w.world.any(false, w.context); }
 
 std::unique_ptr<ProcessGroup> group_of(const CardWorld& w, TrafficClass traffic, const std::string& name) {

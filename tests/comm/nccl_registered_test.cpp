@@ -29,7 +29,7 @@ void sum(const CardWorld& w, const ProcessGroup& group, const Tensor& x) {
   group.all_reduce(x, Reduce::sum, w.context.compute()).wait();
 }
 
-// Waits until all ranks have called it.
+// Waits until all ranks have called this function.
 void meet(const CardWorld& w) { w.world.any(false, w.context); }
 
 class NcclRegistered : public testing::Test {

@@ -1,4 +1,4 @@
-// Ranks as a grid of nodes x places, and the groups along both dimensions.
+// Ranks as a grid of nodes and positions in a node, and the groups along both dimensions.
 #include "parallel/comm/node_groups.h"
 
 #include <gtest/gtest.h>

@@ -20,7 +20,7 @@ using device::DeviceContext;
 using Kind = Operation::Kind;
 
 // Executes the plans of all ranks without a network. `seed` chooses the rank that continues. A round is received only
-// once all of its messages have arrived. So a plan never ends if it needs more than its first round in flight.
+// once all of its messages have arrived. Therefore, a plan never ends if it needs more than its first round in flight.
 void play(std::vector<MessagePlan>& plans, uint64_t seed) {
   const Philox random(seed, Purpose::shuffle, "plan");
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> wires;  // by (sender, receiver)

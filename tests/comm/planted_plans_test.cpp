@@ -18,7 +18,7 @@ using device::InlineStream;
 using Kind = Operation::Kind;
 
 constexpr uint64_t seeds = 20;
-constexpr int64_t round_bytes = 16384;                 // at most 4096 elements of f32 a message
+constexpr int64_t round_bytes = 16384;                 // at most 4096 elements of f32 per message
 constexpr int64_t elements = 6 * round_bytes / 4 + 5;  // elements of a rank's piece
 
 float value(int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 5) % 13 + 1); }
@@ -101,8 +101,8 @@ TEST_P(PlantedPlans, AreFoundForEverySeed) {
     }
 }
 
-// Passes blocks around a ring with two buffers, like ring attention. `waits`: true if the stream waits for
-// its sends, and for its receives.
+// Passes blocks around a ring with two buffers, like ring attention. `waits.first`: true if the stream waits for its
+// sends; `waits.second`: for its receives.
 bool ring_is_right(int ranks, uint64_t seed, std::pair<bool, bool> waits) {
   std::atomic<bool> right = true;
   const auto body = [&](const ProcessGroup& world) {

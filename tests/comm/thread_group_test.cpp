@@ -111,7 +111,7 @@ std::string disagreement(const std::function<Event(const ProcessGroup&, Device, 
   return "accepted";
 }
 
-// Removes the places from "rank 0 calls X at comm/thread_group_test.cpp:N, rank 1 calls Y at ...".
+// Removes the source positions from "rank 0 calls X at comm/thread_group_test.cpp:N, rank 1 calls Y at ...".
 std::string without_places(std::string text) {
   for (size_t at; (at = text.find(" at comm/thread_group_test.cpp:")) != text.npos;)
     text.erase(at, text.find_first_not_of("0123456789", text.find(':', at) + 1) - at);

@@ -82,7 +82,7 @@ int status_when_rank_1_ends_by(const std::string& way, std::string& text) {
 struct Death {
   const char* way;
   int status;
-  const char* said;  // expected text of mpirun
+  const char* said;  // text that mpirun must print
 };
 // Ways in which rank 1 dies. With `lost`, rank 0 ends first, with the code for a lost peer. The job must still end with
 // rank 1's code.

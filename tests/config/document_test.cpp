@@ -1,4 +1,4 @@
-// Faults 31 to 33: texts, files and includes that are not recipes. Also command-line overrides.
+// Texts (Fault31), files (Fault32) and includes (Fault33) that are not recipes, and command-line overrides.
 #include "framework/config/document.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Messages for wrong values (fault 30, and the arithmetic of fault 28): file:line, key, value, the expected value, the
-// likely meaning.
+// Messages for wrong values (Fault30): file:line, key, value, the expected value with its arithmetic, the likely
+// meaning.
 #include "framework/config/problems.h"
 
 #include <gtest/gtest.h>

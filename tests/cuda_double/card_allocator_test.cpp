@@ -1,4 +1,4 @@
-// Allocator of the card: its limits, its NaNs in the order of queues, and its unused memory.
+// Allocator of the card: its limits, the NaNs with which it fills new memory, and its unused memory.
 #include "framework/device/cuda/card_allocator.h"
 #include "framework/base/units.h"
 

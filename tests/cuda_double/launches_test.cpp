@@ -100,25 +100,25 @@ Launches::Counts count_moe_layer(const std::vector<std::string>& overrides) {
 TEST(Launches, OfAnMoeLayer) {
   const auto [forward, backward] = count_moe_layer({"model.moe.z_loss=0.001"});
   EXPECT_EQ(forward, (LaunchCounts{{"router", 1},
-                                   {"cudaMemsetAsync", 1},  // of the counts
+                                   {"cudaMemsetAsync", 1},  // zeroes the counts
                                    {"router_count", 1},
                                    {"router_fractions", 1},
                                    {"router_balance", 2},
                                    {"router_z", 2},
-                                   {"add", 1},  // of the losses
+                                   {"add", 1},  // adds up the losses
                                    {"slots_sort", 4},
-                                   {"scatter", 1},  // of the weights to the rows
+                                   {"scatter", 1},  // scatters the weights to the rows
                                    {"gather", 1},
                                    {"swiglu", 1},
                                    {"combine", 1}}));
   EXPECT_EQ(backward, (LaunchCounts{{"router_z", 1},
                                     {"router_balance", 1},
-                                    {"cudaMemsetAsync", 1},  // of the weights' gradients, for dropped slots
-                                    {"gather", 2},           // one of the rows' gradients, one of the weights'
+                                    {"cudaMemsetAsync", 1},  // zeroes the weights' gradients, for dropped slots
+                                    {"gather", 2},           // gathers the rows' gradients, and the weights' gradients
                                     {"swiglu", 1},
                                     {"combine", 1},
                                     {"router", 1},
-                                    {"add", 1}}));  // of the logits' gradients
+                                    {"add", 1}}));  // adds up the logits' gradients
 }
 
 TEST(Launches, ExpertsWithGeluScatterNoWeights) {
@@ -126,10 +126,10 @@ TEST(Launches, ExpertsWithGeluScatterNoWeights) {
   EXPECT_FALSE(forward.contains("scatter"));
   EXPECT_EQ(backward, (LaunchCounts{{"router_z", 1},
                                     {"router_balance", 1},
-                                    {"combine", 3},  // two of the slots' gradients, one of x's
+                                    {"combine", 3},  // two for the slots' gradients, one for the gradient of x
                                     {"gelu", 1},
                                     {"router", 1},
-                                    {"add", 1}}));  // of the logits' gradients
+                                    {"add", 1}}));  // adds up the logits' gradients
 }
 
 TEST(Launches, QueriesAndKeysAreRotatedInOne) {

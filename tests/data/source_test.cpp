@@ -88,7 +88,7 @@ TEST(Mixture, ProportionsFollowTheWeightsAtEveryLength) {
     ASSERT_EQ(at.index, counts[at.part]) << "sequence " << i;  // every part is read without gaps
     ++counts[at.part];
     for (size_t p = 0; p < weights.size(); ++p) {
-      // The error may be 1e-5 a sequence, because weights are rounded to 1/65536.
+      // The error may be 1e-5 per sequence, because weights are rounded to 1/65536.
       ASSERT_NEAR(static_cast<double>(counts[p]), weights[p] * static_cast<double>(i + 1),
                   1 + 1e-5 * static_cast<double>(i));
     }

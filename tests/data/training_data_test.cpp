@@ -30,7 +30,7 @@ TEST(TrainingData, OpensAFolder) {
   EXPECT_EQ(data.train->context(), 32);
   EXPECT_EQ(data.train->batch(0, 4).ids.size(), 128u);
   EXPECT_EQ(data.fingerprints.size(), 1u);
-  // All held-out tokens are predicted but the first tokens of documents.
+  // All held-out tokens are predicted, except the first token of each document.
   const TokenDataset heldout(p.folder / "out/heldout.hxd");
   const Batch all = data.heldout->batch(0, data.heldout->size());
   EXPECT_EQ(all.target_count(), heldout.tokens() - heldout.documents());

@@ -86,8 +86,8 @@ TEST_F(EmulatedDeviceDeathTest, EndsAProcessWhoseHostReadsItsMemory) {
   free(block);
 }
 
-// The allocator does not know that a lane uses the block. That lane reads NaN, even if the block's next user comes
-// later.
+// The block is freed without a record that a lane still uses it. That lane reads NaN, even if the block is allocated
+// again only later.
 TEST_F(EmulatedDevice, MemoryThatWasFreedTooSoonReadsAsNotANumber) {
   float* block = allocate();
   device.fill(device.compute(), block, 0, bytes);

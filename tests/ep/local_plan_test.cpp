@@ -27,7 +27,7 @@ void expect_equal(const Plans& plans, int64_t slots) {
   EXPECT_EQ(plans.local.indices.chunks.at(0).offsets.to_vector<int64_t>(), known.offsets);
   EXPECT_EQ(plans.local.indices.rows.to_vector<int64_t>(), plans.known.indices.rows.to_vector<int64_t>());
   Rows tokens = plans.known.indices.wire_tokens.to_vector<int64_t>();
-  tokens.resize(slots, -1);  // room for the dropped slots
+  tokens.resize(slots, -1);  // entries for the dropped slots
   EXPECT_EQ(plans.local.indices.wire_tokens.to_vector<int64_t>(), tokens);
   EXPECT_EQ(plans.local.counts.slots_per_row, plans.known.counts.slots_per_row);
   EXPECT_EQ(local.rows_computed(), slots);

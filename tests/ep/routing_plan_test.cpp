@@ -165,10 +165,10 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
   for (int ranks : {1, 2, 4})
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
       Lab lab;
-      const int64_t count = world.rank() == 1 ? 0 : tokens;  // F25: one rank has no token, but takes part
+      const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but takes part
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
-      // At most as many chunks as there are parts to divide.
+      // There are at most as many chunks as parts to divide.
       const int most = way.by == Chunking::By::tokens    ? way.chunks
                        : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
                                                          : ranks;
@@ -230,8 +230,8 @@ TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
 }
 
 // Eight ranks on two nodes have one expert each. If rows were chunked by peers, rank 0 would have all of its rows for
-// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. So each rank would wait
-// for the other one twice.
+// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. Therefore, each rank
+// would wait for the other one twice.
 TEST(SlotOrder, PhasesSendEquallyManyRowsToTheOtherNodeFromEveryRank) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
@@ -386,7 +386,7 @@ TEST(RoutingPlan, PlacesAreThoseFoundRowByRow) {
   });
 }
 
-// The host makes no number for each row: a kernel does.
+// A kernel, not the host, computes the numbers that each row needs.
 TEST(RoutingPlan, UploadsEquallyManyBytesForAnyNumberOfRows) {
   const auto uploaded = [](int64_t tokens) {
     const auto run = std::make_shared<device::MetaRun>(device::DeviceKind::cuda);

@@ -87,15 +87,16 @@ struct Heads {
   int64_t queries, keys, size;
 };
 
-// Returns the measure of errors. Products of bf16 matrices need probabilities P and their gradients dS in bf16, too. So
-// every addend P dO, dS K, dS Q of a gradient is rounded, by 2^-9.2 of itself in the root mean square. Each head's part
-// may be rounded again if several heads share the result. These errors are as independent as the addends. The root sum
-// of squares of the addends is the root mean square of the row, because the elements of a row share P and dS. So the
-// deviation is 2^-8.7 of that value, and the tolerance of 2^-6 is 6.5 deviations for rows of any size. In units of the
-// whole tensor, the tolerance would be less than one deviation for the first key of a causal sequence.
+// Returns the measure of errors. Products of bf16 matrices need probabilities P and their gradients dS in bf16, too.
+// Therefore, every addend P dO, dS K, dS Q of a gradient is rounded, by 2^-9.2 of itself in the root mean square. Each
+// head's part may be rounded again if several heads share the result. These errors are as independent as the addends.
+// The root sum of squares of the addends is the root mean square of the row, because the elements of a row share P and
+// dS. Therefore, the deviation is 2^-8.7 of that value, and the tolerance of 2^-6 is 6.5 deviations for rows of any
+// size. In units of the whole tensor, the tolerance would be less than one deviation for the first key of a causal
+// sequence.
 Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row : Yardstick::tensor; }
 
-// With `counted`, the kernels are told the number of documents.
+// With `counted`, the kernels receive the number of documents.
 enum class Documents { none, uncounted, counted };
 
 // Runs attention on two sequences of 200 positions, with three documents each.

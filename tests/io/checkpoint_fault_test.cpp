@@ -1,4 +1,4 @@
-// Faults of checkpoints. The numbers are those of the project's list of faults.
+// Faults of checkpoints: damaged, incomplete and missing files, and saves that are killed.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -42,7 +42,7 @@ TEST_F(CheckpointFaults, Fault7AFullDiskNamesTheFileAndLeavesTheLastGoodOne) {
   EXPECT_FALSE(fs::exists(disk + "/checkpoints/step-00000200.tmp"));
   EXPECT_EQ(small.steps(), std::vector<int64_t>{100});
   expect_holds(*small.find(automatic, Check::full), 100, device);
-  save(small, 300, 2, device);  // there is room again
+  save(small, 300, 2, device);  // the disk has free space again
   EXPECT_TRUE(warnings.empty());
 }
 

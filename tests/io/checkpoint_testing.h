@@ -37,7 +37,7 @@ inline RunState state_of(int64_t step) {
 }
 
 /// Returns the items that `rank` of `ranks` writes. Tensors with "experts" in their name are split along dimension 0,
-/// others along their last dimension if possible. One rank writes each whole tensor.
+/// others along their last dimension if possible. A tensor that is not split is written by one rank.
 inline std::vector<ShardItem> items_of(const Model& model, int rank, int ranks) {
   std::vector<ShardItem> items;
   int owner = 0;

@@ -1,4 +1,4 @@
-// Small files, the run lock (faults 13 and 15), and detection of NaN in weights (fault 19).
+// Small files, the run lock, and detection of NaN in weights.
 #include <sys/mount.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The safetensors format: exact round trips, partial reads, and fault 34: every value of a header is checked.
+// The safetensors format: exact round trips, partial reads, and headers, of which every value is checked.
 #include "framework/io/safetensors.h"
 
 #include "framework/data/digest.h"

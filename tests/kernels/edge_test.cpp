@@ -21,7 +21,7 @@ TEST_P(Edge, AGroupedProductMayHaveAllTokensOnOneExpert) {
   EXPECT_EQ(out.to_vector<float>(), (Floats{12, 34, 56}));
 }
 
-TEST_P(Edge, AnExpertWithoutTokensGetsAZeroGradient) {  // R3: its gradient is zero, not stale
+TEST_P(Edge, AnExpertWithoutTokensGetsAZeroGradient) {  // zero, not stale
   const std::vector<int64_t> offsets{0, 2, 2};
   const Tensor x = tensor<float>({1, 2}, {2, 1}), dy = tensor<float>({3, 4}, {2, 1});
   const Tensor dw = filled({2, 1, 1}, nan);
@@ -41,7 +41,7 @@ TEST_P(Edge, RowsWithoutExpertAreNeitherReadNorWritten) {
   EXPECT_EQ(dw.to_vector<float>(), (Floats{4}));
 }
 
-TEST_P(Edge, ADroppedSlotIsNotRead) {  // R3: 0 x NaN would be NaN
+TEST_P(Edge, ADroppedSlotIsNotRead) {  // 0 x NaN would be NaN
   const Tensor y = tensor<float>({nan, 3}, {2, 1}), rows = tensor<int64_t>({-1, 1, -1, -1}, {2, 2});
   const Tensor weights = tensor<float>({nan, 2, nan, nan}, {2, 2}), out = filled({2, 1}, nan);
   k.permute.combine(stream, out, y, rows, weights, {});
@@ -60,7 +60,7 @@ TEST_P(Edge, CombineBackwardZeroesRowsAndWeightsOfDroppedSlots) {
   }
 }
 
-// R6: for 1e8 + 1 - 1e8, the order of the sum decides whether 1 remains. The reference, in double, keeps it.
+// For 1e8 + 1 - 1e8, the order of the sum decides whether 1 remains. The reference, in double, keeps it.
 TEST_P(Edge, CombineSumsInSlotOrderForAnyOrderOfRows) {
   const Tensor out = filled({1, 1}, nan), moved = filled({1, 1}, nan);
   k.permute.combine(stream, out, tensor<float>({1e8F, 1, -1e8F}, {3, 1}), tensor<int64_t>({0, 1, 2}, {1, 3}), {}, {});
@@ -93,7 +93,7 @@ TEST_P(Edge, RepeatedTokensAddUpInTheEmbedding) {
   EXPECT_EQ(dtable.to_vector<float>(), (Floats{3, 1, 6}));
 }
 
-TEST_P(Edge, AllTargetsIgnoredIsNoLossAndNoGradient) {  // fault 29
+TEST_P(Edge, AllTargetsIgnoredIsNoLossAndNoGradient) {
   const Tensor logits = tensor<float>({nan, 2, 3, 4}, {2, 2}), losses = filled({2}, nan);
   k.cross_entropy.forward(stream, losses, logits, logits, tensor<int32_t>({-1, -1}, {2}), 0.5);
   EXPECT_EQ(losses.to_vector<float>(), (Floats{0, 0}));

@@ -1,4 +1,4 @@
-// Every entry of the table on the emulated device, whose results must be the CPU's bits for all delays.
+// Every entry of the table on the emulated device. For all delays, results must be bitwise those of the CPU.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/cases.h"

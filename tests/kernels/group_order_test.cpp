@@ -16,7 +16,8 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& rows, int64_t begin 
   return offsets;
 }
 
-/// Returns the groups in the order of a pass's list. A group without a place, or two at one place, leave a -1.
+/// Returns the groups in the order of a pass's list. A -1 remains if a group has no position or has that of another
+/// group.
 std::vector<int64_t> listed(GroupedPass pass, const std::vector<int64_t>& rows, int64_t begin = 0) {
   const std::vector<int64_t> offsets = offsets_of(rows, begin);
   const auto groups = static_cast<int64_t>(rows.size());

@@ -63,7 +63,7 @@ TEST(GroupedSeconds, AreNearTheMeasuredTimes) {
   });
 }
 
-// The faster way is chosen if the two differ by more than a tenth.
+// The faster implementation is chosen if the two times differ by more than a tenth.
 TEST(GroupedSeconds, ChooseTheFasterWay) {
   int clear = 0;
   for_each_measured([&](const std::string& name, const GroupedProduct& p, const Times& times) {

@@ -36,7 +36,8 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Moments, ::testing::ValuesIn(backends_under_te
 
 constexpr AdamwStep halving{.lr = 0.01, .beta1 = 0.5, .beta2 = 0.5, .eps = 1e-8, .step = 3};
 
-/// Moments in bf16 and gradients. The new moments before rounding are floats, exactly, for any order of operations.
+/// Moments in bf16, and gradients. For any order of operations, the new moments are exact in f32 before they are
+/// rounded to bf16.
 struct Numbers {
   Floats m, v, gradient;
 
@@ -64,7 +65,8 @@ void expect_rounded(const Numbers& before, const Tensor& m, const Tensor& v, con
   }
 }
 
-// Runs of the piece end inside vectors, and a slice may begin at an odd element. A card has a block for 16384 elements.
+// Runs of the piece end inside vectors, and a slice may begin at an odd element. A card uses one block for 16384
+// elements.
 TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
   const GlobalIndex whole{}, later{.begin = 5}, cut{.begin = 5, .first = 11, .run = 13, .stride = 40},
       far{.first = (int64_t{1} << 32) - 100};
@@ -109,7 +111,7 @@ TEST_P(Moments, AreRoundedByTheKeysOfTheirSlices) {
   }
 }
 
-// A step changes each moment by at most a thousandth. Rounding to nearest would keep the first values for ever.
+// A step changes each moment by at most a thousandth. Rounding to nearest would keep the first values forever.
 TEST_P(Moments, SmallChangesAddUp) {
   constexpr int64_t n = 4096, steps = 300;
   const Tensor main = filled({n}, 1), none = filled({n}, 0), one = filled({n}, 1);

@@ -64,7 +64,8 @@ class ProductTest : public testing::TestWithParam<Dtype> {
   Dtype dtype() const { return GetParam(); }
   Dtype accumulator() const { return accumulator_dtype(dtype()); }
 
-  /// Returns uniform values in [-1, 1], rounded to the dtype. Rows have `right` hidden elements at their end.
+  /// Returns uniform values in [-1, 1], rounded to the dtype. Each row is followed by `right` elements that do not
+  /// belong to the tensor.
   Tensor random(int64_t rows, int64_t columns, Dtype type, int64_t right = 0) {
     const Tensor t = Tensor::empty({rows, columns + right}, type, context_).slice(1, 0, columns);
     std::uniform_real_distribution<double> uniform(-1, 1);

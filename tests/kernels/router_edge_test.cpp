@@ -30,7 +30,7 @@ TEST_P(RouterEdge, TiesGoToTheLowerIndex) {
   EXPECT_EQ(route({5, 5, 5, 5, 5, 5}, {.top_k = 2, .groups = 3, .top_groups = 1}).ids, (Ids{0, 1}));
 }
 
-TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // R8: ids stay in range
+TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // ids stay in range
   EXPECT_EQ(route({nan, nan, nan}, {.top_k = 2}).ids, (Ids{0, 1}));
   EXPECT_EQ(route({1, nan, 2}, {.top_k = 2}).ids, (Ids{0, 1}));  // with softmax, the whole row is NaN
   EXPECT_EQ(route({-inf, -inf}, {.top_k = 1}).ids, (Ids{0}));
@@ -44,7 +44,7 @@ TEST_P(RouterEdge, ChoosesNanLast) {
   EXPECT_EQ(route({nan, nan, -9, -8}, groups).ids, (Ids{3, 2}));
 }
 
-TEST_P(RouterEdge, BiasSelectsButDoesNotWeigh) {  // B1: only the choice depends on the bias
+TEST_P(RouterEdge, BiasSelectsButDoesNotWeigh) {  // only the choice depends on the bias
   const Routed r = route({0, 0, 1}, {.score = RouterScore::sigmoid, .top_k = 1, .normalize = false}, {0, 9, 0});
   EXPECT_EQ(r.ids, (Ids{1}));
   EXPECT_FLOAT_EQ(r.weights[0], 0.5f);
@@ -82,7 +82,7 @@ TEST_P(RouterEdge, TokensWithoutScopeOrScoreHaveNoRouterLoss) {
   const Tensor scores = tensor<float>({nan, nan, 0, 0, 1, 3}, {3, 2}), fractions = tensor<float>({0.5, 0.25}, {1, 2});
   const Tensor segment = tensor<int32_t>({-1, 0, 0}, {3}), loss = filled({1}, nan), one = filled({1}, 1);
   k.router_loss.balance(stream, {loss}, scores, segment, fractions, doubles({4}), {});
-  EXPECT_EQ(loss.to_vector<float>(), (Floats{1.25}));  // 4 (1/4 1/2 + 3/4 1/4)
+  EXPECT_EQ(loss.to_vector<float>(), (Floats{1.25}));  // 4 x (1/4 x 1/2 + 3/4 x 1/4)
   const Tensor dscores = filled({3, 2}, nan);
   k.router_loss.balance_backward(stream, dscores, one, scores, segment, fractions, doubles({4}), {});
   EXPECT_EQ(dscores.to_vector<float>(), (Floats{0, 0, 0, 0, 0.1875, -0.0625}));
@@ -107,10 +107,10 @@ TEST_P(RouterEdge, TotalsGetTheSharesOfLossesBeforeTheirWeights) {
   const Tensor weighted = filled({1}, nan), total = doubles({100}), log_sum_exp = filled({1}, nan);
   const LossFactors factors{.scale = 8, .share = 0.25, .weight = 0.5};
   k.router_loss.balance(stream, {weighted, total}, scores, {}, fractions, {}, factors);
-  EXPECT_EQ(weighted.to_vector<float>(), (Floats{0.3125}));  // 1/2 1/4 8 (1/4 1/2 + 3/4 1/4)
+  EXPECT_EQ(weighted.to_vector<float>(), (Floats{0.3125}));  // 1/2 x 1/4 x 8 x (1/4 x 1/2 + 3/4 x 1/4)
   EXPECT_EQ(total.to_vector<double>(), (Doubles{100.625}));
   k.router_loss.z(stream, {weighted, total}, log_sum_exp, tensor<float>({2}, {1, 1}), {}, factors);
-  EXPECT_EQ(weighted.to_vector<float>(), (Floats{4}));  // 1/2 1/4 8 2^2
+  EXPECT_EQ(weighted.to_vector<float>(), (Floats{4}));  // 1/2 x 1/4 x 8 x 2^2
   EXPECT_EQ(total.to_vector<double>(), (Doubles{108.625}));
 }
 
@@ -121,7 +121,7 @@ TEST_P(RouterEdge, ShareDoesNotChangeTheGradient) {
   k.router_loss.balance_backward(stream, dscores, one, scores, {}, fractions, {}, factors);
   EXPECT_EQ(dscores.to_vector<float>(), (Floats{0.1875, -0.0625}));
   k.router_loss.z_backward(stream, dlogits, one, filled({1, 1}, 2), filled({1}, 2), {}, factors);
-  EXPECT_EQ(dlogits.to_vector<float>(), (Floats{16}));  // 1/2 8 2 2
+  EXPECT_EQ(dlogits.to_vector<float>(), (Floats{16}));  // 1/2 x 8 x 2 x 2
 }
 
 }  // namespace

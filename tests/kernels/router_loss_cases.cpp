@@ -25,7 +25,7 @@ Tensor updated(Trial& r, const Tensor& x) {
   return t;
 }
 
-// Operands with as many experts as the size is wide. If there are several tokens, all scores of the first token have
+// Operands with size.width experts. If there are several tokens, all scores of the first token have
 // underflowed.
 struct Operands {
   int64_t tokens, experts;

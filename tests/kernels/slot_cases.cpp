@@ -125,7 +125,7 @@ void take(K k, Trial& r) {
 void inverse(K k, Trial& r) {
   const int64_t n = r.size.rows;
   for (bool some_missing : {false, true}) {
-    // The output has one element more than the input names.
+    // Index n of the output does not occur in the input.
     const Tensor out = r.output({n + 1}, Dtype::i64);
     reference_table.pointwise.copy(r.host_stream, out, places_for(r, n + 1, true));
     k.index.inverse(r.stream, out, places_for(r, n, some_missing));

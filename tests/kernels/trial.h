@@ -1,4 +1,4 @@
-// Surroundings of one kernel call in a test: repeatable inputs, and outputs that start as NaN between guard bands.
+// Operands of one kernel call in a test: repeatable inputs, and outputs that start as NaN between guard bands.
 #pragma once
 
 #include <memory>
@@ -22,16 +22,17 @@ struct Size {
   int64_t rows, width;
 };
 
-/// Layout of rows. aligned_rows: strided, too, but rows of a multiple of 8 elements begin on multiples of 16 bytes.
+/// Layout of rows. `aligned_rows` are strided rows of a multiple of 8 elements that begin on multiples of 16 bytes.
 enum class Layout : uint8_t { contiguous, strided_rows, aligned_rows };
 
-/// Unit of the error of an element that is small because of cancellation. `tensor`: the root mean square of the tensor.
-/// `row`: the larger of this and the root mean square of the element's row (the whole last dimension), for rows whose
-/// sums have addends of different sizes.
+/// Unit of the error of an element that is small because of cancellation.
+///   - tensor: the root mean square of the tensor
+///   - row: the larger of this and the root mean square of the element's row (the whole last dimension), for rows whose
+///     sums have addends of different sizes
 enum class Yardstick : uint8_t { tensor, row };
 
-/// Inputs and outputs of one call. Two Trials with the same seed give equal inputs in the same order of calls. So a
-/// test body can run on two tables, on one device or on two.
+/// Inputs and outputs of one call. Two Trials with the same seed give equal inputs in the same order of calls.
+/// Therefore, a test body can run on two tables, on one device or on two.
 class Trial {
  public:
   /// Makes a trial on the host.

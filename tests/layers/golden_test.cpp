@@ -152,8 +152,8 @@ void expect_gradients(Golden& g, GoldenRun& run, double allowed) {
     const std::string& name = p->name();
     const Tensor& gradient = p->gradient();
     SCOPED_TRACE(name);
-    // A bias of keys adds the same value to all scores of a query. So without rotary positions, its gradient is zero up
-    // to rounding.
+    // A bias of keys adds the same value to all scores of a query. Therefore, without rotary positions, its gradient is
+    // zero up to rounding.
     if (name.ends_with("k.bias")) {
       for (double x : values_of(gradient)) EXPECT_LE(std::abs(x), allowed);
       continue;
@@ -211,8 +211,8 @@ TEST(GoldenDecoder, FirstStepMatchesPyTorchUpToF32Rounding) {
   expect_gradients(g, run, allowed);
 }
 
-// In bf16, a token near a tie may choose another expert than in f64, which is also correct. So whole tensors cannot be
-// compared, only losses and norm.
+// In bf16, a token near a tie may choose another expert than in f64, which is also correct. Therefore, whole tensors
+// cannot be compared, only losses and norm.
 TEST(GoldenDecoder, FirstStepLossesMatchPyTorchUpToBf16Rounding) {
   Golden g("moe_decoder");
   GoldenRun run(g, decoder_recipe(g, {"train.precision=bf16"}));

@@ -60,8 +60,8 @@ TEST(RotaryTable, YarnKeepsFastDimensionsAndInterpolatesSlowOnes) {
   YarnConfig yarn;
   yarn.factor = 4, yarn.original_context = 4096, yarn.beta_fast = 32, yarn.beta_slow = 1;
   const RotaryTable t = table(yarn), plain = table({});
-  // Turns over 4096 positions fall from 652 (i = 0) by a factor of 3.16 a dimension. 32 turns are reached between i = 2
-  // and 3, one turn between 5 and 6. So the ramp runs from 2 to 6.
+  // Turns over 4096 positions fall from 652 (i = 0) by a factor of 3.16 per dimension. 32 turns are reached between i =
+  // 2 and 3, one turn between 5 and 6. Therefore, the ramp runs from 2 to 6.
   const double ramp[] = {0, 0, 0, 0.25, 0.5, 0.75, 1, 1};
   for (int64_t i = 0; i < half; ++i) {
     const double f = entry(plain, i).frequency;

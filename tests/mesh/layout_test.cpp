@@ -65,7 +65,7 @@ TEST(Layout, EveryRankIsInExactlyOneGroupOfEachAxis) {
           ASSERT_EQ(group[m.coordinate(axis, r)], r) << m.to_string();
           groups.insert(group);
         }
-        // Each group has its size, and no two groups share a rank. So together they are a partition.
+        // Each group has its size, and no two groups share a rank. Therefore, together they are a partition.
         ASSERT_EQ(static_cast<int>(groups.size()) * m.size(axis), world) << m.to_string() << ", " << name_of(axis);
       }
     });

@@ -1,4 +1,4 @@
-// R1: choice of the tokens that are dropped if an expert is over capacity.
+// Choice of the tokens that are dropped if an expert is over capacity.
 #include <gtest/gtest.h>
 
 #include <algorithm>

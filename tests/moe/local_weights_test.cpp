@@ -1,4 +1,5 @@
-// Experts on the rank of their tokens weight their activations, so that no results of slots are kept.
+// Experts on the rank of their tokens multiply their activations by the routing weights, so no results of slots are
+// kept.
 #include "layers/moe/pass/local_weights.h"
 
 #include <gtest/gtest.h>
@@ -178,7 +179,7 @@ TEST(LocalWeights, LeaveInputsAndPreActivationsOfASlotForBackward) {
   constexpr int64_t tokens = 256, hidden = 16, width = 12, element = 8;
   const int64_t of_slot = (kept_bytes(3, tokens) - kept_bytes(2, tokens)) / tokens;
   EXPECT_GE(of_slot, element * (hidden + 2 * width));
-  // In addition: the routing weight, and what the router keeps of a slot.
+  // In addition, each slot has a routing weight and the values that the router keeps.
   EXPECT_LT(of_slot, element * (hidden + 2 * width + 8));
 }
 

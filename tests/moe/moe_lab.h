@@ -32,7 +32,7 @@ class MoeLab : public Lab {
         statistics(1, config.moe.experts, context) {
     for (const auto& p : parameters) {
       p->initialize(default_seed);
-      // Biases start as zero, which would hide an error in the place where they are added.
+      // Biases start as zero, which would hide an error in their addition.
       if (p->spec().init.kind == Init::Kind::constant) fill_counting(p->local());
     }
   }

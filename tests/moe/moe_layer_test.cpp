@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"A3_CapacityWithPadding", {"model.moe.capacity_factor=0.8"}, 7}),
     [](const auto& i) { return i.param.name; });
 
-// The choice of experts is overridden, since a finite difference may change it.
+// The choice of experts is overridden, because a finite difference may change it.
 class MoeLayerGradients : public testing::TestWithParam<Case> {};
 
 TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
@@ -256,7 +256,7 @@ TEST(MoeLayer, A3_PaddingChangesNoStatisticAndNoValidToken) {
   EXPECT_NEAR(a.z_loss, b.z_loss, tolerance(Dtype::f64, 100));
 }
 
-// A4: if a recomputation reported statistics, they would be counted twice.
+// If a recomputation reported statistics, they would be counted twice.
 TEST(MoeLayer, A4_OnlyTheFirstPassCounts) {
   for (const char* scope : {"micro_batch", "global_batch"}) {
     SCOPED_TRACE(scope);

@@ -239,7 +239,8 @@ TEST(MoePass, CountsTheBytesOfBothStepsOfAnAllToAll) {
   struct Bytes {
     int64_t sent, received, copied;
   };
-  // Rows have 64 bytes. Ranks 1 and 3, which have place 1, forward the rows that their node sends to ranks 1 and 3.
+  // Rows have 64 bytes. Ranks 1 and 3, the second ranks of their nodes, forward the rows that their node sends to ranks
+  // 1 and 3.
   const Bytes inside[] = {{4, 2, 4}, {2, 4, 8}, {4, 2, 4}, {2, 4, 8}};
   const Bytes across[] = {{2, 2, 0}, {6, 2, 0}, {2, 2, 0}, {2, 6, 0}};
   comm::with_ranks(

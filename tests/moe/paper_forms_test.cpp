@@ -138,8 +138,8 @@ TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
   EXPECT_LT(of_s1, 5);
 }
 
-// The rows reach the experts by an all-to-all between ranks of one etp place, gathering among the etp ranks, and copies
-// into place.
+// The rows reach the experts by an all-to-all between ranks with the same etp rank, an all-gather among the etp ranks,
+// and copies to their final positions.
 TEST(PaperForms, MontasAlgorithm3AgreesWithTheSimulator) {
   using namespace plan;
   int of_o3 = 0, of_o2 = 0;

@@ -63,7 +63,7 @@ class PlainPass {
   std::unique_ptr<moe::ExpertTasks> experts_;
 };
 
-/// Returns the settings of a layer on `groups`, whose tensor ranks hold different tokens.
+/// Returns the settings of a layer on `groups`, whose tensor-parallel ranks hold different tokens.
 inline moe::PassSettings pass_settings(const ep::ExpertGroups& groups, int64_t experts,
                                        moe::Overlap overlap = moe::Overlap::sequential) {
   moe::PassSettings settings{.schedule = {},

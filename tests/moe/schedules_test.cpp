@@ -98,8 +98,8 @@ std::vector<Schedule> schedules() {
           {"OfTokensReuseS2Direct", joined(of_tokens, joined({moe + "memory_reuse=s2"}, direct)), other_sums}};
 }
 
-// True if tensor-parallel ranks compute the same rows. Where they have the same experts, they then divide gradients
-// otherwise than the plain schedule does: only the sums over ranks are equal.
+// True if tensor-parallel ranks compute the same rows. If these ranks also have the same experts, their gradients
+// differ from those of the plain schedule, and only the sums over ranks are equal.
 bool computes_copies(const Schedule& s) {
   return std::ranges::any_of(s.overrides, [](const std::string& word) {
     return word.ends_with("duplicates=baseline") || word.ends_with("duplicates=replicated");

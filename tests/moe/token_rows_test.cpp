@@ -58,7 +58,7 @@ struct Way {
   Overlap overlap = Overlap::sequential;  // if not sequential, chunks are computed together
 };
 
-// Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 j. Rank p * etp + j has place p in the ep
+// Pass in which expert e on etp rank j multiplies its rows by 1 + e + 10 j. Rank p * etp + j has rank p in the ep
 // group.
 class FactorPass {
  public:

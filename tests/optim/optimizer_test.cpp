@@ -159,7 +159,7 @@ OptimConfig with_bf16_moments() {
 }
 
 // Trains a parameter "p" of shape [6, 8] for three steps, always with the same weights and gradients. `placement` and
-// `share` say which part of it this rank owns. Returns the part's main weights and moments.
+// `share` determine which part of it this rank owns. Returns the part's main weights and moments.
 struct Trained {
   std::vector<double> main, m, v;
   bool operator==(const Trained&) const = default;

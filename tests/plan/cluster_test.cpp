@@ -231,7 +231,7 @@ TEST(ClusterRecipes, MeasuredOnesGiveRates) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
     const Cluster cluster = load_cluster(entry.path().string());
-    if (cluster.machine) continue;  // not measured: tests/plan/prices_test.cpp
+    if (cluster.machine) continue;  // not measured; tested in tests/plan/prices_test.cpp
     const int64_t nodes = cluster.measured.nodes, ranks = nodes * cluster.measured.ranks_per_node;
     EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"world", ranks, nodes}}})) << entry.path();
     ++files;

@@ -1,4 +1,4 @@
-// Memory of NCCL's connections on the meta device: groups are connected at the start for what they do in a step.
+// Memory of NCCL's connections on the meta device: at the start, groups are connected for the operations of a step.
 #include <gtest/gtest.h>
 
 #include "tests/training/training.h"

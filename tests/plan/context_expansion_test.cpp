@@ -1,4 +1,4 @@
-// Lengths of a path, and the place of experts beside context parallelism.
+// Lengths of a path, and the placement of experts relative to context parallelism.
 #include "tools/plan/context_expansion.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,8 @@ using Kind = ContextExpansion::Kind;
 using mesh::Layout;
 using Nodes = std::vector<std::vector<int>>;
 
-// Expects every rank 8 n + t of 64 to be in a group of the ranks 8 m + t, for each m beside n in `nodes`.
+// Expects every rank 8 n + t of 64 to be in a group of the ranks 8 m + t, for each m that `nodes` lists together with
+// n.
 void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
   int ranks = 0;
   for (const std::vector<int>& group : nodes)
@@ -68,7 +69,7 @@ TEST(ContextExpansion, VerticalSwitchesTheLargerOfEpAndCpAndHasOneMicroBatch) {
   expect_expansion(Layout({.cp = 8, .tp = 8, .ep = 8}, 128), Kind::vertical, 8, 64, 1);
   expect_expansion(Layout({.cp = 32, .tp = 8, .ep = 8}, 256), Kind::vertical, 32, 256, 1);
   expect_expansion(Layout({.pp = 2, .cp = 8, .tp = 8, .ep = 8}, 256), Kind::vertical, 8, 128, 1);
-  // Without room along dp, experts lie along cp although cp < ep.
+  // If experts do not fit along dp, they lie along cp although cp < ep.
   expect_expansion(Layout({.cp = 2, .ep = 4}, 4), Kind::vertical, 4, 4, 2);
 }
 
@@ -77,7 +78,7 @@ TEST(ContextExpansion, ExpertsFoldedOverTensorRanksNeedFewerRanks) {
   expect_expansion(Layout({.cp = 2, .tp = 4, .ep = 8, .etp = 1}, 32), Kind::horizontal, 4, 16, 2);
 }
 
-// A job that grows by the smallest step keeps its groups' sizes; by less, it is illegal.
+// A job can grow by the smallest step and keep the sizes of its groups. Growth by less is illegal.
 TEST(ContextExpansion, TheSmallestStepIsTheLeastLegalNumberOfRanks) {
   for (const mesh::Sizes& sizes : {mesh::Sizes{.cp = 2, .tp = 2, .ep = 4}, mesh::Sizes{.cp = 4, .tp = 2, .ep = 4},
                                    mesh::Sizes{.pp = 2, .cp = 4, .ep = 2}, mesh::Sizes{.tp = 2, .ep = 4, .etp = 1}}) {

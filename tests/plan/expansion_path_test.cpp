@@ -1,4 +1,4 @@
-// Paths through lengths, with searches whose layouts need a known number of bytes.
+// Paths of lengths, planned by a fake search whose layouts need a known number of bytes.
 #include "tools/plan/expansion_path.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,8 @@
 namespace hexad::plan {
 namespace {
 
-// Searches of a model whose only layout needs (100 + context / 1000) / ranks bytes of the 10 that a rank has.
+// Fake searches of a model with one layout, which needs (100 + context / 1000) / ranks bytes on each rank. A rank has
+// 10 bytes.
 class Searches {
  public:
   PlanAt plan_at() {
@@ -56,7 +57,7 @@ TEST(ExpansionPath, SaysWhatLengthsLackThatNoNumberOfRanksHolds) {
     ASSERT_TRUE(path[i].lack && path[i].lack->least) << i;
     EXPECT_DOUBLE_EQ(path[i].lack->missing(), (100 + static_cast<double>(path[i].context) / 1000) / 16 - 10);
   }
-  // After the first that fits nowhere, a length is searched once.
+  // After the first length that fits nowhere, each length is searched once.
   EXPECT_EQ(searches.asked.size(), 1U + 2 + 1 + 1);
 }
 

@@ -57,7 +57,7 @@ TEST(ExpertShares, AreReadFromTokensOrShares) {
 TEST(ExpertShares, AreThoseOfTheLastStepOfMetrics) {
   const std::vector<double> first{0.25, 0.25, 0.25, 0.25}, last{0.5, 0.25, 0.125, 0.125};
   const ExpertShares read = shares_of(metrics_line(1, {{}, first, first}) + metrics_line(2, {{}, last, first}) +
-                                      metrics_line(3, {}) + "{\"kind\": \"st");  // torn by a crash
+                                      metrics_line(3, {}) + "{\"kind\": \"st");  // cut off by a crash
   ASSERT_EQ(read.size(), 2U);
   for (size_t e = 0; e < 4; ++e) {
     EXPECT_NEAR(read[0][e], last[e], 1e-3);

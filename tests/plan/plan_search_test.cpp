@@ -161,7 +161,7 @@ TEST(StepForecast, CountsWhatLeavesANode) {
   EXPECT_EQ(one.network, 0);
   EXPECT_GT(one.sent[base::ordinal(comm::TrafficClass::tp)], 0);
   // Groups of tp fill a node, and those of dp have a rank of each node. Gradients of weights that all ranks have, such
-  // as the router's, are added up over all ranks, which leave a node in part.
+  // as the router's, are summed over all ranks, so only a part of their bytes leaves a node.
   const double between = two.sent[base::ordinal(comm::TrafficClass::dp)];
   EXPECT_LT(two.network, between);
   EXPECT_GT(two.network, 0.9 * between);

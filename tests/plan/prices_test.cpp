@@ -121,7 +121,7 @@ TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   }
 }
 
-// Whole layers also gather, weight and combine rows: the products alone must be faster than the layer, but not much.
+// Whole layers also gather, weight and combine rows: the products alone must be slightly faster than the layer.
 // SonicMoE, arXiv 2512.14080, Fig. 14: TFLOP/s of forward and backward.
 TEST(PricesOfH100, ProductsOfALayerAreABitFasterThanSonicMoe) {
   const Prices prices(shipped("h100-dgx"));

@@ -1,4 +1,4 @@
-// Gains of more of each resource of a cluster.
+// Gains from more of each resource of a cluster.
 #include "tools/plan/resource_gain.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The program's choice of the MoE layers' schedule for recipes that say auto.
+// The program's choice of the MoE layers' schedule for recipes with the value auto.
 #include "tools/plan/run_schedule.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const Recipe
   return order;
 }
 
-// Returns links of `latency` seconds and `bytes_per_second`, and products at `flops` a second.
+// Returns links of `latency` seconds and `bytes_per_second`, and products at `flops` per second.
 schedule::Rates machine(double latency, double bytes_per_second, double flops) {
   schedule::Rates rates;
   rates.compute.fill(schedule::TimeCurve::linear(1e-7, flops));
@@ -189,11 +189,11 @@ TEST(ScheduleChoice, ASlowAllToAllSendsEveryTokenOnce) {
 
 TEST(ScheduleChoice, AnotherWireChangesIt) {
   const Recipe recipe = open_recipe({"parallel.ep=4"}, {"schedule.moe.trial_share=0"});
-  // The wire takes as long as the experts, so with chunks each hides the other.
+  // Transfers take as long as the experts, so chunks allow both to overlap.
   const double flops = 1e9;
   const auto balanced = predicted_on(machine(1e-9, 2e8, flops), recipe);
   EXPECT_TRUE(balanced.front().is_chunked()) << to_string(balanced.front());
-  // Messages take mainly their latency, and every chunk pays it again.
+  // The time of a message is mainly its latency, which every further chunk adds again.
   const auto slow_to_start = predicted_on(machine(1e-2, 1e12, flops), recipe);
   EXPECT_FALSE(slow_to_start.front().is_chunked()) << to_string(slow_to_start.front());
 }
@@ -244,8 +244,8 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
   });
 }
 
-// Each layer takes its own share of tokens before or after the gate. Under sequence parallelism both ways give the same
-// graphs.
+// Each layer selects its own share of tokens before or after the gate. Under sequence parallelism, both choices result
+// in the same graphs.
 TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesOwn) {
   const Recipe recipe = small_recipe({"parallel.tp=2", "parallel.sp=true", "schedule.moe.duplicates=auto"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {

@@ -62,7 +62,7 @@ TEST(ScheduleTrace, TheFileHasMeasuredAndPredictedRowsOfEveryRank) {
   const Scratch folder;
   telemetry::write_trace(folder / "trace.json.gz", {trace_of_two(traced_recipe()).events, {}});
   std::map<int, std::set<std::string>> rows;
-  std::map<int, std::map<std::string, int>> tasks;  // tasks by kind of row
+  std::map<int, std::map<std::string, int>> tasks;  // numbers of tasks by kind of row
   const nlohmann::json trace = read_trace(folder / "trace.json.gz");
   for (const auto& e : trace.at("traceEvents")) {
     const int rank = e.at("pid");
@@ -97,7 +97,7 @@ TEST(ScheduleTrace, APredictedRowShowsOneTaskAtATime) {
 TEST(ScheduleTrace, PredictionsAccountForTheWorkOfOtherRanks) {
   const ScheduleTrace trace =
       trace_of_two(traced_recipe({"model.moe.routing=zipf", "model.moe.zipf_exponent=20", "model.moe.top_k=1"}));
-  std::map<int, double> begin, computed, returned;  // of the first pass, in microseconds
+  std::map<int, double> begin, computed, returned;  // times of the first pass, in microseconds
   for (const auto& e : trace.events) {
     if (!e.lane.ends_with(" (predicted)") || std::get<std::string>(e.args.at("pass")) != "layers.0.moe forward")
       continue;

@@ -1,4 +1,4 @@
-// Records of a step's operations, compared with what the step counts and with its structure.
+// Records of a step's operations, compared with the estimated traffic and with the structure of the step.
 #include "tools/plan/step_record.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST(StepRecord, CountsTheOperationsOfProducts) {
   const double tokens = static_cast<double>(recipe.batch.global * m.context), hidden = static_cast<double>(m.hidden);
   const double kv = hidden * static_cast<double>(m.kv_heads.value_or(m.heads)) / static_cast<double>(m.heads);
   const double layer = 2 * hidden * hidden + 2 * hidden * kv + 3 * hidden * 96;
-  // Each weight takes part in three products of two operations a token and element.
+  // Each element of a weight is used in three products, with two operations per token in each.
   EXPECT_DOUBLE_EQ(flops, 6 * tokens * (2 * layer + hidden * static_cast<double>(m.vocab)));
 }
 

@@ -63,7 +63,7 @@ struct Chain {
   std::vector<Parameter*> weights;
 };
 
-// Returns the gradients that one rank computes with one tape a micro-batch.
+// Returns the gradients that one rank computes with one tape for each micro-batch.
 inline std::vector<std::vector<double>> reference(int micro_batches) {
   Lab lab;
   Chain chain(lab);

@@ -1,4 +1,4 @@
-// Wrong schedules are rejected, with the place of the mistake.
+// Wrong schedules are rejected with an error that names the position of the mistake.
 #include "parallel/pp/program_check.h"
 
 #include <gtest/gtest.h>

@@ -37,7 +37,7 @@ class PassOn final : public StageWork {
   }
   void weights(int, int) override {}
 
-  /// Expects what arrived at the ends of the model. Returns the number of these tensors.
+  /// Checks the tensors that arrived at the first and the last stage of the model. Returns their number.
   int64_t expect_ends() const {
     for (const auto& [tensor, value] : ends_)
       EXPECT_EQ(tensor.to_vector<float>(), std::vector<float>(elements, static_cast<float>(value)));

@@ -55,7 +55,7 @@ TEST(Bubble, HasNoFormulaIfNoneHolds) {
 }
 
 TEST(Bubble, ShrinksFromGPipeOverInterleavedToZeroBubble) {
-  // Both describe the same model. With two chunks a rank, a virtual stage takes half the time.
+  // Both describe the same model. With two chunks per rank, a virtual stage takes half the time.
   const StageTimes whole{2, 2, 2}, half{1, 1, 1};
   const auto share = [&](PipelineKind kind) {
     const Schedule s = schedule_of(kind, 4, 16);

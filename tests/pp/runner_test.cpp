@@ -125,8 +125,8 @@ TEST(InterleavedRunner, OneRankPassesEveryTensorToItself) {
   expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, 12), 1, 3));
 }
 
-// The middle of the model is on the last rank only. So there are half as many messages as in a loop with the same
-// number of stages.
+// The middle of the model is on the last rank only. Therefore, there are half as many messages as in a loop with the
+// same number of stages.
 TEST(RunnerTraffic, AVShapedScheduleSendsNothingAtItsTurn) {
   const auto bytes = [](PipelineKind kind) {
     std::atomic<int64_t> sum = 0;
@@ -265,7 +265,7 @@ TEST(RunnerErrors, AFailureOfOneRankEndsAll) {
   }
 }
 
-// Records the begin and the end of each action.
+// Records the start and the end of each action.
 class Noting final : public Fake {
  public:
   Noting(Device device, schedule::Fibers& fibers, int fails_at = -1)

@@ -10,7 +10,7 @@ namespace hexad::schedule {
 
 inline Event nothing(Stream&) { return {}; }
 
-/// Returns rates of one second for each FLOP, copied byte and sent byte. So a task's cost is its seconds.
+/// Returns rates of one second for each FLOP, copied byte and sent byte. Therefore, a task's cost is its seconds.
 inline Rates unit_rates() {
   const TimeCurve one = TimeCurve::linear(0, 1);
   return {.compute = {one, one, one}, .copy = one, .other_links = Rates::OtherLinks{one, one}};

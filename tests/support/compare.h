@@ -10,7 +10,7 @@
 
 namespace hexad::tests {
 
-/// Judgement of a result that is mostly zero. Such a result proves little, so it fails unless the test expects zeros.
+/// Treatment of a result that is mostly zero. Such a result proves little, so it fails unless the test expects zeros.
 enum class Zeros : uint8_t { mistrusted, expected };
 
 /// Returns the first difference, or an empty text. `actual` must have the shape and dtype of `expected`. Every element

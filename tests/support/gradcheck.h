@@ -17,9 +17,9 @@ using autograd::Tape;
 using autograd::Value;
 
 struct GradcheckOptions {
-  /// Value of all elements of the output gradients, for a loss that must know this value. Unset: random values.
+  /// Value of all elements of the output gradients, for a loss that is defined with this value. Unset: random values.
   std::optional<double> root_gradient = {};
-  /// Judgement of gradients that are mostly zero.
+  /// Treatment of gradients that are mostly zero.
   Zeros zeros = Zeros::mistrusted;
   /// True for whole layers. On devices other than the CPU, only a few differences of each tensor are then computed,
   /// because their many launches are slow. The kernels are the CPU's, so these differences suffice to show whether
@@ -39,7 +39,7 @@ using Function = std::function<std::vector<Value>(Tape&, const std::vector<Value
 void gradcheck_all(Lab& lab, const std::vector<Tensor>& inputs, const Function& f, const GradcheckOptions& options,
                    std::source_location where);
 
-/// Takes an `f` that returns one Value or several.
+/// Like gradcheck_all(), for an `f` that returns one Value or several.
 template <class F>
 void gradcheck(Lab& lab, const std::vector<Tensor>& inputs, F&& f, const GradcheckOptions& options = {},
                std::source_location where = std::source_location::current()) {

@@ -13,7 +13,7 @@ device::DeviceKind test_device();
 /// Returns `options` for a context of that device.
 device::ContextOptions on_test_device(device::ContextOptions options = {});
 
-/// Returns the same values, contiguous in host memory: the tensor itself if it already is that. Strides are allowed.
+/// Returns the same values, contiguous in host memory: the tensor itself if it is contiguous there. `t` may be strided.
 tensor::Tensor to_host(const tensor::Tensor& t);
 /// Overwrites a contiguous tensor.
 template <class T>

@@ -61,8 +61,8 @@ class TpLab : public Lab {
   }
 };
 
-/// Runs `f(lab)` as `ranks` threads. Operations arrive late, with different delays. This exposes reads that come too
-/// early, and code that relies on an order between channels.
+/// Runs `f(lab)` on `ranks` ranks, which are threads. Operations arrive late, with different delays. This exposes reads
+/// that come too early, and code that relies on an order between channels.
 template <class F>
 void on_late_ranks(int ranks, F&& f) {
   const auto body = [&](const ProcessGroup& group) {

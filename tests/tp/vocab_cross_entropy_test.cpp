@@ -111,7 +111,7 @@ TEST_P(VocabCrossEntropy, DelayedWeightsAreTheSameBits) {
   });
 }
 
-// L2: every row's loss is log V, to which no log(tp) is added.
+// Every row's loss is log V, to which no log(tp) is added.
 TEST_P(VocabCrossEntropy, L2_IsTheLogarithmOfTheVocabularyForEqualLogits) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});

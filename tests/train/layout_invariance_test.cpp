@@ -40,7 +40,7 @@ const Layout layouts[] = {
     {4, {.pp = 2, .ep = 2, .zero = 3}},
     {4, {.tp = 2, .order = "tp-cp-dp-ep-pp", .ep = 2, .etp = 1}},              // each tp rank has whole experts
     {4, {.tp = 2, .sp = true, .order = "ep-tp-dp-cp-pp", .ep = 2, .etp = 2}},  // etp groups cross tp groups
-    {4, {.pp = 2, .cp = 2, .order = "pp-cp-ep-dp-tp", .ep = 2, .zero = 1}},    // neighbours are of two stages
+    {4, {.pp = 2, .cp = 2, .order = "pp-cp-ep-dp-tp", .ep = 2, .zero = 1}},  // neighbouring ranks have different stages
 };
 
 std::string name_of(const Layout& l) { return cat(l.ranks, " ranks: ", describe(l.parallel, l.ranks)); }

@@ -1,4 +1,4 @@
-// optim.moment_dtype: bf16 in training runs: losses, memory, checkpoints.
+// Losses, memory and checkpoints of training runs with optim.moment_dtype: bf16.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -90,7 +90,7 @@ TEST(Bf16Moments, ACheckpointLoadsIntoARunWithTheOtherDtype) {
   }
 }
 
-// With one micro-batch a rank, levels 0 and 1 of ZeRO have the same bits.
+// With one micro-batch per rank, levels 0 and 1 of ZeRO have the same bits.
 TEST(Bf16Moments, ARunContinuesBitForBitWithStatesCutOtherwise) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     const auto recipe = [](int zero, const char* offload) {

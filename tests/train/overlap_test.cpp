@@ -1,4 +1,4 @@
-// Two micro-batches that take turns give bitwise the same results as one after the other.
+// Two micro-batches that run in turns have bitwise the same results as two that run one after the other.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -30,7 +30,7 @@ constexpr const char *in_turns = "schedule.pipeline.overlap=micro_batches",
                      *two_levels = "schedule.moe.all_to_all=hierarchical", *shared = "model.moe.shared_experts=1",
                      *beside = "schedule.moe.shared=beside";
 
-// Returns a recipe with four micro-batches a step on each of two ranks of dp.
+// Returns a recipe with four micro-batches per step on each of two dp ranks.
 Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
   std::vector<std::string> all{"batch.global=16", "distributed.bucket_bytes=8192"};
   all.insert(all.end(), c.overrides.begin(), c.overrides.end());

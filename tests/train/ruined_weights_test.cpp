@@ -1,4 +1,4 @@
-// Fault 19: NaN weights are neither saved nor loaded without an error.
+// NaN weights (Fault19) are neither saved nor loaded without an error.
 #include <gtest/gtest.h>
 
 #include <cmath>

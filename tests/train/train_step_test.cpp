@@ -209,7 +209,7 @@ TEST(TrainStep, ClippingScalesTheUpdateToTheLimit) {
   }
 }
 
-// F18: the states of the optimizer and the router are unchanged, and the next step is correct.
+// The states of the optimizer and the router are unchanged, and the next step is correct.
 TEST(TrainStep, F18_AStepThatIsNotFiniteChangesNothing) {
   for (const char* precision : {"f64", "f32", "bf16"}) {
     TrainingRun run(small_recipe({std::string("train.precision=") + precision, "model.moe.bias_rate=0.1"}), self);

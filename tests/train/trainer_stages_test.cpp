@@ -27,7 +27,7 @@ std::string checkpoint(const Scratch& folder, int64_t step) {
   return folder / base::cat("checkpoints/step-0000000", step);
 }
 
-// Adviser with a timeline of its stage. It may fail in a step, or be impossible to make for a context.
+// Step in which the adviser fails, and context for which its constructor fails; 0: none.
 struct Plan {
   int64_t failing_step = 0, failing_context = 0;
 };
@@ -96,9 +96,9 @@ TEST(TrainerStages, DataContinueAtTheSameToken) {
   const auto progress = [&](int64_t step) {
     return saved_progress(io::Checkpoint::open(checkpoint(run, step), io::Check::quick));
   };
-  EXPECT_EQ(progress(3).next_sequence, 3 * 8);       // of 8 tokens
-  EXPECT_EQ(progress(6).next_sequence, 12 + 3 * 4);  // of 16 tokens
-  EXPECT_EQ(progress(8).next_sequence, 12 + 2 * 2);  // of 32 tokens
+  EXPECT_EQ(progress(3).next_sequence, 3 * 8);       // sequences of 8 tokens
+  EXPECT_EQ(progress(6).next_sequence, 12 + 3 * 4);  // sequences of 16 tokens
+  EXPECT_EQ(progress(8).next_sequence, 12 + 2 * 2);  // sequences of 32 tokens
   EXPECT_EQ(progress(8).tokens, 8 * 64);
 }
 

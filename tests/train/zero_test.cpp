@@ -280,7 +280,7 @@ TEST(OptimizerOffload, StatesInAFileAreSavedAndLoaded) {
   });
 }
 
-// K1: the contents of a checkpoint do not depend on the owner, including an expert's moments.
+// The contents of a checkpoint do not depend on the owner, including an expert's moments.
 TEST(ZeroCheckpoints, K1_AnyLevelAndLayoutLoadsWhatAnyOtherSaved) {
   struct Layout {
     int ranks, ep;

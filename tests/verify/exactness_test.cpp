@@ -24,7 +24,7 @@ TEST(Exactness, ToleratesFarLessInF64ThanInRoundedRuns) {
   EXPECT_LE(bf16.tolerance, 0.75);
 }
 
-// If the oracle rounds in the same way, rounding makes no difference but for the last digit of a float.
+// If the oracle rounds in the same way, rounding makes no difference except in the last digit of a float.
 TEST(Exactness, ForFp8RowsIsLimitedByTheirScales) {
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{},
                                                     {"parallel.ep=2"},

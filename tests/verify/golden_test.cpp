@@ -1,5 +1,5 @@
-// An error that is equal in all layouts shows in no comparison of layouts. Here a number from another source reveals
-// it.
+// A comparison of layouts does not detect an error that is the same in all layouts. Therefore, these tests compare with
+// numbers from other sources.
 #include <gtest/gtest.h>
 
 #include <cmath>

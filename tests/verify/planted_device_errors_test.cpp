@@ -180,7 +180,7 @@ TEST(OnTheEmulatedDevice, ATensorFreedWhileALaneReadsItIsFound) {
   DeviceContext context({.kind = DeviceKind::emulated});
   Tensor x = filled(1, context);
   const float seen_before = first_of(x);
-  // The allocator does not know this reader, which uses an address without a kernel launch.
+  // The allocator has no record of this reader, which uses an address without a kernel launch.
   auto& inter = device::emulated::emulated_stream(context.stream(Lane::inter));
   const float* p = reinterpret_cast<const float*>(inter.heap().memory().device(reinterpret_cast<void*>(x.address())));
   float seen = 0;

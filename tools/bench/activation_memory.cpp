@@ -3,8 +3,8 @@
 //
 //   activation_memory RECIPE WORLD [key.path=value...]
 //
-// Table 4 is used without the attention matrix, because blockwise attention does not keep it. Either whole blocks are
-// recomputed or nothing. Every expert is equally loaded.
+// Table 4 is used without the attention matrix, because blockwise attention does not keep it. Either whole blocks or no
+// activations are recomputed. All experts are equally loaded.
 #include <fmt/format.h>
 
 #include <cstdlib>

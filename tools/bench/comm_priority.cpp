@@ -1,17 +1,17 @@
-// Measures the time of an operation by itself and after operations of lower classes, for MoNTA's order and for first
-// in, first out. tools/bench/papers/priority.sh makes its tables from it. Nothing is computed.
+// Measures the time of an operation by itself and after operations of lower classes, under MoNTA's priorities and first
+// in, first out. tools/bench/papers/priority.sh makes its tables from the output. Nothing is computed.
 //
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
 //
 // Runs on 2 or 4 ranks. With four ranks, each rank exchanges the measured operation with rank ^ 1, data-parallel
 // gradients with rank ^ 2, and pipeline messages with rank ^ 3. In the conflict with pipeline messages, rank ^ 3 gets
-// keys and values instead. So the operations share only a rank's link. Two ranks exchange everything with each other.
-// --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation; these begin
-// --head-start seconds earlier. No thread waits for an operation, so that only the classes decide.
+// keys and values instead. Therefore, the operations share only a rank's link. Two ranks exchange everything with each
+// other. --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation; these
+// begin --head-start seconds earlier. No thread waits for an operation, so that only the classes decide.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
-// seconds of the operation, seconds until all operations are done. Both are those of the slowest rank.
+// seconds of the operation, seconds until all operations are done. Both times are those of the slowest rank.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

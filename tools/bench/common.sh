@@ -34,7 +34,8 @@ machine() {
 # number KEY FILE: prints the numbers that follow "KEY": in FILE, one per line.
 number() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p" "$2"; }
 
-# launch N COMMAND...: runs COMMAND under mpirun on this machine, for any number of cores. Quiet unless it fails.
+# launch N COMMAND...: runs COMMAND under mpirun on this machine, for any number of cores. Prints its output only if it
+# fails.
 launch() {
   local log=$scratch/log
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np "$1" --oversubscribe --bind-to none \

@@ -1,12 +1,12 @@
 // Measures attention over ranks that share a sequence: its duration, and the time in which a rank waits for messages.
 //
-//   mpirun -np 4 context_attention [--tokens 8192] [--heads 2] [--kv-heads 1] [--size 64] [--rounds 3] [--kinds
-//   ring,..]
+//   mpirun -np 4 context_attention [--tokens 8192] [--heads 2] [--kv-heads 1] [--size 64] [--rounds 3]
+//                                 [--kinds ring,..]
 //
 // Prints one line per measurement, with fields separated by tabs: round, what, pass, seconds of the slowest rank,
-// seconds a rank waited (mean), seconds its messages were in flight (mean), bytes that a rank sent. `what` is a kind of
-// context attention, or "alone" (the ring's blocks without messages), or "messages" (the ring's messages without
-// attention).
+// seconds in which a rank waited (mean), seconds in which its messages were in flight (mean), bytes that a rank sent.
+// `what` is a kind of context attention, or "alone" (the ring's blocks without messages), or "messages" (the ring's
+// messages without attention).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

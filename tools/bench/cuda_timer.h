@@ -31,8 +31,8 @@ class CudaTimer {
   /// Calls measure() one or more times, of which the last time counts.
   using Around = std::function<void(const std::function<void()>& measure)>;
 
-  /// Times a kernel. `call` launches it on the compute stream. `around` sets up what runs beside it. A failure is
-  /// printed and counted, and the next line follows.
+  /// Times a kernel. `call` launches it on the compute stream. `around` runs the measurement beside other work. A
+  /// failure is printed and counted, and the next line follows.
   void line(
       const std::string& name, const Work& work, const std::function<void(Stream&)>& call,
       const Around& around = [](const auto& measure) { measure(); });

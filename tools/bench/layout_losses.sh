@@ -39,7 +39,7 @@ layouts=(
 )
 common=(recipes/quickstart.yaml train.steps="$steps" train.threads=1 train.eval_every=0 checkpoint.every=0
   checkpoint.at_end=false run.heldout_prompts=0)
-# shellcheck disable=SC2206  # words on purpose
+# shellcheck disable=SC2206  # split into words on purpose
 common+=($overrides)
 mpi=(mpirun -np 8 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1
   --mca btl_vader_single_copy_mechanism none)
@@ -73,7 +73,7 @@ for precision in $precisions; do
   fi
   for i in "${!layouts[@]}"; do
     run=$output/$precision-layout-$i
-    # shellcheck disable=SC2086  # words on purpose
+    # shellcheck disable=SC2086  # split into words on purpose
     "${mpi[@]}" "$hexad" train "${common[@]}" train.precision="$precision" run.dir="$run" ${layouts[$i]} \
       >"$run.log" 2>&1 || { echo "failed: ${layouts[$i]}; see $run.log" && failed=1 && continue; }
     d=$(difference "$one" "$run")

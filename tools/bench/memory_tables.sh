@@ -7,8 +7,8 @@
 #
 # The model is that of recipes/bench-cpu.yaml, but narrower and in MoNTA's shape. It has equal numbers of key heads and
 # heads, and equally loaded experts with GELU of four times the width. Activations are memory_peak_bytes in
-# metrics.jsonl of a run under mpirun, of the rank with most. Environment: HEXAD (build/release/bin/hexad), BENCH
-# (folder; build/release/bench).
+# metrics.jsonl of a run under mpirun, of the rank that needs the most. Environment: HEXAD (build/release/bin/hexad),
+# BENCH (folder; build/release/bench).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

@@ -7,7 +7,7 @@
 // --bytes: I, the bytes of all rows that one rank sends in the baseline, (e - 1)/e of them to other nodes.
 //
 // dispatch: the node's ranks share the experts' widths (MoNTA, Table 1, case 2), and every rank needs all rows.
-// combine: experts are whole (case 1), and every tensor rank needs all results.
+// combine: experts are whole (case 1), and every tensor-parallel rank needs all results.
 //
 // baseline: every rank sends its copy. o1: every rank sends one t-th of it, then the node's ranks gather. o2xN: N
 // chunks; the all-to-all of a chunk runs beside the gathering (and copying) of the chunk before. o3xN: also beside the
@@ -153,7 +153,7 @@ class Bench {
     if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
   }
 
-  // Returns the seconds of dispatch, up to the experts' begin, or the seconds of combine, from their end on.
+  // Returns the seconds of dispatch, until the experts begin, or those of combine, from the time when the experts end.
   static double of(std::string_view part, const schedule::Timeline& timeline) {
     const auto experts = std::find_if(timeline.spans.begin(), timeline.spans.end(),
                                       [](const auto& span) { return span.task.name.starts_with("experts"); });

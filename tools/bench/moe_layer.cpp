@@ -1,8 +1,8 @@
 // Measures one MoE layer, forward and backward, on the ranks of the job. Several schedules run in turn.
 // tools/bench/papers/{mpmoe,parm,eps}.sh make their tables from it.
 //
-//   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential --schedule
-//   n4:chunk_by=tokens,chunks=4
+//   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential
+//                       --schedule n4:chunk_by=tokens,chunks=4
 //
 // --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k experts per
 // token, tp, etp, ep; or any key of a recipe that contains a dot. Tokens choose experts in turn. --schedule: a name and
@@ -15,16 +15,16 @@
 //   layer, round, schedule, forward or backward
 //   seconds of the pass, including the router, of the slowest rank
 //   seconds of its task graph, of the slowest rank
-//   seconds with communication, and seconds with computation, of the rank with most of it
+//   seconds with communication, and seconds with computation, each of the rank that has the most
 //   predicted seconds of the graph: the simulator, on the graphs of all ranks and the rates of --profile; - without one
 //   predicted seconds in which tensor-parallel ranks gather outside of the graph, by the bytes; - without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
-//   peak bytes of activations, temporaries and communication of the step so far, of the rank with most
+//   peak bytes of activations, temporaries and communication of the step so far, of the rank that needs the most
 //
 // --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
-// begin and end as measured and as predicted. --search: prints for each layer: "search", layer, schedule, measurements.
-// These are the result of MPMoE's Algorithm 1 for the schedules without a cut and with chunk_by=tokens, in their order.
-// Layers that differ only in B share its results.
+// start and end as measured and as predicted. --search: prints for each layer: "search", layer, schedule, measurements.
+// These are the result of MPMoE's Algorithm 1 for the schedules without chunks and with chunk_by=tokens, in their
+// order. Layers that differ only in B share its results.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -207,7 +207,7 @@ class Contestant final : public schedule::GraphRunner {
     return telemetry::timeline_svg(title, {&seen_[pass], foreseen_[pass] ? &*foreseen_[pass] : nullptr});
   }
 
-  /// Writes a line for each task of the last pass on this rank: measured and predicted begin and end, in seconds.
+  /// Writes a line for each task of the last pass on this rank: measured and predicted start and end, in seconds.
   void list(size_t pass, std::string_view head, std::ostream& out) const {
     for (size_t i = 0; i < seen_[pass].spans.size(); ++i) {
       const Timeline::Span& s = seen_[pass].spans[i];

@@ -6,11 +6,11 @@
 
 namespace hexad::bench {
 
-/// Prints lines of dense and grouped products beside 0 to 16 spinning blocks (CTAs). Products use all multiprocessors,
-/// then they reserve one multiprocessor per block, then two. Products that use all multiprocessors divide their tiles
-/// among them in advance, so a held multiprocessor can double their time. Two are reserved because the products' blocks
-/// come in pairs within a part of the card (a GPC): a single spinning block also makes a second multiprocessor
-/// unusable.
+/// Prints lines of dense and grouped products beside 0 to 16 spinning blocks (CTAs). Products first use all
+/// multiprocessors, then leave one multiprocessor per block unused, then two. Products that use all multiprocessors
+/// divide their tiles among them in advance, so a held multiprocessor can double their time. Two are left because the
+/// products' blocks come in pairs within a part of the card (a GPC): a single spinning block also makes a second
+/// multiprocessor unusable.
 void products_beside_blocks(CudaTimer& b, const kernels::KernelTable& k, const device::cuda::Card& card);
 
 }  // namespace hexad::bench

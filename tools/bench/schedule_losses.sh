@@ -85,7 +85,7 @@ for recipe in $recipes; do
     read -r name settings <<<"$schedule"
     if [ "$name" = beside ] && ! grep -q '^ *shared_experts: *[1-9]' "recipes/$recipe.yaml"; then continue; fi
     run=$output/$recipe-$name
-    # shellcheck disable=SC2086  # words on purpose
+    # shellcheck disable=SC2086  # split into words on purpose
     "${mpi[@]}" "$hexad" train "recipes/$recipe.yaml" "${of_recipe[@]}" batch.micro=2 parallel.tp=2 parallel.etp=2 parallel.ep=2 \
       run.dir="$run" $(printf 'schedule.%s ' $settings | sed 's/schedule. $//') >"$run.log" 2>&1 ||
       { printf '%-14s %-16s FAILED, see %s\n' "$recipe" "$name" "$run.log" && failed=1 && continue; }

@@ -23,8 +23,8 @@ constexpr int threads = 640, cluster = 4;
 constexpr long long most_cycles = 4'000'000'000;  // two seconds at 2 GHz
 constexpr std::chrono::seconds most_start(1);
 
-// The first thread polls; the others hold their place at the barrier. `released` is in the card's memory: blocks that
-// poll the host's memory slow down every kernel beside them.
+// The first thread polls; the others wait at the barrier, so that the block stays resident. `released` is in the card's
+// memory: blocks that poll the host's memory slow down every kernel beside them.
 __global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags, const volatile unsigned* released) {
   if (threadIdx.x == 0) {
     const long long begin = clock64();

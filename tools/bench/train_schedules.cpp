@@ -5,14 +5,14 @@
 //
 // --schedule: a name and keys of schedule.moe, or keys of the whole recipe if they contain a dot. In every round each
 // schedule trains one step. Before the rounds, each schedule trains one step that does not count. Open choices of a
-// schedule (auto) are made like in `hexad train`: predicted, then tried in --trials steps before the rounds. Schedules
+// schedule (auto) are made as in `hexad train`: predicted, then tried in --trials steps before the rounds. Schedules
 // that need the same lanes, order and layout train the same weights; no schedule changes the computation.
 //
 // For each schedule with open choices, first prints "chosen", schedule, and the choices. Then prints one line per step,
 // with fields separated by tabs:
 //   round, schedule
 //   seconds of the step, of the slowest rank
-//   seconds of all passes through the experts, of the rank with most
+//   seconds of all passes through the experts, of the rank that has the most
 //   seconds of one layer's forward, mean over layers and micro-batches, of the slowest rank
 //   seconds of one layer's forward and backward, mean over layers and micro-batches, of the slowest rank
 //   seconds of the same as predicted by the simulator with the rates of --profile; "-" without one
@@ -21,7 +21,7 @@
 //     seconds of all passes with all-to-alls, with all-to-alls or all-gathers, and with communication but no
 //     computation
 //   tokens per second
-//   peak bytes of activations, temporaries and communication, of the rank with most
+//   peak bytes of activations, temporaries and communication, of the rank that needs the most
 //   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks:
 //     bytes sent
 //     seconds in which any operation is under way

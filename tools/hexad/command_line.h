@@ -75,16 +75,16 @@ class Command {
   std::vector<Command> commands() const;
   /// Returns "--help" and all other option names.
   std::vector<std::string> option_names() const;
-  /// An option that may follow, or an argument without a name, for which `argument` is the name in messages. `words`
-  /// are its legal values, if these are a list.
+  /// Option of the command, or argument without a name, which messages call `argument`. `words` are its legal values,
+  /// if these are a list.
   struct Taken {
     std::string name{}, argument{}, words{};
     bool has_value = false;
   };
   std::vector<Taken> takes() const;
-  /// True if the command has the argument without a name that is called `argument`.
+  /// True if the command has the argument without a name that messages call `argument`.
   bool takes(const std::string& argument) const;
-  /// True if key.path=value may follow.
+  /// True if the command accepts overrides, key.path=value.
   bool takes_overrides() const;
 
  private:

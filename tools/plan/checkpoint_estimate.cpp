@@ -55,13 +55,13 @@ class ScratchFile {
   int fd_;
 };
 
-// Returns the bounds of the fastest and of the slowest quarter of `values`.
+// Returns the first and the third quartile of `values`.
 Range quartiles(std::vector<double> values) {
   std::ranges::sort(values);
   return {values[values.size() / 4], values[values.size() * 3 / 4]};
 }
 
-// Measures writing to `folder`. Throws nothing: if the folder is not writable, returns no bytes and sets errno.
+// Measures writing to `folder`. Does not throw: if the folder is not writable, returns no bytes and sets errno.
 DiskSpeed measured(const fs::path& folder) {
   constexpr size_t piece = size_t{4} << 20, fewest = 3, most = 24;
   constexpr double longest = 0.8;
@@ -81,7 +81,7 @@ DiskSpeed measured(const fs::path& folder) {
   return {quartiles(std::move(syncs)), quartiles(std::move(pieces))};
 }
 
-// Returns seconds per byte of the last saves of a run.
+// Returns the range of seconds per byte over the last saves of a run.
 Range last_saves(const fs::path& run_dir) {
   std::error_code error;
   if (!fs::is_regular_file(run_dir / "metrics.jsonl", error)) return {};

@@ -35,9 +35,9 @@ struct DiskSpeed {
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder);
 
 /// Estimates writing `bytes` from the fastest and the slowest of the last saves in `run_dir`. If there are none, this
-/// process writes some pieces of a file in about a second. The file is in `run_dir` or in its nearest existing
-/// parent, and is removed afterwards. The range then begins at the rate that a quarter of the pieces reach, and ends at
-/// the rate that three quarters reach.
+/// process writes a file piece by piece for about a second, in `run_dir` or in its nearest existing parent, and removes
+/// it. The range then begins at the rate that a quarter of the pieces reach, and ends at the rate that three quarters
+/// reach.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

@@ -59,7 +59,7 @@ void check_same_size(const Cluster& cluster, config::Problems& problems) {
 // Returns the distance between two sizes, in octaves.
 double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
-// Returns 0 if `measured` is the wanted kind of group, 1 if it can replace it, none if it cannot.
+// Returns 0 if groups of kind `measured` are the wanted kind, 1 if they can replace it, none if they cannot.
 std::optional<int> strangeness(GroupKind measured, const GroupShape& wanted) {
   if (wanted.nodes == 1) return measured == GroupKind::intra ? std::optional(0) : std::nullopt;
   if (measured == GroupKind::intra) return {};
@@ -83,9 +83,9 @@ schedule::TimeCurve steady(schedule::TimeCurve curve) {
 
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Returns seconds over FLOPs of one expert's product with a weight of `wanted` elements. For the same number of rows,
-// the time per element of the weight is taken as measured, because products of few rows take as long as reading the
-// weight.
+// Returns the curve of seconds over FLOPs of one expert's product with a weight of `wanted` elements. It scales the
+// measured time for the same number of rows by the size of the weight, because products of few rows take as long as
+// reading the weight.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
   schedule::TimeCurve curve;

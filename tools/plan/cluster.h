@@ -1,6 +1,6 @@
 // Speeds of a job's machines: links, kernels, and the slowdown of work that runs together. `hexad profile` measures
-// them and writes them as YAML (docs/profile.md). A file may instead, or besides, describe machines that nobody
-// measured (docs/planning.md). The planner and the simulator read both.
+// them and writes them as YAML (docs/profile.md). A file may also, or instead, describe machines that were not measured
+// (docs/planning.md). The planner and the simulator read both.
 #pragma once
 
 #include <array>
@@ -27,8 +27,10 @@ constexpr auto enum_names(Collective) {
                                                                  {Collective::send, "send"}});
 }
 
-/// Kind of a group. intra: several ranks of one node. inter: one rank of each of several nodes. all: all ranks of the
-/// job.
+/// Kind of a group.
+///   - intra: several ranks of one node
+///   - inter: one rank of each of several nodes
+///   - all: all ranks of the job
 enum class GroupKind : uint8_t { intra, inter, all };
 constexpr auto enum_names(GroupKind) {
   return std::to_array<std::pair<GroupKind, std::string_view>>(
@@ -42,7 +44,11 @@ constexpr auto enum_names(Element) {
 
 using schedule::GemmPass;
 
-/// Kind of a copy. copy: tensor to tensor. gather: rows by index. offload, restore: into offload memory and back.
+/// Kind of a copy.
+///   - copy: tensor to tensor
+///   - gather: rows by index
+///   - offload: into offload memory
+///   - restore: from offload memory
 enum class CopyKind : uint8_t { copy, gather, offload, restore };
 constexpr auto enum_names(CopyKind) {
   return std::to_array<std::pair<CopyKind, std::string_view>>({{CopyKind::copy, "copy"},
@@ -56,7 +62,7 @@ using schedule::Lane;
 /// Curve of seconds (y) over sizes (x, ascending).
 using config::Curve;
 
-/// Time and machine of the measurement. Readers use the sizes of the machine; the texts are only for people.
+/// Time and machine of the measurement. Programs read only the sizes of the machine; the texts are for people.
 struct Origin {
   std::string date, hexad, processor, instructions, products;
   double seconds = 0;

@@ -12,25 +12,26 @@
 
 namespace hexad::plan {
 
-/// Returns the lengths of a text: "4096" and "4K" are one, "4K..1M" are 4K and its doublings up to 1M. K is 1024, M is
-/// 1024 K. Throws Error(usage) if the text has another form, a length is not in 1 .. 4M, of which steps are predicted
-/// (most_micro_batch_tokens), or the last length is not the first one doubled some times; the error begins with the
-/// text and gives the nearest legal range.
+/// Returns the lengths of a text. "4096" and "4K" are one length; "4K..1M" is 4K and its doublings up to 1M. K is 1024,
+/// M is 1024 K. Throws Error(usage) if the text has another form, if a length is not in 1 .. 4M
+/// (most_micro_batch_tokens, the limit of predictions), or if the last length is not the first one doubled some times.
+/// The error begins with the text and gives the nearest legal range.
 std::vector<int64_t> context_lengths(std::string_view text);
 
 /// Returns "4K", "1M", or the plain number if it is not a multiple of 1024.
 std::string context_text(int64_t tokens);
 
-/// Place of experts beside context parallelism in a layout.
+/// Placement of a layout's experts relative to context parallelism.
 struct ContextExpansion {
-  /// none: sequences are not cut (cp 1). horizontal, vertical: as mesh::Expansion.
+  /// Kind of expansion. none: sequences are not cut (cp 1). horizontal, vertical: as in mesh::Expansion.
   enum class Kind : uint8_t { none, horizontal, vertical } kind;
   /// Number of ranks with the same tensor position that the network connects: cp x ep if the expansion is horizontal,
   /// otherwise max(cp, ep). If etp differs from tp, ep x etp / tp, rounded up, replaces ep.
   int64_t switched;
-  /// Number of ranks by which a job with these groups can grow, and its least number of ranks.
+  /// Number of ranks by which a job with these groups can grow, which is also the smallest number of ranks of such a
+  /// job.
   int64_t smallest_step;
-  /// Micro-batches that an EP group works on at the same time: 1 under vertical expansion with cp >= ep.
+  /// Number of micro-batches that an EP group works on at the same time: 1 under vertical expansion with cp >= ep.
   int64_t micro_batches;
 };
 constexpr auto enum_names(ContextExpansion::Kind) {

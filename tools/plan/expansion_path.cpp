@@ -6,7 +6,7 @@
 namespace hexad::plan {
 namespace {
 
-// Layouts wanted where the question is only whether one fits.
+// Number of layouts to plan if only the existence of a fitting layout matters.
 constexpr size_t few = 3;
 
 std::optional<FittingLayout> first_fit(const PlanAt& plan_at, int64_t context, int64_t ranks) {
@@ -39,7 +39,7 @@ std::optional<FittingLayout> with_shorter_context(const PlanAt& plan_at, const S
   std::vector<int64_t> shorter;
   for (int64_t n = lack.least->context; n % 2 == 0 && n / 2 >= 1024;) shorter.push_back(n /= 2);
   if (shorter.empty()) return {};
-  // If the shortest does not fit, weights and their state are too large, and no other length need be tried.
+  // If the shortest length does not fit, weights and optimizer states are too large, and no other length fits.
   auto shortest = first_fit(plan_at, shorter.back(), lack.least->ranks);
   if (!shortest) return {};
   shorter.pop_back();

@@ -35,7 +35,7 @@ double number_of(const std::string& word, const std::string& place) {
   return value;
 }
 
-// Throws if no router of the model can have these loads.
+// Throws Error(usage) if no routing of the model can cause these loads.
 void check(const Row& row, const moe::MoeConfig& moe, const std::string& path) {
   const std::string place = base::cat(path, ":", row.line, ": ");
   if (std::ssize(row.loads) != moe.experts)
@@ -71,7 +71,7 @@ std::vector<Row> rows_of_text(std::istream& in, const std::string& path) {
   return rows;
 }
 
-// Returns the rows of the last step that has loads. A torn last line is normal after a crash.
+// Returns the rows of the last step that has loads. Ignores an incomplete last line, which a crash may leave.
 std::vector<Row> rows_of_metrics(std::istream& in, const std::string& path) {
   std::optional<telemetry::StepMetrics> last;
   int64_t line_of_last = 0, unreadable = 0;

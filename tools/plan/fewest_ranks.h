@@ -7,14 +7,14 @@
 
 namespace hexad::plan {
 
-/// Numbers of ranks that are tried, ascending, up to `most`: divisors of a node's ranks, then whole nodes.
+/// Returns the numbers of ranks to try, ascending, up to `most`: divisors of a node's ranks, then whole nodes.
 std::vector<int64_t> ranks_to_try(int64_t ranks_per_node, int64_t most);
 
 struct FewestRanks {
-  int64_t ranks;  // the first number with a legal layout that fits; else the last with a legal one; else the last
-  Plan plan;      // the layouts on them, the shortest step first; `best` is empty if none fits
-  /// Numbers of ranks on which nothing fits, ascending. least_memory: bytes of a rank under the layout that needs
-  /// least, if one is legal.
+  int64_t ranks;  // first number on which a layout fits; else the last with a legal layout; else the last
+  Plan plan;      // plan on these ranks, the shortest step first; `best` is empty if no layout fits
+  /// Number of ranks on which no layout fits; in lists ascending. least_memory: bytes of a rank under the legal layout
+  /// that needs the least, if there is one.
   struct Refused {
     int64_t ranks, legal;
     double least_memory;
@@ -22,7 +22,7 @@ struct FewestRanks {
   std::vector<Refused> refused;
 };
 
-/// Searches request.world ranks or fewer.
+/// Finds the fewest ranks, at most request.world, on which the recipe fits.
 FewestRanks fewest_ranks(const config::Document& document, const train::Recipe& recipe,
                          const train::Extensions& extensions, const Cluster& cluster, PlanRequest request);
 

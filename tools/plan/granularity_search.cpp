@@ -34,8 +34,9 @@ GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
   base::require(1 <= fewest && fewest <= most, "[GranularitySearch] from ", fewest, " to ", most, " micro-batches");
 }
 
-// Returns the bounds of n for a batch, which are the neighbours' n. With the sentinels of G, the smallest batch has
-// `fewest_` micro-batches and an infinite one `most_`. Inside a known range both bounds are that range's n.
+// Returns the bounds of n for `batch`, which are the n of the neighbouring ranges. With the sentinels of G, the
+// smallest batch has `fewest_` micro-batches and an infinite batch has `most_`. Inside a known range, both bounds are
+// that range's n.
 GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
   Bounds b{fewest_, most_};
   for (const auto& [n, range] : state_.ranges) {
@@ -85,8 +86,8 @@ void GranularitySearch::settle(int64_t batch, int64_t n) {
   const auto [entry, added] = state_.ranges.try_emplace(n, Range{batch, batch});
   Range& range = entry->second;
   range = {std::min(range.smallest, batch), std::max(range.largest, batch)};
-  // Sentinels: a batch smaller than any that is cut into `fewest_` parts is cut into `fewest_`. A batch larger than any
-  // that is cut into `most_` parts is cut into `most_`.
+  // Sentinels: a batch that is smaller than any batch cut into `fewest_` parts is also cut into `fewest_`. A batch that
+  // is larger than any batch cut into `most_` parts is also cut into `most_`.
   if (n == fewest_) range.smallest = 0;
   if (n == most_) range.largest = INT64_MAX;
 }

@@ -27,8 +27,8 @@ Trial search_unimodal(int64_t low, int64_t high, const std::function<std::option
 /// inside such a range needs no measurement. For another B, it searches between the n of its neighbours. Use one object
 /// for each restore strategy and schedule.
 ///
-/// The printed algorithm is corrected. The smallest n is 1, as the paper's text says, unless `fewest` says otherwise. A
-/// B inside a known range gets that range's n. Line 22 widens the range of n itself, not that of a neighbour.
+/// The algorithm as printed is corrected. The smallest n is 1, as in the paper's text, unless `fewest` is larger. A B
+/// inside a known range gets that range's n. Line 22 widens the range of n itself, not that of a neighbour.
 ///
 /// Either give `best` a function that measures, or drive the search step by step:
 ///
@@ -42,11 +42,11 @@ class GranularitySearch {
     int64_t smallest, largest;  // batches whose best number of micro-batches is n
     bool operator==(const Range&) const = default;
   };
-  /// Results so far. Plain data, to be saved and restored.
+  /// Results so far, as plain data that can be saved and restored.
   struct State {
-    std::map<int64_t, Range> ranges;                        // by n; G in the paper, without its sentinels
-    std::map<int64_t, int64_t> chosen;                      // by B; C in the paper
-    std::map<std::pair<int64_t, int64_t>, double> seconds;  // by (B, n)
+    std::map<int64_t, Range> ranges;                        // ranges by n; G in the paper, without its sentinels
+    std::map<int64_t, int64_t> chosen;                      // chosen n by B; C in the paper
+    std::map<std::pair<int64_t, int64_t>, double> seconds;  // measured seconds by (B, n)
     bool operator==(const State&) const = default;
   };
   using Measure = std::function<double(int64_t batch, int64_t n)>;  // seconds

@@ -13,8 +13,8 @@ using train::Recipe;
 
 namespace {
 
-// Returns a recipe of one stage with one block, which has experts and routes by itself. Its step runs forward once and
-// backward once for each micro-batch.
+// Returns a recipe of one stage with one block, which has experts and no routing override. Its step runs forward once
+// and backward once for each micro-batch.
 Recipe with_one_layer(Recipe r) {
   r.model.layers = 1;
   r.model.moe.dense_layers = 0, r.model.moe.every = 1;
@@ -27,7 +27,7 @@ Recipe with_one_layer(Recipe r) {
 }
 
 // Returns the ranks of the pipeline stage of `rank`, in ascending order. A layout of these ranks with one stage has the
-// same groups: a rank's number in the list is its number there.
+// same groups. A rank's index in the list is its number in that layout.
 std::vector<int> stage_of(const mesh::Layout& layout, int rank) {
   const int stage = layout.coordinate(Axis::pp, rank);
   std::vector<int> ranks;

@@ -31,7 +31,7 @@ class LayerOnMeta {
 /// Every rank of a job makes the same graphs without communication.
 class LayerGraphs {
  public:
-  /// node_of_rank: as in ProcessGroup, of all ranks of the job.
+  /// Makes the classes. `node_of_rank` is as in ProcessGroup, for all ranks of the job.
   LayerGraphs(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
               const std::vector<int>& node_of_rank);
 

@@ -1,4 +1,4 @@
-// The layout that a recipe itself has, beside those of a plan.
+// The layout that a recipe itself has, for comparison with the layouts of a plan.
 #pragma once
 
 #include "tools/plan/plan_search.h"

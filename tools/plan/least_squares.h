@@ -43,8 +43,9 @@ struct Fit {
   size_t worst = 0;
 };
 
-/// Quantity whose sum of squares a fit minimizes. `residuals`: the longest samples decide. `relative_residuals`
-/// (divided by the measured seconds): all sizes have equal weight.
+/// Quantity whose sum of squares a fit minimizes.
+///   - residuals: the longest samples dominate
+///   - relative_residuals: residuals divided by the measured seconds; all sizes have equal weight
 enum class Least : uint8_t { residuals, relative_residuals };
 
 /// Fits a line through `samples` (x and seconds, in any order). The default minimizes residuals, as Parm does for its

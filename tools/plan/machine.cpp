@@ -12,7 +12,7 @@ namespace {
 using config::Curve;
 using Points = std::vector<Curve::Point>;
 
-// Limits of a rate and of a time. Values beyond them are in wrong units.
+// Plausible limits of a rate and of a time. Values beyond them are taken to be in wrong units.
 constexpr double least_rate = 1e6, most_rate = 1e14;    // bytes/s
 constexpr double least_flops = 1e9, most_flops = 1e17;  // FLOP/s
 constexpr double most_seconds = 0.1;

@@ -42,7 +42,7 @@ struct ProductEfficiency {
   }
 };
 
-/// Efficiency of attention (one fused kernel a pass).
+/// Efficiency of attention (one fused kernel per pass).
 struct AttentionEfficiency {
   config::Curve forward, backward;
   double half_head = 0;
@@ -58,7 +58,7 @@ struct AttentionEfficiency {
   }
 };
 
-/// A link to other ranks, one direction.
+/// One direction of a link to other ranks.
 struct MachineLink {
   double bandwidth = 0;
   double latency = 0;
@@ -74,7 +74,7 @@ struct MachineLink {
   }
 };
 
-/// The link between a rank's device and its host's memory, as a pinned copy sees it.
+/// The link between a rank's device and its host's memory, for copies from and to page-locked memory.
 struct HostLink {
   double to_host = 0, to_device = 0;
   double latency = 0;
@@ -167,13 +167,13 @@ struct Machine {
   }
 };
 
-/// Checks the rules between the keys of the section that was read at `path`: sizes that do not fit each other, missing
-/// links, rates and times in wrong units, and curves that fall or that rise so fast that more work would take less
-/// time.
+/// Checks the rules between the keys of the section that was read at `path`. Adds problems for sizes that do not fit
+/// each other, missing links, and rates and times in wrong units. Also adds problems for curves that fall, or that rise
+/// so fast that more work would take less time.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
-/// A machine with values for all optional members, except links that it does not use, sizes of host memory, and peaks.
-/// `assumptions` has one text for each assumed value.
+/// A machine with values for all optional members, except links that the machine does not use, sizes of host memory,
+/// and peaks. `assumptions` has one text for each assumed value.
 struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;

@@ -19,10 +19,10 @@ struct MemorySaving {
 /// Returns the savings that the recipe does not use yet, the cheapest first.
 std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t world);
 
-/// Names the savings that reduce the memory from `need` to `limit` (bytes), each with its memory. If none is
-/// sufficient, names the most effective one; empty if none helps. `needed` returns the memory of a changed recipe. A
-/// saving is not estimated if its estimate might end after `patience` seconds, assuming four times the slowest estimate
-/// so far. For the largest models each estimate takes some seconds.
+/// Returns a text with the savings that reduce the memory from `need` to `limit` (bytes), each with its memory. If none
+/// is sufficient, the text names the most effective one; it is empty if none helps. `needed` returns the memory of a
+/// changed recipe. A saving is not estimated if its estimate might end after `patience` seconds, assuming four times
+/// the slowest estimate so far. For the largest models each estimate takes some seconds.
 std::string savings_text(const train::Recipe& recipe, int64_t world, double limit, double need,
                          const std::function<double(const train::Recipe&)>& needed,
                          double patience = std::numeric_limits<double>::infinity());

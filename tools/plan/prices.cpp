@@ -85,7 +85,7 @@ class Described {
   }
 
   const Machine& machine() const { return m_; }
-  /// 0 if the description does not give it.
+  /// Returns the peak for `dtype` in FLOP/s; 0 if the description does not give it.
   double known_peak(Dtype dtype) const {
     return (dtype == Dtype::bf16 ? m_.peak.bf16 : dtype == Dtype::f32 ? m_.peak.f32 : m_.peak.f64).value_or(0);
   }

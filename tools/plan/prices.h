@@ -32,14 +32,14 @@ struct Attention {
   double sequence = 0, head_dim = 128;
 };
 
-/// Place of a process group's ranks. Ranks of a group are on consecutive nodes, the same number on each.
+/// Placement of a process group's ranks. Ranks of a group are on consecutive nodes, the same number on each.
 struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;   // ranks of this group on one node: ranks / nodes
   int64_t groups = 1;           // groups with ranks on the same node that communicate at the same time
-  int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: as many as its consecutive nodes there hold
-  int64_t node_span = 0;        // distance of its first and last node, counted with both; 0: `nodes`
+  int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: all ranks on its nodes in the domain
+  int64_t node_span = 0;        // number of nodes from its first to its last node, both included; 0: `nodes`
 };
 
 /// Prices of one cluster. Measured curves are used where the cluster has them, otherwise its description. Copies of
@@ -121,7 +121,7 @@ class Prices {
   /// the cluster has neither for the dtype.
   double peak(base::Dtype dtype) const;
 
-  /// Returns the ranks that the fast link joins: those of a node unless the description says more.
+  /// Returns the number of ranks that the fast link joins: those of a node, unless the description has a larger domain.
   int64_t domain() const;
 
   /// Return the number of nodes of the cluster, and the number of ranks on each node.

@@ -11,8 +11,12 @@
 
 namespace hexad::plan {
 
-/// A rate of the cluster. compute: products and attention. memory: the bandwidth of a device's memory. inside, network:
-/// the bandwidth of the link `inside`, and of that between domains. host: the link to the host's memory.
+/// A rate of the cluster.
+///   - compute: rate of products and attention
+///   - memory: bandwidth of a device's memory
+///   - inside: bandwidth of the link `inside`
+///   - network: bandwidth of the link between domains
+///   - host: bandwidth of the link to the host's memory
 enum class Resource : uint8_t { compute, memory, inside, network, host };
 constexpr auto enum_names(Resource) {
   return std::to_array<std::pair<Resource, std::string_view>>({{Resource::compute, "compute"},
@@ -27,7 +31,7 @@ constexpr auto enum_names(Resource) {
 /// the network.
 Cluster with_more(const Cluster& cluster, Resource resource, double factor);
 
-/// Rate with which gains are simulated, over the present one.
+/// Factor by which a rate is raised to simulate a gain.
 inline constexpr double unit_more = 1.1;
 
 /// Seconds by which a step is shorter with unit_more times the rate of a resource. The sign may be negative, because

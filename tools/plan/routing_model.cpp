@@ -90,7 +90,7 @@ class Experts {
   }
 
   /// Draws a token's experts. `to_rank` of them are on the chosen rank, or fewer if the token's groups have fewer
-  /// there. The groups give experts in turn.
+  /// there. The experts are drawn from the groups in turn.
   void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
     std::vector<int32_t> groups;
     while (std::ssize(groups) < top_groups)
@@ -177,7 +177,7 @@ class GivenRouter {
   }
 
  private:
-  // A router's kernel does not know its layer. Its choices are replaced by those of the layer.
+  // A router's kernel does not receive the number of its layer. Its choices are later replaced by those of the layer.
   const std::vector<double>& shares_of(const Choice& choice) const {
     const std::vector<double>& shares = load_.shares().at(static_cast<size_t>(std::max<int64_t>(0, choice.layer)));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",

@@ -44,8 +44,8 @@ class RoutingLoad {
   std::shared_ptr<const ExpertShares> shares_;
 };
 
-/// Returns the ep coordinate, of `ranks` over which the experts are distributed in equal blocks, whose experts get most
-/// slots of all layers together; 0 for loads that all ranks may have.
+/// Returns the ep coordinate whose experts get the most slots in all layers together, if the experts are distributed
+/// over `ranks` ranks in equal blocks. Returns 0 for loads that any rank may have.
 int busiest_rank(const RoutingLoad& load, int ranks);
 
 /// Returns the share of all slots that `local` of the experts get under `load`, but at most the capacity, if there is

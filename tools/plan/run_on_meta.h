@@ -29,7 +29,7 @@ class TwoDocuments final : public data::Source {
 /// Returns the number of micro-batches of a rank in a step of the recipe.
 int64_t micro_batches_of(const train::Recipe& recipe, const mesh::Layout& layout);
 
-/// Ranks of a node on clusters that are not described.
+/// Assumed number of ranks per node on clusters that are not described.
 inline constexpr int usual_ranks_per_node = 8;
 
 /// Returns the cards of `world` imagined ranks if ranks of the recipe would communicate by NCCL (device: cuda, several

@@ -84,11 +84,11 @@ void ScheduleChoice::pick_finalists() {
   };
   pick(turns_);
   int64_t trials = turns_;
-  // Half of the trials belong to Algorithm 1, if there are enough trials to compare two schedules.
+  // Half of the trials are reserved for Algorithm 1, if there are enough trials to compare two schedules.
   if (std::ranges::any_of(finalists_, open)) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
-  // The program's default schedule always takes part, whatever its prediction. So the chosen schedule is not slower
-  // than it.
+  // The program's default schedule always takes part, whatever its prediction. Therefore, the chosen schedule is not
+  // slower than it.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;

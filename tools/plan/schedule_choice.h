@@ -1,6 +1,6 @@
-// Chooses the open parts (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal schedules.
-// Regular steps of the run try the cheapest ones. MPMoE's Algorithm 1 finds the number of chunks of the fastest one.
-// Trials lose nothing, because every schedule computes the same results.
+// Chooses the open settings (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal
+// schedules. Regular steps of the run try the cheapest ones. MPMoE's Algorithm 1 finds the number of chunks of the
+// fastest one. Trial steps are not wasted, because every schedule computes the same results.
 #pragma once
 
 #include <optional>
@@ -82,7 +82,7 @@ class ScheduleChoice {
   std::vector<size_t> finalists_;  // indices of candidates, one of each family
   size_t current_ = 0;
   bool made_ = false;
-  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials done; their limits for finalists and in total
+  int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; their maximum for finalists, and in total
   std::optional<Search> search_;
 };
 

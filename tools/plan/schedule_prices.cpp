@@ -80,7 +80,7 @@ double slowest_alone(const std::vector<Graphs>& of_class, const Predictor& predi
 double slowest_together(const std::vector<Graphs>& of_class, const std::vector<size_t>& class_of_rank,
                         const Predictor& predictor, schedule::Drive drive) {
   const size_t passes = std::ranges::max(of_class, {}, &Graphs::size).size();
-  const schedule::TaskGraph none;  // of stages with only dense layers
+  const schedule::TaskGraph none;  // graph of stages with only dense layers
   std::vector<double> seconds(class_of_rank.size());
   for (size_t pass = 0; pass < passes; ++pass) {
     std::vector<const schedule::TaskGraph*> graphs;
@@ -111,7 +111,7 @@ class SchedulePrices {
     std::string bytes;
     for (const Graphs& graphs : of_class)
       for (const schedule::TaskGraph& graph : graphs) append(bytes, graph);
-    // Ranks must agree, even if their groups, and so their rates, differ.
+    // Ranks must agree on one prediction, even if their groups, and therefore their rates, differ.
     return {.schedule = schedule,
             .predicted = world_.all_reduce_value(mine, comm::Reduce::max, host_),
             .graphs = data::digest_of(bytes).to_string()};
@@ -122,7 +122,7 @@ class SchedulePrices {
   const Predictor& predictor_;
   const comm::ProcessGroup& world_;
   LayerGraphs layers_;
-  device::DeviceContext host_;  // for the ranks' agreement
+  device::DeviceContext host_;  // device of the ranks' agreement
 };
 
 }  // namespace
@@ -150,7 +150,7 @@ double ScheduleCandidate::measured_seconds() const {
 ChunksRange chunks_range(const Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
                          const MoeSchedule& s) {
   ChunksRange range{2, most_chunks(recipe, extensions, s)};
-  std::vector<MoeSchedule> all;  // more chunks need smaller buffers
+  std::vector<MoeSchedule> all;  // one schedule per number of chunks: more chunks need smaller buffers
   for (int64_t n = range.fewest; n <= range.most; ++n) {
     all.push_back(s);
     all.back().chunks = n;

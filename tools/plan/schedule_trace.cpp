@@ -109,7 +109,7 @@ std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>&
   return out;
 }
 
-// Returns the passes in the order of their begins. Passes of two micro-batches that take turns overlap.
+// Returns the passes in the order in which they began. Passes of two micro-batches that take turns overlap.
 std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecorder::Recording>& passes) {
   std::vector<const PassRecorder::Recording*> all;
   for (const PassRecorder::Recording& pass : passes) all.push_back(&pass);
@@ -144,7 +144,7 @@ struct Rows {
   double measured_end = -std::numeric_limits<double>::infinity(), predicted_end = measured_end;
 };
 
-// Builds the trace of this rank. `zero` is the begin of the trace on this rank's clock.
+// Builds the trace of this rank. `zero` is the start of the trace on this rank's clock.
 RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std::vector<Timeline>& predictions,
                    const Predictor& predictor, double zero, int rank) {
   RankTrace trace;

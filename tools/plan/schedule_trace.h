@@ -26,7 +26,7 @@ struct Predictor {
 
 /// Trace of one step of the job.
 struct ScheduleTrace {
-  double begin = 0;                           // begin of the first pass: seconds of rank 0's base::now()
+  double begin = 0;                           // start of the first pass: seconds of rank 0's base::now()
   std::vector<telemetry::TraceEvent> events;  // events of all ranks; times count from `begin`
 
   /// All graphs of one kind: "forward", "backward", and, under Parm's S1, "gradient of shares". The last one gathers

@@ -28,21 +28,21 @@ bool is_message(const Issue& issue) { return issue.name == "send" || issue.name 
 
 bool is_lane(int queue) { return queue < device::lane_count; }
 
-// Numbers the queues of a rank, the same for all ranks: its lanes, then those of communication. A class of traffic has
-// a queue on each network for collectives, one for each direction of messages, and others for the messages to and from
-// each of the rank's peers that is simulated, because these overtake each other.
+// Numbers the queues of a rank, in the same way on all ranks: its lanes, then the queues of communication. A class of
+// traffic has on each network one queue for collectives and one for each direction of messages. It has further queues
+// for the messages to and from each simulated peer, because messages of different peers overtake each other.
 class Queues {
  public:
   struct Traffic {
     int traffic;
     Network network;
-    int lane;  // of the class
+    int lane;  // lane of the class
     auto operator<=>(const Traffic&) const = default;
   };
   int number_of(const Traffic& traffic) {
     const auto at = std::ranges::find(traffic_, traffic);
     const auto number = device::lane_count + static_cast<int>(at - traffic_.begin());
-    base::require(number < most, "[plan] a simulated step has more than ", most, " queues a rank");
+    base::require(number < most, "[plan] a simulated step has more than ", most, " queues per rank");
     if (at == traffic_.end()) traffic_.push_back(traffic);
     return number;
   }
@@ -160,7 +160,7 @@ class RankJobs {
   const PriceOfIssue& price_;
   std::vector<std::optional<Network>> networks_;  // by group
   std::vector<int> peers_;
-  std::vector<char> awaited_;  // by issue: communication or another lane waits for it
+  std::vector<char> awaited_;  // by issue: true if communication or another lane waits for it
   std::vector<int> job_of_;
   std::vector<double> seconds_;                                   // by issue: alone on the machine
   std::array<std::optional<size_t>, device::lane_count> last_{};  // issue
@@ -168,7 +168,7 @@ class RankJobs {
 
 using Group = std::pair<std::string, std::vector<int>>;  // name and ranks
 
-// Member of a group: its rank, and the indices of the operations that it issues in the group.
+// Member of a group: its rank, and the indices of the operations that the rank issues in the group.
 struct Member {
   const RankJobs* rank;
   std::vector<size_t> issues;
@@ -184,7 +184,7 @@ void require_alike(const Group& group, const Member& a, const Member& b) {
   }
 }
 
-// Gives jobs that end together the number of their collective.
+// Assigns one collective's number to the jobs that end together.
 class Matches {
  public:
   explicit Matches(std::vector<Job>& jobs) : jobs_(jobs) {}
@@ -225,7 +225,7 @@ class Matches {
       if (members.size() > 1) join(members);
     }
     for (const auto& [pair, sides] : messages) {
-      if (!sides[1]) continue;  // a send of which the receiver is not simulated
+      if (!sides[1]) continue;  // the receiver is not simulated
       if (sides[0]) {
         base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair)->first,
                       "': rank ", sides[0]->rank->record().rank, " sends ", sides[0]->issues.size(),
@@ -244,8 +244,8 @@ class Matches {
   int collectives() const { return collectives_; }
 
  private:
-  // Receives from a rank that is not simulated: message k ends with message k that this rank sends in the mirrored
-  // direction, unless that is sent only after the received one has been waited for.
+  // Sets the ends of receives from a rank that is not simulated. Message k ends with the k-th message that this rank
+  // sends in the mirrored direction, unless this rank sends that message only after it has waited for the received one.
   void receive_alone(const Member& received, const std::optional<Member>& sent) {
     const StepRecord& record = received.rank->record();
     for (size_t k = 0; k < received.issues.size(); ++k) {
@@ -301,8 +301,8 @@ double speed_of(int queue, uint64_t others, const Queues& queues, const StepCont
 }
 
 // Divides the time of a rank into computation, communication that it is exposed to, and idleness. Communication counts
-// from the time at which the last member of its collective has begun: the time before is a wait for that member.
-// `begins`: of all members, by collective.
+// from the time at which the last member of its collective has begun, because the time before is a wait for that
+// member. `begins` has this time for each collective.
 void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> jobs, std::span<const Interval> times,
              std::span<const double> begins, const Queues& queues, int first_queue, double seconds) {
   struct Change {
@@ -316,7 +316,7 @@ void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> job
     const int job = from.job_of(i);
     if (counted[job]) continue;
     counted[job] = true;
-    if (jobs[job].queue == Job::no_queue) continue;  // the own message in the mirrored direction counts
+    if (jobs[job].queue == Job::no_queue) continue;  // this rank's message in the mirrored direction counts instead
     const int queue = jobs[job].queue - first_queue;
     const int traffic = is_lane(queue) ? -1 : queues.traffic(queue).traffic;
     const double begin = jobs[job].collective == Job::alone ? times[job].begin

@@ -23,12 +23,12 @@ struct StepContention {
   double compute_beside_intra = 1, compute_beside_inter = 1, compute_beside_copy = 1;
   /// Speed of communication while kernels run.
   double intra_beside_compute = 1, inter_beside_compute = 1;
-  /// Priority of each class of traffic: a class gives way to those with smaller values on its network and shares the
-  /// network evenly with equal ones.
+  /// Priority of each class of traffic. On its network, a class yields to classes with smaller values and shares the
+  /// network evenly with classes of the same value.
   std::array<int, comm::traffic_class_count> priority{};
 };
 
-/// Times of one rank in a simulated step, in seconds from its begin.
+/// Times of one rank in a simulated step, in seconds from the start of the step.
 struct SimulatedRank {
   int rank;  // number in the world
   /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated together and
@@ -49,10 +49,10 @@ struct SimulatedStep {
 /// Simulates a step of the ranks in `records`, which represent all ranks. If several members of a group are in
 /// `records`, their collectives end together. If only one member is, its collective does not wait for the others, which
 /// are assumed to do the same at the same time. A message begins when its sender issues it. A receive ends with its
-/// message if the sender is in `records`. Otherwise it ends with the message that the receiver sends in the mirrored
-/// direction, because its peers do the same; it takes no time if there is none, or if
-/// that one is sent only later. `node_of_rank` has the node of each
-/// rank of the world. Throws std::logic_error if ranks wait for each other forever.
+/// message if the sender is in `records`. Otherwise, the receive ends with the message that the receiver sends in the
+/// mirrored direction, because its peers are assumed to do the same. It takes no time if there is no such message, or
+/// if that message is sent only later. `node_of_rank` has the node of each rank of the world. Throws std::logic_error
+/// if ranks wait for each other forever.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
                             const PriceOfIssue& price, const StepContention& contention);
 

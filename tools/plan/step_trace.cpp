@@ -13,7 +13,7 @@ using device::CommunicationWork;
 using device::Issue;
 using schedule::Interval;
 
-// Taken from events, so that one that begins where another ends does not overlap it.
+// Subtracted from the duration of events, so that an event that begins where another one ends does not overlap it.
 constexpr double rounding_us = 1e-6;
 
 telemetry::TraceEvent event_at(const Interval& at, int rank, double shorter_us) {

@@ -10,15 +10,15 @@
 namespace hexad::plan {
 
 /// Schedules that differ in memory_reuse. A rank may run any of them within memory.limit_bytes, for any choice of
-/// experts. If the recipe has no limit, these are all with memory_reuse: none. If it defines memory_reuse, these are
-/// all schedules.
+/// experts. If the recipe has no limit, these are all schedules with memory_reuse: none. If the recipe defines
+/// memory_reuse, these are all schedules.
 ///
-/// - none fits if it fits even when all tokens choose experts of one rank: the kept memory grows with the received
-///   rows.
-/// - s1 to s4 cut a pass, while it runs, into chunks that need no more than the schedule's memory_limit. This is set
-///   here to the part of the limit that everything else leaves, unless the recipe defines it.
-/// - If a schedule with none fits, s1 to s4 are left out, because they take time. If nothing fits, the schedules that
-///   need the least remain.
+/// - A schedule with none fits if it fits even when all tokens choose experts of one rank: the kept memory grows with
+///   the number of received rows.
+/// - With s1 to s4, a pass is divided at run time into chunks that need at most the schedule's memory_limit. Unless the
+///   recipe defines it, the memory_limit is set here to what remains of memory.limit_bytes after all other memory.
+/// - If a schedule with none fits, s1 to s4 are omitted, because they take more time. If nothing fits, the schedules
+///   that need the least memory remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
   // Bytes in blocks, for an open memory_reuse. `kept` is the least need of the schedules with none. `least` is the

@@ -25,8 +25,8 @@ rate_form='^([0-9]+|[0-9]+\.[0-9]+)(k|m|g)bit$'
 check_rate() { # OPTION VALUE
   [[ $2 =~ $rate_form ]] || usage "$1 is '$2', expected kbit, mbit or gbit a second, such as 200mbit"
 }
-# burst_of RATE: prints the bytes that a link of this rate may send at once after a rest: a millisecond's traffic, at
-# least a frame.
+# burst_of RATE: prints the bytes that a link of this rate may send at once after an idle time: a millisecond's traffic,
+# at least a frame.
 burst_of() {
   [[ $1 =~ $rate_form ]]
   awk -v n="${BASH_REMATCH[1]}" -v unit="${BASH_REMATCH[2]}" -v least=$frame \
@@ -53,8 +53,8 @@ take_down() {
   rm -rf "$state"
 }
 
-# Starts a process that takes everything down if this script ends for any reason, including kill -9: then the pipe
-# between them has no writer any more.
+# Starts a process that removes the testbed if this script ends for any reason, including kill -9: the pipe between the
+# script and the process then has no writer any more.
 watch_over() {
   exec {alive}> >(
     trap '' INT TERM HUP

@@ -8,7 +8,7 @@
 #
 # --ranks: ranks on every node. --inter, --intra: a rank's rate to other nodes and inside its node, in kbit, mbit or
 # gbit per second. --placement: the node of each rank, 0 for the first rank; default: node by node. Every rank has its
-# own network namespace and host name. HEXAD_NODE and HEXAD_LOCAL_RANK give its node and its place there. Nothing
+# own network namespace and host name. HEXAD_NODE and HEXAD_LOCAL_RANK give its node and its rank in it. Nothing
 # outside the new namespaces changes. When this script ends, the namespaces and all processes in them are removed. The
 # cores of the machine are divided among the nodes; the ranks of a node share its cores. Needs root, iproute2 and
 # openmpi-bin; otherwise prints the reason and exits with 77 (a skipped test).

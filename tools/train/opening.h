@@ -20,7 +20,7 @@ void prepare_rank(const Recipe& recipe, const comm::World& world, const Training
 /// Returns the options of the run's checkpoint store.
 io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
-/// Logs this rank's place in the layout of the recipe. Warns of doubtful placements of ranks on nodes.
+/// Logs this rank's coordinates in the layout of the recipe. Warns of doubtful placements of ranks on nodes.
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
 /// Opens the training data in the order of `recipe.data.shuffle`. Throws Error(data) if they cannot be used.

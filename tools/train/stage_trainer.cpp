@@ -112,7 +112,8 @@ ExitCode StageTrainer::train() {
   return preempted ? end_preempted() : end_done();
 }
 
-// Called as late as possible: if a start fails during loading, or has no step to train, all files must stay unchanged.
+// Records the start in the run directory, as late as possible: if a start fails during loading, or has no step to
+// train, all files must stay unchanged.
 void StageTrainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();

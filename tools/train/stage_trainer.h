@@ -24,7 +24,7 @@ using base::ExitCode;
 
 /// Parts of a run that its stages share. They outlive the stages.
 struct SharedRun {
-  const Recipe& recipe;  // of the whole run
+  const Recipe& recipe;  // recipe of the whole run
   const Extensions& extensions;
   const comm::World& world;
   const MakeAdviser& make_adviser;
@@ -55,7 +55,7 @@ class StageTrainer {
   /// Does the work of run(). run() reports its failure.
   ExitCode train();
   void begin_steps();
-  /// True if a signal has requested any rank to save and end. Collective.
+  /// True if a signal has asked any rank to save and end. Collective.
   bool any_rank_asked_to_stop();
   /// Evaluates the held-out set; returns nothing without one. `sequences`: see evaluate(). Collective.
   std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
@@ -81,7 +81,7 @@ class StageTrainer {
   SavePatience& patience_;
   std::vector<std::string>& timelines_;
   const int64_t stage_;
-  Recipe recipe_;  // with the keys of this stage
+  Recipe recipe_;  // recipe with the keys of this stage
   const int64_t last_step_;
   Checkpointer checkpoints_;
   data::TrainingData data_;

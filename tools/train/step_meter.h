@@ -24,7 +24,7 @@ class StepMeter {
   RankClock& clock() { return clock_; }
   /// Returns the metrics of the step that has ended. Collective.
   telemetry::StepMetrics metrics_of(const StepResult& result);
-  /// Measures the peak again if its cost is small against the steps. Collective, after metrics_of().
+  /// Measures the peak again if this takes little time compared with the steps. Collective, after metrics_of().
   void update_peak(const StepResult& result, const telemetry::StepMetrics& metrics);
 
  private:

@@ -61,7 +61,7 @@ std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t firs
   return batches;
 }
 
-// One rank routes each token in each layer, so the sum of the ranks' observations counts it once.
+// In each layer, exactly one rank routes a token, so the sum of the ranks' observations counts the token once.
 void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const {
   if (routers.empty()) return;
   const auto& world = instance_.mesh.world();
@@ -110,7 +110,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   device::SpanLog& spans = instance_.context.spans();
   auto span = std::make_optional<device::Span>(spans, "number of targets");
   double valid = 0;
-  // Counts each target once, because the other ranks of its pp and tp groups have the same targets.
+  // Only one rank of each pp and tp group counts targets, because all its ranks have the same targets.
   if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)
     for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
   valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);

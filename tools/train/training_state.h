@@ -10,8 +10,8 @@ namespace hexad::train {
 
 /// Model, optimizer, step and progress of a run on this rank.
 struct TrainingState {
-  /// Makes the state. On rank 0, `say` receives the path of device tensors between ranks, and the memory that their
-  /// connections take.
+  /// Makes the state. On rank 0, `say` receives lines with the path that device tensors take between ranks, and with
+  /// the memory that the connections take.
   TrainingState(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 const std::function<void(const std::string&)>& say)
       : instance(recipe, extensions, world, say),

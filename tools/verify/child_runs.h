@@ -9,9 +9,10 @@
 
 namespace hexad::verify {
 
-/// Runs layouts in child processes. On the CPU, each run has its own child. A card takes long to open and does not
-/// survive a fork. So on other devices one child runs layouts until a layout fails, or needs an oracle that the child
-/// does not have. A new child then continues. This process must never use the device, and must have only this thread.
+/// Runs layouts in child processes. On the CPU, each run has its own child. Other devices take long to open and cannot
+/// be used after a fork. Therefore, one child runs layouts on them until a layout fails, or needs an oracle that the
+/// child does not have. A new child then continues. This process must never use the device, and must have only this
+/// thread.
 class ChildRuns {
  public:
   using OracleOf = std::function<const Oracle&(const Variant&)>;

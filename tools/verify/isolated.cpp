@@ -87,7 +87,7 @@ Received receive_message(int socket, Clock::time_point end, std::string& text) {
 
 void IsolatedWorker::start() {
   std::array<int, 2> ends{};
-  std::fflush(nullptr);  // otherwise the child would print it again
+  std::fflush(nullptr);  // otherwise the child would print buffered output again
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     base::fail(base::ExitCode::resource, "cannot open a socket to a child process: ", std::strerror(errno));
   const pid_t parent = ::getpid();

@@ -7,7 +7,9 @@
 
 namespace hexad::verify {
 
-/// Ranks of smaller layouts. fixed: as many as there are processes. may_leave: moves may remove ranks.
+/// Numbers of ranks of smaller layouts.
+///   - fixed: as many ranks as there are processes
+///   - may_leave: moves may remove ranks
 enum class Ranks : uint8_t { fixed, may_leave };
 
 /// Reduces axes to one, factor by factor, and options to their plain values, as long as `fails` returns true. Calls

@@ -7,9 +7,8 @@
 
 namespace hexad::verify {
 
-/// A folder under TMPDIR. It is removed when the object is destroyed or this process ends for any reason. A child
-/// process waits for that and for the end of all other children, and then removes it. Throws Error(resource) if the
-/// folder cannot be made.
+/// A folder under TMPDIR that is removed when the object is destroyed or this process ends for any reason. A child
+/// process removes it, after all other children have ended. Throws Error(resource) if the folder cannot be made.
 class ScratchFolder {
  public:
   ScratchFolder();

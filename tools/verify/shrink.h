@@ -14,10 +14,10 @@ struct Shrunk {
   std::vector<std::string> changes;  // "model.hidden: 4096 -> 32"
 };
 
-/// Lowers sizes, never raises them. `world` ranks can still divide the result in every way. There are as many layers as
-/// stages, enough heads, experts and sequences for every rank, and contexts of two pieces for each rank. The structure
-/// of the model is kept: query heads per key/value head, experts per token, groups, shared experts, dense layers,
-/// capacity, losses. Data become synthetic. Throws Error(usage) if the result is not a legal recipe.
+/// Reduces sizes; never increases them. Any layout of `world` ranks can still divide the result: it has enough layers
+/// for the stages, enough heads, experts and sequences for every rank, and contexts of two pieces for each rank. The
+/// structure of the model is kept: query heads per key/value head, experts per token, groups, shared experts, dense
+/// layers, capacity, losses. Data become synthetic. Throws Error(usage) if the result is not a legal recipe.
 Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& extensions);
 
 }  // namespace hexad::verify

@@ -43,8 +43,8 @@ void require_small(const Recipe& r, const Extensions& extensions) {
                 tokens = r.batch.global * r.model.context;
   if (parameters <= most_parameters && tokens <= most_tokens) return;
   fail(ExitCode::usage,
-       fmt::format("the recipe has {:L} parameters and {:L} tokens a step; expected at most {:L} and {:L}", parameters,
-                   tokens, most_parameters, most_tokens),
+       fmt::format("the recipe has {:L} parameters and {:L} tokens per step; expected at most {:L} and {:L}",
+                   parameters, tokens, most_parameters, most_tokens),
        ", because verify computes it many times in f64 on this machine; add --shrink, or override model.* and batch.*");
 }
 
@@ -225,7 +225,7 @@ void ruin_gradient(const Oracle& oracle, TrainingRun& run) {
 
 namespace {
 
-// Returns the nats of the first sequences, cut into micro-batches of `micro`.
+// Returns the loss, in nats, of the first held-out sequences, divided into micro-batches of `micro`.
 double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t micro) {
   Recipe recipe = run.recipe;
   recipe.batch.micro = micro;
@@ -252,7 +252,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
   TrainingRun run(recipe, self, subject.extensions());
-  // The oracle rounds rows before sending with other code than the layouts.
+  // To round rows before they are sent, the oracle uses the reference kernels, and the layouts use others.
   for (const auto& [index, layer] : run.instance.model.moe_layers())
     layer->send_rows_with(&kernels::reference_table.wire);
   Variant own;

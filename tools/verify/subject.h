@@ -38,7 +38,7 @@ class Subject {
   /// other.
   Recipe oracle_recipe(std::string_view kind = "own") const;
   /// Returns the rule that forbids `variant`, without the numbers, or the reason why the variant would show nothing.
-  /// Empty if it is legal.
+  /// Returns an empty text if the variant is legal.
   std::string illegal(const Variant& variant) const;
 
   const Recipe& recipe() const { return recipe_; }

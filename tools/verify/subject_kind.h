@@ -57,7 +57,7 @@ const SubjectKind& subject_kind(std::string_view name);
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
 /// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts, and
-/// tokens of the second half another quarter. So if experts are distributed over ranks, some ranks get no rows.
+/// tokens of the second half another quarter. Therefore, if experts are distributed over ranks, some ranks get no rows.
 /// Replicas of their experts, which see other tokens, do get rows. The file appears atomically, because several
 /// processes may write it. Throws Error(resource) if it cannot be written.
 void write_routing_trace(const train::Recipe& recipe, const std::string& file);

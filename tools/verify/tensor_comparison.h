@@ -1,4 +1,4 @@
-// Comparison of a run on some layout with the oracle: each difference with its size and place.
+// Comparison of a run on some layout with the oracle: each difference with its size and position.
 #pragma once
 
 #include <limits>

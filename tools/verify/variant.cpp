@@ -44,7 +44,8 @@ Option pipeline_option() {
   return pipeline;
 }
 
-// Returns the option of cutting, overlapping and ordering an MoE layer's work: the recipe's way, and all other ways.
+// Returns the option of chunking, overlapping and ordering an MoE layer's work: as in the recipe, and in all other
+// ways.
 Option moe_option() {
   Option moe{"moe", "", {std::string(own)}, [](const MeshSizes&) { return true; }, {}};
   moe.sets.emplace_back();
@@ -65,7 +66,8 @@ Option moe_option() {
   return moe;
 }
 
-// Returns the option of restoring experts' inputs and activations for backward: all ways, then two with a memory limit.
+// Returns the option of restoring experts' inputs and activations for backward: all strategies, then two with a memory
+// limit.
 Option memory_reuse_option() {
   Option reuse{"memory_reuse", "", {}, [](const MeshSizes&) { return true; }, {}};
   const auto add = [&](std::string_view name, std::string_view ending) {
@@ -110,8 +112,8 @@ Option schedule_option(const moe::VariedChoice& choice) {
 }
 
 // Returns the option of the order of axes. All orders are legal on every mesh, because pp is first or last. Each other
-// axis is the fastest of a stage in some order. So tp ranks are neighbours, and etp groups lie inside tp groups, in
-// some orders only.
+// axis is the fastest of a stage in some order. Only in some orders, tp ranks are neighbours, and etp groups lie inside
+// tp groups.
 Option order_option() {
   Option order{"order", "parallel.order", {}, {}, {}};
   for (const char* value :
@@ -248,7 +250,8 @@ class LayoutReader {
 
   bool named(Axis axis) const { return std::find(named_.begin(), named_.end(), axis) != named_.end(); }
 
-  // Sets the replicas' axis of a view to the share of `ranks` that the other axes leave.
+  // Sets the size of a view's axis of replicas to `ranks` / `others`, where `others` is the product of the view's other
+  // axes.
   void fill(Axis replicas, int others, int ranks, std::string_view what) {
     int& size = variant_.mesh[replicas];
     if (ranks % others != 0 || (named(replicas) && size != ranks / others))

@@ -11,12 +11,12 @@ using device::Stream;
 using kernels::GeluKind;
 using tensor::Tensor;
 
-/// Rows of each local expert, and the number of kernel calls for their products. Results are bitwise independent of
-/// this number.
+/// Rows of each local expert, and whether their products are computed by one kernel call or by several. Results are
+/// bitwise identical either way.
 struct RowGroups {
   kernels::GroupOffsets rows{};  // by local expert
-  bool dense = false;        // true: one call per expert that has rows (the host must know `rows`); false: one for all
-  int64_t computations = 1;  // computations per pass (Routes::computations): contributions to each weight gradient
+  bool dense = false;        // true: a kernel call for each expert with rows (host must know `rows`); false: one call
+  int64_t computations = 1;  // number of contributions to each weight gradient in a pass (Routes::computations)
 
   /// Calls f(expert, begin, end) for each expert that has rows.
   template <class F>
@@ -26,11 +26,12 @@ struct RowGroups {
   }
 };
 
-/// Activations of the experts, for backward (MPMoE's T_M).
+/// Activations of the experts, for backward (MPMoE's T_M). Shapes: R rows, D hidden size, F width of an expert on this
+/// rank, acc the accumulator dtype.
 struct ExpertActivations {
   Tensor gate_up;    // before the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU experts
   Tensor activated;  // after the activation, times weights [R, F]; undefined: must be computed again
-  Tensor weights;    // [R] acc: routing weights, by which results are multiplied here; undefined: one
+  Tensor weights;    // [R] acc: routing weights by which `activated` is multiplied; undefined: it is not
 
   bool defined() const { return gate_up.defined(); }
 };
@@ -41,19 +42,20 @@ struct ExpertGradients {
   Tensor rows;     // [R, D]: gradient of the inputs
 };
 
-/// Returns gates and ups [E, 2, F, ...] in the shape of the kernels, [E, 2 F, ...]. `rank` is the number of
-/// dimensions of the result. A tensor that has `rank` dimensions already is returned unchanged.
+/// Returns gates and ups [E, 2, F, ...] in the shape that kernels expect, [E, 2 F, ...]. `rank` is the number of
+/// dimensions of the result. Returns the tensor unchanged if it already has `rank` dimensions.
 Tensor joined(const Tensor& gates_and_ups, int rank);
 
-/// Weights of all experts of a layer on this rank, in memory for the lifetime of this object. All ranks take them once
-/// per pass (Experts::hold). So the gathering of weights does not depend on which experts have rows, or on the division
-/// of rows into chunks. Rows [R, D] are grouped by local expert. An expert may have no rows.
+/// Weights of all experts of a layer on this rank. They stay in memory as long as this object lives. Each rank obtains
+/// them once per pass (Experts::hold). The gathering of weights under ZeRO-3 therefore does not depend on which experts
+/// have rows, or on the division of rows into chunks. Rows [R, D] are grouped by local expert. An expert may have no
+/// rows.
 class ExpertWeights {
  public:
   /// Returns the activations of `rows` [R, D] without `activated`.
   ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
-  /// Returns the activations of `rows` [R, D], including `activated`. `weights` [R] acc are the factors of the results;
-  /// undefined: one. Only experts that can weight (Experts::can_weight) accept weights.
+  /// Returns the activations of `rows` [R, D], including `activated`. The results are multiplied by `weights` [R] acc;
+  /// undefined: no weights. Only experts for which Experts::can_weight() is true accept weights.
   ExpertActivations activations(Stream& s, const Tensor& rows, const RowGroups& groups, const Tensor& weights) const;
   /// Returns a buffer for ExpertActivations::activated, [R, F].
   Tensor activated_like(const ExpertActivations& activations) const;
@@ -63,18 +65,19 @@ class ExpertWeights {
   Tensor output(Stream& s, const ExpertActivations& activations, const RowGroups& groups) const;
 
   /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. The weight
-  /// gradients follow in Experts::weight_gradients. If `activations` has weights, also computes their gradient
-  /// `dweights` [R] acc, which is otherwise undefined, and `activated` again.
+  /// gradients follow in Experts::weight_gradients. If `activations` has weights, also writes their gradient to
+  /// `dweights` [R] acc, and recomputes `activated`. Otherwise, `dweights` is undefined.
   ExpertGradients input_gradients(Stream& s, ExpertActivations& activations, const Tensor& doutput,
                                   const RowGroups& groups, const Tensor& dweights) const;
-  /// Steps of input_gradients() without weights: the gradient of ExpertActivations::activated [R, F], the gradients of
-  /// gate and up, which may overwrite gate and up, and the gradient of the rows.
+  /// The three steps of input_gradients() for activations without weights. activated_gradient() returns the gradient of
+  /// ExpertActivations::activated, [R, F]. gate_up_gradient() writes the gradients of gate and up to `dgate_up`, which
+  /// may be the memory of gate and up. row_gradient() returns the gradient of the rows, [R, D].
   Tensor activated_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
   void gate_up_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dactivated,
                         const ExpertActivations& activations) const;
   Tensor row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const;
 
-  /// Adds the bias of the results if this rank is responsible for it.
+  /// Adds the bias of `down` to the results, on the ranks that add it (Experts::Projection::adds_bias).
   void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
 
  private:

@@ -13,7 +13,7 @@ using autograd::Parameter;
 using base::Dtype;
 using layers::Builder;
 
-/// Shape of an expert's part on this rank.
+/// Shape of the part of an expert that this rank holds.
 struct ExpertShape {
   int64_t hidden, width;  // D, F
   bool gated;
@@ -22,11 +22,12 @@ struct ExpertShape {
   int64_t backward_bytes(int64_t rows, Dtype dtype) const;
 };
 
-/// E/P SwiGLU or GELU MLPs as grouped products. The parameters are "gate_up" [E, 2, F, D], read by one product ("up"
-/// [E, F, D] for GELU experts), and "down" [E, D, F]. Each has ".weight", and ".bias" if configured. Parameters are
-/// sharded along ep in dimension 0 and along etp in F, so with etp > 1 the results of the etp ranks are addends.
-/// Forward and backward are plain functions of tensors, and schedules decide which tensors are kept, moved and
-/// recomputed. Functions that read weights are members of ExpertWeights. Functions of this class only add to gradients.
+/// Experts of one rank: E / P SwiGLU or GELU MLPs, computed by grouped products (E experts, P ep ranks). The parameters
+/// are "gate_up" [E, 2, F, D], read by one product ("up" [E, F, D] for GELU experts), and "down" [E, D, F]. Each has
+/// ".weight", and ".bias" if configured. Parameters are sharded along ep in dimension 0 and along etp in F. With etp >
+/// 1, the results of the etp ranks are therefore addends of the whole results. Forward and backward are plain functions
+/// of tensors, and schedules decide which tensors are kept, moved and recomputed. Functions that read weights are
+/// members of ExpertWeights. Functions of this class only add to gradients.
 class Experts {
  public:
   struct Config {
@@ -38,9 +39,9 @@ class Experts {
   };
   Experts(const Config& c, const Builder& b);
 
-  /// Returns all weights for one pass. Takes them in the order of parameters(), or in reverse order in backward. From
-  /// this order, ZeRO-3 learns which weights are needed next, and gathers them ahead of need. Collective if weights are
-  /// gathered: a pass calls it once, before anything that depends on its rows.
+  /// Returns all weights for one pass. Requests them in the order of parameters(), or in reverse order in backward.
+  /// ZeRO-3 relies on this order to gather weights before they are needed. Collective if weights are gathered: a pass
+  /// calls this function once, before any work that depends on the number of its rows.
   ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
   /// Adds to the parameters' gradients. Call it at any time after ExpertWeights::input_gradients, which returns `g`.
@@ -49,11 +50,12 @@ class Experts {
   /// Gradients of rows whose results are weighted afterwards: out[t] += weights[r] result[r].
   struct Weighted {
     Tensor rows;     // gradient of the rows, [R, D]
-    Tensor weights;  // gradient of the weights, [R]; an addend if etp ranks share the width
+    Tensor weights;  // gradient of the routing weights, [R]; an addend if etp ranks share the width
   };
-  /// Computes these gradients and adds the weight gradients. Needs memory for one tensor [R, F] and a block of another
-  /// tensor, in addition to the arguments and the result. `doutput` is the gradient of the weighted sum. `weights` [R]
-  /// are acc. `activations` is overwritten; its `activated` is not read.
+  /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. Needs
+  /// memory for one tensor [R, F] and a block of another tensor, in addition to the arguments and the result. `doutput`
+  /// is the gradient of the weighted sum. `weights` [R] acc are the routing weights. `activations` is overwritten; its
+  /// `activated` is not read.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
 
@@ -65,8 +67,8 @@ class Experts {
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// Returns the number of elements per row of the result of before_activation().
   int64_t activation_width() const;
-  /// Returns the number of matrix products of forward for each expert: 3 with gates, otherwise 2. Prices are for
-  /// weights of D F elements, so gate and up count as two products although one call computes both.
+  /// Returns the number of matrix products of forward for each expert: 3 with gates, otherwise 2. Cost estimates are
+  /// made for products with D F weights, so gate and up count as two products although one call computes both.
   int64_t products() const;
   /// Returns the floating-point operations of one product per row: 2 D F.
   double flops_per_row() const;
@@ -81,8 +83,8 @@ class Experts {
   Projection make_first(const Config& c, const Builder& b) const;
   Projection make_down(const Config& c, const Builder& b) const;
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
-  /// Adds to the gradient of the results' bias, and adds the part of the bias to `dweights`. `weights` [R] are the
-  /// factors of the results.
+  /// Adds to the gradient of the bias of `down`, and adds this bias's contribution to `dweights`. The results are
+  /// multiplied by `weights` [R].
   void result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
                              const Tensor& own, const RowGroups& groups, const Tensor& dweights) const;
 

@@ -25,13 +25,13 @@ class Combine {
   /// Adds tasks to `g`, which must outlive this object.
   Combine(PassGraph& g, Options options);
 
-  /// Adds the tasks of a chunk. `row_weights` [R, M] are the factors of the slots' results in the sums of token rows;
-  /// undefined: all factors are one.
+  /// Adds the tasks of a chunk. In sums of token rows, the slots' results are multiplied by `row_weights` [R, M];
+  /// undefined: not multiplied.
   void add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights);
 
-  // Valid after a pass that is not bounded:
-  /// Returns the slot rows: values [S, D] in the order of PlanIndices::rows, and row_weights [S, M X], X for each slot
-  /// of a row.
+  // The next two functions are valid after a pass that is not bounded.
+  /// Returns the slot rows: values [S, D] in the order of PlanIndices::rows, and row_weights [S, M X], X weights for
+  /// each of the M slots of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }
   /// Returns the rows of the collection, by chunk, then by rank.
   const Tensor& collected() const { return collected_; }
@@ -71,8 +71,8 @@ class Combine {
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine);
 /// Returns a buffer for the rows of all ranks, if each rank has rows like `own`.
 Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);
-/// Adds the task `name`, which starts after the tasks `after`. The tensor ranks gather their shares of the tokens, from
-/// `own` [share, ...] to `all` [T, ...], which the task creates. `own_bytes` is the size of `own`.
+/// Adds the task `name`, which starts after the tasks `after`. The tensor-parallel ranks gather their shares of the
+/// tokens, from `own` [share, ...] to `all` [T, ...], which the task creates. `own_bytes` is the size of `own`.
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
                       const Handoff<Tensor>& own, const Handoff<Tensor>& all);
 

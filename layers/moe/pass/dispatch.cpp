@@ -26,7 +26,7 @@ Lane placing_lane(Overlap overlap) {
   return Lane::compute;
 }
 
-// Returns a buffer for grouped rows, one slot each.
+// Returns a buffer for grouped rows, each of which belongs to one slot.
 Rows grouped_buffer(const PassGraph& g, RowFormat format, int64_t rows) {
   format.row_weights /= g.counts.slots_per_row;
   return format.buffer(rows, g.device);

@@ -17,8 +17,8 @@ void add_token_gather(PassGraph& g, Tensor& tokens);
 
 /// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes):
 ///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed)
-///   dispatch.a2a_inside   sends rows to the ranks of this node that have the places of the experts' ranks, if
-///                         hierarchical
+///   dispatch.a2a_inside   if hierarchical: sends rows to the ranks of this node whose positions in the node equal
+///                         those of the experts' ranks
 ///   dispatch.a2a          sends rows to the experts' ranks; between nodes if hierarchical
 ///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
@@ -33,13 +33,13 @@ class Dispatch {
   /// Adds tasks to `g`, which must outlive this object. Chunks that are computed together share one buffer.
   Dispatch(PassGraph& g, const Options& options);
 
-  /// Adds the tasks that send a chunk and start after the task `after`. dispatch.pack calls `rows`. For chunks that are
-  /// computed together, also adds dispatch.place.
+  /// Adds the tasks that send a chunk. They start after the task `after`. dispatch.pack calls `rows` to obtain the rows
+  /// to send. If chunks are computed together, also adds dispatch.place.
   void add(size_t chunk, TaskId after, std::function<RowSource(Stream&)> rows);
   /// Returns the grouped rows of the chunk, or of all chunks that are computed together. Adds dispatch.place if add()
-  /// did not. Call it in the step that computes the chunk, because a lane runs its tasks in the order in which they
-  /// were added. If add() added dispatch.place of the next chunk, this chunk's experts would wait behind it on the
-  /// compute lane.
+  /// did not. Call it in the step that computes the chunk: a lane runs its tasks in the order in which they were added.
+  /// If add() added dispatch.place of the next chunk, this chunk's experts would wait for that task on the compute
+  /// lane.
   Arrived add_arrival(size_t chunk);
   /// Returns the weights [R, M] of the slots of token rows, as received; undefined unless Options::keeps_weights is
   /// set.

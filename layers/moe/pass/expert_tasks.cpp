@@ -51,7 +51,7 @@ Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& produc
   return cost;
 }
 
-// Returns work that runs on the compute_share of the threads and leaves the other threads to communication.
+// Returns `work` limited to the compute_share of the threads. The other threads are left to communication.
 schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)> work) const {
   const double share = g_.routes.settings.schedule.compute_share;
   if (share == 1) return on_lane(std::move(work));
@@ -61,8 +61,8 @@ schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)
   });
 }
 
-// Returns work that runs beside the communication of other chunks. If there is one chunk, nothing else is in flight,
-// and the work gets all threads.
+// Returns `work` for one chunk, which runs beside the communication of other chunks. If there is only one chunk,
+// nothing else is in flight, and `work` uses all threads.
 schedule::TaskWork ExpertTasks::beside_chunks(std::function<void(Stream&)> work) const {
   return g_.counts.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
 }

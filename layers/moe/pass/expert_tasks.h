@@ -13,8 +13,8 @@ struct Computed {
   Handoff<Rows> results;
 };
 
-/// Work of the shared experts on this rank's own tokens: a task of the pass, done while rows of these tokens are in
-/// flight, or done alone, before or after the pass (schedule.moe.shared).
+/// Work of the shared experts on this rank's own tokens. It is a task of the pass that runs while rows of these tokens
+/// are in flight, or it runs alone, before or after the pass (schedule.moe.shared).
 struct SharedWork {
   std::function<void()> compute{};           // runs on the compute lane's stream; empty: no work
   double flops = 0;                          // FLOPs of one product
@@ -27,8 +27,9 @@ struct SharedWork {
 ///   weight_gradients   computes the experts' weight gradients while the next chunks are in flight
 class ExpertTasks {
  public:
-  /// Adds tasks to `g`, which must outlive this object. `flops_per_row` is the cost of one product. `products` are the
-  /// products of each expert in a task `experts`, counted as in Experts::products().
+  /// Adds tasks to `g`, which must outlive this object. `flops_per_row` are the floating-point operations of one
+  /// product per row. `products` are the products of each expert in a task `experts`, counted as in
+  /// Experts::products().
   ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products);
 
   /// Adds the task shared_experts. Call it after the sends that precede the first chunk's experts, and before any task

@@ -14,8 +14,8 @@ namespace {
 struct Times {
   enum class Shared : uint8_t { before_pass, in_pass, after_pass };
 
-  bool sums_chunks;  // tasks of a bounded pass sum the tokens of each chunk
-  bool sums_shares;  // tasks of the pass gather the sums of all sharers
+  bool sums_chunks;  // true: tasks of a bounded pass sum the slot rows of each chunk's tokens
+  bool sums_shares;  // true: tasks of the pass gather the sums of all ranks in Routes::sharers
   Shared shared;
 
   Times(const Routes& routes, bool bounded)
@@ -28,9 +28,9 @@ struct Times {
   bool sums_in_pass() const { return sums_chunks || sums_shares; }
 };
 
-// Adds the tasks that combine and gather results if each tensor rank sends a share of the tokens and needs the results
-// of all tokens. `sum_own_slots` computes the results of this rank's `tokens`, unless a bounded pass has written them
-// to `own` chunk by chunk. Returns the results of all tokens.
+// Adds the tasks that combine and gather results if each tensor-parallel rank sends a share of the tokens and needs the
+// results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`, unless a bounded pass has
+// written them to `own` chunk by chunk. Returns the results of all tokens.
 Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, const Handoff<Tensor>& own,
                               const std::function<void(Stream&, const Tensor&)>& sum_own_slots) {
   Handoff<Tensor> all;
@@ -80,7 +80,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk = weights_on_return.defined() ? weights_on_return.slice(0, t.begin, t.end) : Tensor{};
-    // The chunk's experts, and so the shared experts, which precede them on their lane, are done.
+    // The chunk's experts are done, and so are the shared experts, which precede them on the compute lane.
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,
               rows_of(addends, routes.begin + t.begin, routes.begin + t.end));
   };

@@ -25,8 +25,9 @@ struct ForwardResult {
 };
 
 /// Computes T_O from T_I. x [T, D], weights [T, K] acc and `addends`, of T_O's shape, are the op's inputs. The launch
-/// that sums a token's slots also adds the addends. `shared` may append to `addends`. It runs while rows are in flight
-/// (schedule.moe.shared: beside) or alone: after the pass, or before the pass if tasks of the pass make T_O.
+/// that sums a token's slots also adds the addends. `shared` may append to `addends`. The shared experts run while rows
+/// are in flight (schedule.moe.shared: beside) or alone: after the pass, or before the pass if tasks of the pass make
+/// T_O.
 ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor& x, const Tensor& weights,
                       const ForwardKeeps& keeps, const std::vector<Value>& addends, const SharedWork& shared,
                       Stream& stream);

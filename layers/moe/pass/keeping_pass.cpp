@@ -1,6 +1,6 @@
 // Pass for memory_reuse: none. The tape's policy keeps T_DI and T_M for backward. For the gradient of the routing
-// weights, it also keeps the returned slot rows or, if rows are of tokens, T_DO. Experts that weight their results
-// (experts_weight) need neither, nor T_M after the activation.
+// weights, it also keeps the returned slot rows or, under `rows: token`, T_DO. If the experts multiply by the routing
+// weights (experts_weight), it keeps neither of these, nor T_M after the activation.
 #include "layers/moe/pass/pass_call.h"
 
 #include <utility>
@@ -17,7 +17,7 @@ namespace {
 // All tensors that the tape keeps.
 struct KeptTensors {
   Tensor slot_results;                    // [S, D], if they return without weights
-  Tensor weights;                         // [T, K]; undefined if the experts weight, which have weights by row
+  Tensor weights;                         // [T, K]; undefined if experts_weight(): the experts then keep weights by row
   std::vector<ChunkActivations> experts;  // by chunk, or one entry if chunks are computed together
 
   /// Calls f(tensor) for each tensor, always in the same order.
@@ -86,14 +86,15 @@ Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& strea
   return share;
 }
 
-// Rows with which a pass sends gradients to the experts. Functions may be empty.
+// Rows that carry gradients to the experts in a backward pass. `weigh` and `take_dweights` may be empty.
 struct GradientRows {
   int64_t row_weights = 0;  // number of weights sent with each slot of a row, in both directions
   std::function<RowSource(Stream&, size_t chunk)> to_send;
-  // Converts the arrived rows to the gradients of the experts' results `results`, in place. Returns the row weights to
-  // send back.
+  // Multiplies the arrived gradients by the routing weights, in place: they become the gradients of the experts'
+  // `results`. Returns the gradients of the routing weights, which are sent back with the rows.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
-  // Takes the gradients of the routing weights, from the slot rows or from the experts, after all rows have returned.
+  // Computes the gradients of the routing weights, from the slot rows or from values that the experts computed. Called
+  // after all rows have returned.
   std::function<void(Stream&, const Rows& slot_rows)> take_dweights{};
 };
 
@@ -169,8 +170,9 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
   b.accumulate(1, own_dweights);
 }
 
-// Runs the pass of tensor ranks that hold the same inputs, and accumulates the inputs' gradients on the tape. Adds the
-// tasks that gather these gradients. The gradients of x are gathered chunk by chunk (Combine::collected) or at the end.
+// Runs the pass of tensor-parallel ranks that hold the same inputs, and accumulates the inputs' gradients on the tape.
+// Adds the tasks that gather these gradients. The gradients of x are gathered chunk by chunk (Combine::collected) or at
+// the end.
 void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
                      const Tensor& dout, const Tensor& dweights, Backward& b) {
   const Routes& routes = g.routes;
@@ -209,7 +211,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   const Dtype acc = accumulator_dtype(dout.dtype());
   const bool weighted = experts_weight(routes, *call.experts);
   const Tensor weights = weighted ? Tensor{} : routes.plan_weights(kept.weights, b.stream);
-  // Filled by take_dweights if there is one, but for dropped slots; else by to_send.
+  // take_dweights fills `dweights`, except for dropped slots. If take_dweights is empty, to_send fills it.
   const Tensor dweights = Tensor::empty(routes.plan.indices.rows.shape(), acc, dout.device());
   if (weighted || routes.of_tokens()) dweights.fill_bytes(0, b.stream);
   const Tensor computed_dweights =

@@ -4,10 +4,11 @@ namespace hexad::moe {
 
 namespace {
 
-// Returns numbers as rows of one element.
+// Returns a view of `t` as rows of one element, [numel, 1].
 Tensor as_rows(const Tensor& t) { return t.reshape({t.numel(), 1}); }
 
-// Calls f(slot rows, place) for each chunk, with the chunk's part of a tensor of slot rows.
+// Calls f(chunk_rows, place) for each chunk. `chunk_rows` is the chunk's part of `slot_rows`, `place` its
+// ChunkIndices::place.
 template <class F>
 void for_each_placed(const Routes& routes, const Tensor& slot_rows, const F& f) {
   for (size_t c = 0; c < routes.plan.counts.chunks.size(); ++c)

@@ -1,15 +1,15 @@
 // Routing weights on a rank that has all experts of its tokens. Its experts multiply their activations by the weights
-// (SonicMoE, Guo et al. 2025, arXiv 2512.14080). Up to rounding, this weights the results: W (w a) = w (W a). Backward
-// needs no results then, because the gradient of a weight is the dot product of `a` and the gradient of `w a`. Experts
-// on other ranks do not weight, because every row would have to be sent with its weight.
+// (SonicMoE, Guo et al. 2025, arXiv 2512.14080). Up to rounding, this multiplies the results: W (w a) = w (W a).
+// Backward then needs no results, because the gradient of a weight w is the dot product of `a` and the gradient of `w
+// a`. Experts on other ranks do not multiply by weights, because every row would have to be sent with its weight.
 #pragma once
 
 #include "layers/moe/pass/routes.h"
 
 namespace hexad::moe {
 
-/// True if the experts weight their results. The same for all schedules of a layer whose rows are of slots and in the
-/// model's dtype, so that these schedules give the same bits.
+/// True if the experts multiply their results by the routing weights. Equal for all schedules of a layer whose rows
+/// belong to slots and are in the model's dtype. Results are therefore bitwise identical under all these schedules.
 bool experts_weight(const Routes& routes, const Experts& experts);
 
 /// Returns the weights [S] of the computed rows from the weights [T, K] of the plan's tokens: chunk after chunk, in the

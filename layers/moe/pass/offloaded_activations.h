@@ -30,11 +30,11 @@ class OffloadedActivations {
   bool inputs() const { return inputs_; }
   bool activations() const { return activations_; }
 
-  // Forward.
+  // Called in forward:
   /// Keeps the activations of a computed chunk until the task `offload` moves them.
   void put(size_t chunk, ChunkActivations made);
   void add_offload(PassGraph& g, size_t chunk, TaskId computed);
-  // Backward.
+  // Called in backward:
   /// Adds the task `fetch` and returns it, or no_task if nothing is fetched.
   TaskId add_fetch(PassGraph& g, size_t chunk);
   /// Returns a chunk's fetched activations.

@@ -19,16 +19,16 @@ Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Valu
   const size_t first_addend = inputs.size();
   inputs.insert(inputs.end(), addends.begin(), addends.end());
   const bool shares_pass = routes->settings.schedule.shares_pass();
-  return tape.record_many(
-      "moe_pass", {out}, inputs, saved,
-      [pullback = std::move(pullback), first_addend, count = inputs.size(), shares_pass, first = first_shared_op](
-          Backward& b, const Tensor& dout, const Saved& kept) {
-        for (size_t i = first_addend; i < count; ++i) b.accumulate(i, dout);
-        if (!shares_pass) b.replay_from(first);
-        pullback(b, dout, kept);
-      },
-      // The weight gradients are tasks of the pass, or deferred by it. The weight pullback only names the parameters.
-      {experts->parameters(), {}})[0];
+  return tape.record_many("moe_pass", {out}, inputs, saved,
+                          [pullback = std::move(pullback), first_addend, count = inputs.size(), shares_pass,
+                           first = first_shared_op](Backward& b, const Tensor& dout, const Saved& kept) {
+                            for (size_t i = first_addend; i < count; ++i) b.accumulate(i, dout);
+                            if (!shares_pass) b.replay_from(first);
+                            pullback(b, dout, kept);
+                          },
+                          // The weight gradients are tasks of the pass, or the pass defers them. The weight pullback
+                          // only names the parameters.
+                          {experts->parameters(), {}})[0];
 }
 
 }  // namespace hexad::moe

@@ -42,7 +42,8 @@ struct PassSteps {
   std::function<void(size_t)> weight_gradients{};  // empty: no weight gradients
 };
 
-/// Runs `graph` under the name "LAYER NAME", by the settings' runner, or directly if there is none.
+/// Runs `graph` under the name settings.name + " " + `name`. It is run by settings.runner or, if that is null,
+/// directly.
 void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, std::string_view name, Device device);
 
 class PassGraph {
@@ -71,7 +72,7 @@ class PassGraph {
   /// Adds a task to lane `lane`, to start after the tasks `after`, which may include no_task.
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
-  // Dependencies between chunks:
+  // The next functions define dependencies between chunks.
   /// Makes `task` precede every dispatch.
   void run_first(TaskId task) { first_ = task; }
   /// Returns the task that frees buffers for the next chunk to dispatch. Call it once per chunk.

@@ -1,9 +1,9 @@
 // Pass for MPMoE's S1 to S4, which do not keep T_DI and T_M for backward. T_DI is offloaded (S1, S3) or sent again (S2,
 // S4). T_M is offloaded (S1, S2) or computed again (S3, S4). Chunks of tokens share two sets of buffers.
 //
-// The tape keeps x, the weights, and the offloaded tensors. The results of slots are not kept either. The gradient of a
-// slot's weight is the product of its result and dout. The slot's expert computes this gradient as the product of T_M
-// and the gradient of T_M, and returns it with the row.
+// The tape keeps x, the weights, and the offloaded tensors. The results of slots are not kept. The gradient of a slot's
+// weight is the dot product of the slot's result and dout. The slot's expert computes the same number as the dot
+// product of T_M and the gradient of T_M, and returns it with the row.
 #include "layers/moe/pass/pass_call.h"
 
 #include <utility>

@@ -20,17 +20,17 @@ struct PassSettings {
   IssueOrder order;  // order that schedule.order names
   int64_t experts;   // number of experts on all ranks
   ep::ExpertGroups groups;
-  const comm::ProcessGroup* tensor;                    // ranks that may hold the same tokens
-  std::vector<int> tensor_ep_ranks;                    // ep rank of each of them
+  const comm::ProcessGroup* tensor;                    // tensor-parallel ranks, which may hold the same tokens
+  std::vector<int> tensor_ep_ranks;                    // ep rank of each rank of `tensor`
   std::string name;                                    // name of the layer, for the runner
   schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes are executed directly
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels of every pass; null: the device's kernels
 
-  /// Returns the number of times each token is computed if all tensor ranks hold it.
+  /// Returns the number of times that each token is computed if all tensor-parallel ranks hold it.
   int copies() const;
 };
 
-/// Distribution of a call's tokens over the tensor ranks.
+/// Distribution of a call's tokens over the tensor-parallel ranks.
 enum class Held : uint8_t {
   apart,  // each rank has its own tokens
   alike,  // all ranks have the same tokens
@@ -54,7 +54,7 @@ struct ChunkTokens {
 /// Routes of one call's tokens.
 struct Routes {
   PassSettings settings;
-  ep::RoutingPlan plan{};      // plan of tokens [begin, end), or of the tokens of all gatherers
+  ep::RoutingPlan plan{};      // plan of tokens [begin, end), or of the tokens of all `gatherers`
   int64_t begin = 0, end = 0;  // range of the result's tokens that this rank sends
   int copies = 1;              // number of times each token is computed
 
@@ -62,8 +62,8 @@ struct Routes {
   /// rank's tokens are tokens [gathered_begin(), gathered_begin() + end - begin) of the plan.
   const comm::ProcessGroup* gatherers = nullptr;
   int64_t gathered_begin() const { return gatherers ? gatherers->rank() * (end - begin) : 0; }
-  /// Tensor ranks that each send a share of the tokens and gather the results of all tokens; null: the result has
-  /// tokens [begin, end) only.
+  /// Tensor-parallel ranks that each send a share of the tokens and gather the results of all tokens; null: the result
+  /// has tokens [begin, end) only.
   const comm::ProcessGroup* sharers = nullptr;
   /// True if the sharers also hold all inputs, and therefore gather the inputs' gradients.
   bool inputs_alike = false;

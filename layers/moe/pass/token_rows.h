@@ -11,8 +11,9 @@ namespace hexad::moe {
 /// slot. Returns the weights [R, M X] as received, or an undefined tensor if there are none.
 Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::ChunkIndices& chunk,
                       const Rows& grouped);
-/// Returns the sum of the results of each arrived row's copies, times weights [R, M] (undefined: one): EPS-MoE's
-/// LocalReduce. Also returns the row weights of the copies, with 0 if a row has no further slot.
+/// Returns, for each arrived row, the sum of the results of its copies, each multiplied by its weight in `weights` [R,
+/// M] (undefined: one): EPS-MoE's LocalReduce. Also returns the row weights of the copies, with 0 if a row has no
+/// further slot.
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
 /// Returns the weights [W, M] of the slots of each row to send, from the weights [T, K] acc of the plan's tokens, with

@@ -79,7 +79,7 @@ struct RouterInput {
 /// logits leaves that member without data. A recipe with the loss that needs it is then refused.
 struct RouterOutput {
   Value logits;  // [T, E] acc
-  // scores [T, E] acc, weights [T, K] acc, ids [T, K] i32: different experts for each token
+  // scores [T, E] acc, weights [T, K] acc, ids [T, K] i32; the ids of a token are distinct
   autograd::RouterChoice choice{};
 };
 

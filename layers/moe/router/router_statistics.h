@@ -13,8 +13,8 @@ using device::Device;
 using device::Stream;
 using tensor::Tensor;
 
-/// Observations of one MoE layer over the micro-batches since the last reset. They are this rank's share; the ranks'
-/// shares are summed.
+/// Observations of one MoE layer over the micro-batches since the last reset. A rank observes its share of the tokens;
+/// the sum over the ranks is the total.
 struct RouterStatistics {
   std::vector<int64_t> counts;  // number of tokens that chose each expert, before drops and without padding
   int64_t assignments = 0, dropped = 0;

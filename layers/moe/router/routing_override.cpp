@@ -42,7 +42,7 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
 
 RoutingOverride::RoutingOverride(const MoeConfig& c, int64_t layer) : config_(c), layer_(layer) {
   if (c.routing == Routing::trace) trace_ = read_trace(c);
-  // Zero marks a chosen expert. So a weight must not underflow to zero, even with a large exponent.
+  // Zero marks a chosen expert. Therefore, a weight must not underflow to zero, even with a large exponent.
   for (int64_t e = 0; e < c.experts; ++e)
     zipf_weights_.push_back(
         std::max(std::pow(static_cast<double>(e + 1), -c.zipf_exponent), std::numeric_limits<double>::min()));

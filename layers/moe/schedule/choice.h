@@ -18,7 +18,8 @@ namespace hexad::moe {
 struct MoeSchedule;
 enum class ReuseStrategy : uint8_t;
 
-/// Value of an enumeration: its word in recipes, and the text in brackets in the reference, such as its paper.
+/// Value of an enumeration, with its name in recipes and a text, such as its paper, that follows in brackets in the
+/// reference.
 template <class E>
 struct Word {
   E value;

@@ -10,8 +10,8 @@
 
 namespace hexad::moe {
 
-/// Stage of a chunk. Its rows are sent to the experts, computed, and returned. Its weight gradients follow in passes
-/// that have them.
+/// Stage of a chunk's work. The chunk's rows are sent to the experts, computed, and returned. In passes with weight
+/// gradients, these follow.
 enum class Stage : uint8_t { dispatch, compute, combine, weight_gradients };
 
 struct IssueStep {
@@ -34,8 +34,8 @@ std::string to_string(std::span<const IssueStep> steps);
 std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
 /// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another lane. Each lane
-/// takes its steps in the listed order and starts a step when the chunk's preceding steps are done. So an order decides
-/// which steps wait for each other, and does not change what is computed.
+/// takes its steps in the listed order and starts a step when the chunk's preceding steps are done. Therefore, an order
+/// decides which steps wait for each other, and does not change what is computed.
 struct IssueOrder {
   std::string name;
   /// Returns the steps of a pass with `chunks` chunks. Must be a pure function, because all ranks need the same steps.
@@ -55,9 +55,9 @@ IssueOrder alternating_order();
 ///   - weights_last, S0 S1 C0 R0 S2 C1 R1 C2 R2 W0 W1 W2: all weight gradients are computed at the end, so that no
 ///     chunk waits for them. They overlap with the last return.
 ///   - returns_last, S0 S1 S2 C0 W0 C1 W1 C2 W2 R0 R1 R2: all chunks are sent before the first chunk returns, as in
-///     Tutel and in FasterMoE, whose chunks are nodes. MPMoE is compared with this order. Results of early chunks wait
-///     until late chunks are sent, and the rows of all chunks are in memory at the same time. If memory_reuse is not
-///     none, this order is legal for at most two chunks.
+///     Tutel and in FasterMoE, whose chunks are nodes. The MPMoE paper compares with this order. Results of early
+///     chunks wait until late chunks are sent, and the rows of all chunks are in memory at the same time. If
+///     memory_reuse is not none, this order is legal for at most two chunks.
 std::vector<IssueOrder> built_in_orders();
 
 }  // namespace hexad::moe

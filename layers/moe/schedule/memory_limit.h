@@ -15,7 +15,7 @@ int64_t buffer_bytes(const ep::PlanCounts& plan, const ExpertShape& shape, Reuse
 /// Returns the same bound for a rank that sends at most `sent` rows of a chunk and computes at most `there` rows of it.
 int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype);
 
-/// Returns the number of chunks to try next, if `chunks` chunks took `bytes` and that exceeds `limit`.
+/// Returns the number of chunks to try next, if buffers for `chunks` chunks need `bytes` bytes, more than `limit`.
 int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit);
 
 }  // namespace hexad::moe

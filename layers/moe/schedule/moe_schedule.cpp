@@ -51,8 +51,8 @@ std::string meaning_of(const ChoiceFacts& facts) {
   return text;
 }
 
-// Overloads for a recipe's value of a choice: an optional value, which is open if unset, and a value that is always
-// set.
+// True if the recipe leaves a choice open. Overloads for an optional value, which is open if unset, and for a value
+// that is always set.
 template <class T>
 bool is_open(const T&, const std::optional<T>& said) {
   return !said;

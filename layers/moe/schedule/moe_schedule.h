@@ -22,8 +22,8 @@ constexpr auto words(Duplicates) {
   return std::to_array<Word<Duplicates>>({
       {baseline, "baseline", "DeepSpeed-MoE"},         // Parm Fig. 3(a): etp ranks gather, every rank sends all
       {replicated, "replicated", "MoNTA's baseline"},  // every rank sends its copy to the experts of its own ep group
-      {drop, "drop", "DTD, MoNTA O1"},  // DeepSpeed-TED: each rank sends 1/t of the tokens, divided after the gate
-      {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank has 1/t of the tokens, divided before the gate
+      {drop, "drop", "DTD, MoNTA O1"},  // DeepSpeed-TED: each rank sends 1/tp of the tokens, divided after the gate
+      {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank has 1/tp of the tokens, divided before the gate
       {pause_after_gate, "pause_after_gate", "Parm S2"},    // drop, with results that return and are gathered in phases
   });
 }
@@ -226,8 +226,8 @@ inline constexpr std::tuple moe_choices{
         if (!s.esp_exchange) return;
         const bool replicated = *s.esp_exchange == ep::EspExchange::replicated;
         if (replicated && s.divides())
-          no.add("replicated needs every etp rank to get all rows from its own peers, as only duplicates: baseline and "
-                 "duplicates: replicated send them; legal here: auto, gather, direct");
+          no.add("replicated needs schedule.moe.duplicates: baseline or replicated, because only these send all rows "
+                 "to every etp rank; legal here: auto, gather, direct");
         if (!replicated && !s.divides())
           no.add("must be auto or replicated for duplicates: baseline and replicated, which send every etp rank its "
                  "own copy");

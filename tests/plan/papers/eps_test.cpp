@@ -109,7 +109,7 @@ TEST(Eps, ProductsSwitchWithTheLoad) {
 }
 
 TEST(Eps, BestGroupsAreNearTheSquareRoot) {
-  // DeepSeek-V2 on 8 GPUs has 20 experts a device. The paper finds that 5 groups are best.
+  // DeepSeek-V2 on 8 GPUs has 20 experts per device. The paper finds that 5 groups are best.
   const double comm = 2.5e-3, comp = 4e-3;
   const Overhead overhead{.k = 1e-4, .b = 2e-5};
   EXPECT_NEAR(unrestricted_groups(comm, comp, overhead), 5, 5 * rounding);

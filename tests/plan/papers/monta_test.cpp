@@ -127,8 +127,8 @@ TEST(Monta, Algorithm3TakesTheQuickest) {
   EXPECT_EQ(choose(3, Pipelined{2, 3}, Pipelined{2, 3}).strategy, Strategy::o1);
 }
 
-// Returns the choice at a length with 4 chunks (Fig. 14). `more_of_o2`, `more_of_o3`: seconds added to Table 8 for a
-// chunk.
+// Returns the choice at a length with 4 chunks (Fig. 14). `more_of_o2`, `more_of_o3`: seconds added to the times of
+// Table 8 for each chunk.
 Strategy choice_at(int64_t tokens, double more_of_o2, double more_of_o3) {
   const double volume = table_8_volume * static_cast<double>(tokens) / 8192;
   const Network network = table_8();
@@ -166,7 +166,7 @@ TEST(Monta, AFixedCostOfAChunkGivesThePapersChoice) {
 }
 
 TEST(Monta, Equation3NeedsTopK) {
-  // "256 M" at 8K x 8192 in bf16 means two assignments a token. M is 2^20 here, but 1e6 in the latencies.
+  // "256 M" at 8K x 8192 in bf16 means two assignments per token. M is 2^20 here, but 1e6 in the latencies.
   EXPECT_EQ(all_to_all_volume(1, 8192, 8192, 2, 2), 256.0 * (1 << 20));
 }
 

@@ -103,7 +103,7 @@ TEST(Parm, PlacementHasTheCaseOfThePaper) {
   };
   EXPECT_EQ(where(2, 4, 8, Inner::esp), 1);
   EXPECT_EQ(where(8, 4, 4, Inner::esp), 2);
-  EXPECT_EQ(where(2, 2, 2, Inner::ep), 3);  // Fig. 2: EP groups {0, 1}, {2, 3}, two GPUs a node
+  EXPECT_EQ(where(2, 2, 2, Inner::ep), 3);  // Fig. 2: EP groups {0, 1}, {2, 3}, two GPUs per node
   EXPECT_EQ(where(4, 8, 4, Inner::ep), 3);
   EXPECT_EQ(where(4, 4, 2, Inner::esp), 4);
   EXPECT_EQ(where(4, 3, 4, Inner::esp), 4);  // the second ESP group spans two nodes
@@ -121,7 +121,7 @@ TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
   EXPECT_EQ(two.AR_ESP.intra, 2 * two.AG_ESP.intra);
   EXPECT_EQ(two.A2A_EP.inter, 7 * 32 / 8);
   EXPECT_EQ(two.A2A.intra, 3);
-  // The tensors of four groups have a fourth of the size, so the same number of bytes leaves the node as in
+  // Each of the four groups has tensors of a quarter of the size, so the same number of bytes leaves the node as in
   // EP-AlltoAll.
   EXPECT_EQ(two.A2A.inter, two.A2A_EP.inter);
   // Case 3 is the reverse.

@@ -9,7 +9,7 @@ namespace hexad::cuda_double {
 /// Returns the number of calls of cublasLtMatmulAlgoGetHeuristic in this process.
 int64_t heuristic_calls();
 
-/// Lets cublasLtMatmulAlgoCheck refuse every algorithm while it lives.
+/// While an object of this class exists, cublasLtMatmulAlgoCheck refuses every algorithm.
 class ChecksRefused {
  public:
   ChecksRefused();
@@ -18,7 +18,7 @@ class ChecksRefused {
   ChecksRefused& operator=(const ChecksRefused&) = delete;
 };
 
-/// Lets cublasLtMatmul refuse the algorithms that cublasLtMatmulAlgoCheck approves while it lives.
+/// While an object of this class exists, cublasLtMatmul refuses the algorithms that cublasLtMatmulAlgoCheck approves.
 class ChecksMislead {
  public:
   ChecksMislead();

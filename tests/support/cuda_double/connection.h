@@ -1,4 +1,4 @@
-// Hardware connections of a device, through which streams hand in their work.
+// Hardware connections of a device, through which streams submit their work.
 #pragma once
 
 #include <condition_variable>
@@ -10,8 +10,8 @@
 namespace hexad::cuda_double {
 
 /// Queue of the work of several streams, in the order of the calls. Work begins once all earlier work of the connection
-/// has begun. So work that waits for an event, or for earlier work of its own stream, delays all streams that share the
-/// connection. Thread-safe.
+/// has begun. Therefore, work that waits for an event, or for earlier work of its own stream, delays all streams that
+/// share the connection. Thread-safe.
 class Connection {
  public:
   /// Appends work. Returns its number.

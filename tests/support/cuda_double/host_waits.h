@@ -9,7 +9,7 @@ namespace hexad::cuda_double {
 
 /// Returns the name of the calling thread's present wait; empty if it has none.
 using WaitName = std::string (*)();
-/// Makes `name` name all later waits. Null: waits have no names.
+/// Sets the function that names all later waits. Null: waits have no names.
 void name_host_waits_by(WaitName name);
 /// Counts a call of a runtime function that always waits: cudaEventSynchronize, cudaStreamSynchronize, and those that
 /// wait for the whole device (cudaDeviceSynchronize, cudaMemset, cudaFree, cudaFreeHost). It counts even if nothing is

@@ -162,11 +162,11 @@ bool begins_in_order() {
   return text && std::string_view(text) == "1";
 }
 
-// Place of a launch in several orders.
+// Positions of a launch in several orders.
 struct Numbers {
-  int64_t place;       // in the order of the communicator's launches
-  int64_t collective;  // in the order of the communicator's collectives
-  int64_t launch;      // in the order of all launches
+  int64_t place;       // position among the communicator's launches
+  int64_t collective;  // position among the communicator's collectives
+  int64_t launch;      // position among all launches
   bool in_order;       // true if it begins after all earlier launches of its device
 };
 

@@ -1,4 +1,4 @@
-// Reading of older checkpoints, in which several tensors had the place of one of today's parameters
+// Reading of older checkpoints, in which some of today's parameters were stored as several tensors
 // (tests/golden/README.md).
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// K1, K2: a checkpoint saved under one layout loads under any other, bit for bit.
+// A checkpoint saved under one layout loads under any other, bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// F28, F30: illegal recipes are reported with file:line, the arithmetic and the nearest legal values.
+// Illegal recipes are reported with file:line, the arithmetic and the nearest legal values.
 #include "tools/train/recipe/recipe.h"
 
 #include <cstdlib>
@@ -168,7 +168,7 @@ TEST(Recipe, AnOrderGivesARankOneStageAndPlacesTheExperts) {
             std::string::npos);
 }
 
-// Replicas of tokens reach every part of an expert only if the ranks that share it are among those with the tokens.
+// Replicas of tokens reach every part of an expert only if all ranks that share the expert hold the same tokens.
 TEST(Recipe, ReplicatedTokensNeedEtpGroupsInsideTpGroups) {
   const std::vector<std::string> split{"parallel.tp=2", "parallel.ep=2", "parallel.etp=2",
                                        "schedule.moe.duplicates=replicated"};

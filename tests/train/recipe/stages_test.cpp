@@ -1,4 +1,4 @@
-// Stages of training: their keys, their steps, and what is refused with file and line.
+// Stages of training: their keys, their steps, and errors with file and line.
 #include <gtest/gtest.h>
 
 #include "optim/lr_schedule.h"

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Measures MoNTA's dispatch and combine under tensor parallelism, by volume: the baseline, O1 (drop, all-to-all,
-# all-gather), and O2 and O3 (in chunks). The emulated nodes have a link per rank (tools/testbed/rank_nodes.sh), at
-# several ratios of the rates between nodes and inside them. Other nodes share a link, and memory inside (two_nodes.sh).
+# all-gather), and O2 and O3 (in chunks). On emulated nodes with a link per rank (tools/testbed/rank_nodes.sh), uses
+# several ratios of the rates between nodes and inside them. Also uses nodes whose ranks share a link and memory
+# (two_nodes.sh).
 #
-# Prints for each links, t, part and volume: medians over the rounds of each schedule's time over the baseline's of the
-# same round, the formula's values, the baseline's share of the wire's rate, and the simulator's prediction from a
-# profile of the same testbed. Then prints the volumes from which O2 and O3 win, the loss of a choice by the simulator,
-# and the links' efficiency by volume (Fig. 13).
+# Prints for each combination of links, t, part and volume: the median over the rounds of each schedule's time over the
+# baseline's in the same round, the formula's values, the baseline's share of the wire's rate, and the simulator's
+# prediction from a profile of the same testbed. Then prints the volumes from which O2 and O3 win, the loss of a choice
+# by the simulator, and the links' efficiency by volume (Fig. 13).
 #
-#   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--links '25mbit:200mbit 20mbit:360mbit'] [--shared
-#   200mbit]
-#                               [--bytes 65536,...,4194304] [--rounds 2] [--large 8388608,16777216] [--large-rounds 1]
+#   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--links '25mbit:200mbit 20mbit:360mbit']
+#                               [--shared 200mbit] [--bytes 65536,...,4194304] [--rounds 2]
+#                               [--large 8388608,16777216] [--large-rounds 1]
 #                               [--shared-bytes 1048576,4194304] [--chunks 2,4,8] [--profile-seconds 20]
 #                               [--pictures FOLDER]
 #

@@ -4,8 +4,8 @@
 # Prints the MoE forward and the step for the baseline, O1 to O3 and MoNTA's choice of them (Figs. 16 and 17). Also
 # prints the share of all-to-alls, their bandwidth as in Fig. 13, and predictions from a profile of the same testbed.
 #
-#   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 6] [--profile-seconds
-#   30]
+#   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 6]
+#                                    [--profile-seconds 30]
 #
 # --inter, --intra: a rank's rate between nodes and inside. Their ratio is 1:8 as in the paper. At the defaults, the
 # baseline's all-to-alls have about the paper's share of a step. Needs root, iproute2 and openmpi-bin (77: skipped).

@@ -41,7 +41,7 @@ struct Profile {
 
   int64_t idle() const;
   int64_t step_of(const Gap& gap) const;       // counts from 1
-  int64_t ns_into_step(const Gap& gap) const;  // from the begin of the step to that of the gap
+  int64_t ns_into_step(const Gap& gap) const;  // from the start of the step to the start of the gap
 };
 
 /// Sums the steps after warm-up. A step lasts from the end of the previous step to its own end (step_ends()). The first

@@ -10,7 +10,7 @@
 
 namespace hexad::app {
 
-/// Overrides of the recipe, and those of the cluster file without their prefix "cluster.".
+/// Overrides on the command line: those of the recipe, and those of the cluster file, without their prefix "cluster.".
 struct DividedOverrides {
   std::vector<std::string> recipe, cluster;
 };
@@ -33,7 +33,8 @@ inline Option add_routing(const Command& command, std::string& routing) {
       .path();
 }
 
-/// Returns the load for experts of `model`. Reads it from a file unless `routing` is a word.
+/// Returns the load of the experts of `model` under `routing`: a word (even, p99, worst), or a file from which it is
+/// read.
 inline plan::RoutingLoad load_of(const std::string& routing, const layers::ModelConfig& model) {
   using plan::RoutingLoad;
   if (routing == "even") return RoutingLoad::even;

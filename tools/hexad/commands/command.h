@@ -1,4 +1,5 @@
-// The subcommands of `hexad`. Each adds itself to the command line. Its body runs if the user chose it.
+// The subcommands of `hexad`. Each function adds its command to the command line; the body runs if the user chose the
+// command.
 #pragma once
 
 #include "tools/hexad/command_line.h"

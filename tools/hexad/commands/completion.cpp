@@ -62,9 +62,9 @@ constexpr std::string_view zsh_head = R"(autoload -U +X compinit && compinit
 autoload -U +X bashcompinit && bashcompinit
 )";
 
-// The script asks the program for the keys of recipes and their legal values, once per shell. So other programs built
-// on the library have the same completion. In bash, `=` separates words, so a key's value is a separate word; in zsh it
-// is not. All other words are completed as files.
+// The script asks the program for the keys of recipes and their legal values, once per shell. Other programs built on
+// the library therefore have the same completion. In bash, `=` separates words, so a key's value is a separate word; in
+// zsh it is not. All other words are completed as files.
 constexpr std::string_view functions = R"(
 _hexad_look_up() {{
   [[ $_hexad_values ]] || _hexad_values=$("${{COMP_WORDS[0]}}" reference --values 2>/dev/null)

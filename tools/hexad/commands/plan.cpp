@@ -118,7 +118,7 @@ class Planner {
     for (const std::string& line : rename_keys(document)) say(line);
     return document;
   }
-  // Returns the lengths that are given; none: the recipe's.
+  // Returns the lengths in `context`; none if it is empty, so that the recipe's length is planned.
   static std::vector<int64_t> lengths(const std::string& context) try {
     return context.empty() ? std::vector<int64_t>{} : context_lengths(context);
   } catch (const base::Error& e) {
@@ -158,7 +158,7 @@ class Planner {
     return [this](const PlanQuestion& question) { return plan_at(question); };
   }
 
-  // Plans each of the lengths.
+  // Plans each of the given lengths, and prints the path through them.
   base::ExitCode run_path(double begin) const {
     for (const auto& [given, option] :
          {std::pair(options_.explain, std::string("--explain")),
@@ -197,7 +197,8 @@ class Planner {
     return base::ExitCode::done;
   }
 
-  // Returns the plan. Under Objective::ranks, finds the number of ranks, and those that are too few.
+  // Returns the plan. Under Objective::ranks, finds the fewest ranks that suffice, and writes the numbers that do not
+  // to `fewer`.
   Plan search(PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) {
     if (request.objective != Objective::ranks)
       return search_plan(document_, recipe_, extensions_, cluster_, request, costs_);
@@ -249,7 +250,7 @@ class Planner {
     }
   }
 
-  // Writes the settings as a recipe that includes the planned one.
+  // Writes the settings of the layout as a recipe that includes the planned recipe.
   void write_overlay(const PlannedLayout& l) const {
     const std::string include = std::filesystem::absolute(options_.recipe).lexically_normal().string();
     base::write_file(
@@ -301,17 +302,19 @@ void add_plan(const Program& program) {
       .required()
       .path();
   command
-      .add_option("--ranks", &options->ranks,
-                  "number of ranks; 0: all of the cluster. A path begins with them, and doubles them where nothing "
-                  "fits; --objective ranks tries at most these")
+      .add_option(
+          "--ranks", &options->ranks,
+          "number of ranks; 0: all of the cluster. A path of lengths begins with this number and doubles it when no "
+          "layout fits; --objective ranks tries at most this number")
       .legal(whole_number(0, 1 << 24));
   command.add_option(
       "--context", &options->context,
-      "tokens of a sequence, such as 4096 or 4K, instead of the recipe's; or 4K..1M: a path through these "
-      "lengths, each twice the one before");
+      "tokens of a sequence, such as 4096 or 4K, instead of the recipe's; or 4K..1M: a path of lengths from the first "
+      "to the last, each twice the one before");
   command
-      .add_option("--objective", &options->objective,
-                  "what is least: time of a step, memory of a rank, or ranks that have room for the recipe")
+      .add_option(
+          "--objective", &options->objective,
+          "what to minimize: time of a step, memory of a rank, or number of ranks in whose memory the recipe fits")
       .legal(one_of({"time", "memory", "ranks"}));
   command
       .add_option("--layouts", &options->layouts,

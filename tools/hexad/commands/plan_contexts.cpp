@@ -18,7 +18,7 @@ namespace {
 using base::human_bytes;
 using Json = nlohmann::ordered_json;
 
-// Bytes that a rank sends in a step: over the fast link, and over the network. Means over stages.
+// Bytes that a rank sends in a step over the fast link and over the network, as means over pipeline stages.
 struct Sent {
   double inside = 0, network = 0;
 };

@@ -11,12 +11,12 @@
 
 namespace hexad::app {
 
-/// Returns what a recipe lacks, and the nearest layouts that fit: "of its legal layouts, the least memory found is 140
-/// GiB a rank, 65 GiB more than ...".
+/// Returns the memory that a recipe lacks, and the nearest layouts that fit: "of its legal layouts, the least memory
+/// found is 140 GiB a rank, 65 GiB more than ...".
 std::string lack_text(const plan::PlanAt& plan_at, const plan::Shortfall& lack, int64_t ranks_per_node);
 
-/// Prints a row for each length, with the groups that change, and what lengths that do not fit lack. The first point
-/// has a layout.
+/// Prints a row for each length, with the groups that change or, if the length does not fit, the memory that it lacks.
+/// The first point of `path` has a layout.
 void print_path(const plan::PlanAt& plan_at, std::span<const plan::PathPoint> path, int64_t ranks_per_node);
 
 /// Returns what print_path() prints as a JSON object. The first point has a layout.

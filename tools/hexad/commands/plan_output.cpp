@@ -30,11 +30,11 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"));
   // The bytes, marked if they are more than a rank has.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
-  // The column of a load that is not one of even, p99 and worst.
+  // Returns the column of a load that is read from a file.
   const auto of_file = [&](const std::string& text) {
     return planned_.load == RoutingLoad::given ? fmt::format(" {:>11}", text) : "";
   };
-  size_t width = 0;  // of the steps
+  size_t width = 0;  // width of the column of steps
   for (const PlannedLayout& l : plan.best) width = std::max(width, error.text(l.step.seconds).size());
   fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>6}  {:<22} {:<8} {}\n", "", "step", width, "tokens/s",
              "MFU", "even ", "p99 ", "worst ", of_file("file "), "idle", "exposed", "bound by", "layout");

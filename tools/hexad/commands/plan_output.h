@@ -9,7 +9,7 @@
 
 namespace hexad::app {
 
-/// Prints what predictions on the cluster assume, and what a step leaves out.
+/// Prints the assumptions of predictions on the cluster, and the costs that a predicted step leaves out.
 void print_limits(const plan::Cluster& cluster);
 
 /// Prints plans of one recipe on one cluster, which have details (PlanRequest::details). `planned` must outlive the

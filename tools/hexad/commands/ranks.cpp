@@ -33,8 +33,8 @@ ExitCode exit_code_of(const std::exception& e) {
 
 // True if another rank reports the error and ends the job, so that the launcher sends SIGTERM to this rank. All ranks
 // find the same mistake in a recipe or its data, and rank 0 reports it. A rank that gets no SIGTERM has found an error
-// that only it has. A SIGUSR1 before the error is not counted as that SIGTERM. After a SIGTERM before the error, the
-// next one ends the process. A return then means that no rank has reported.
+// that only it has. A SIGUSR1 before the error does not count as SIGTERM. If a SIGTERM came before the error, the next
+// one ends the process, so a return means that no rank has reported the error.
 bool ended_by_another() {
   const bool announced = preemption_requested(), asked_before = end_requested();
   const std::chrono::duration<double> longest(3 +

@@ -58,7 +58,7 @@ void print_size(const Recipe& recipe, const train::Extensions& extensions) {
   fmt::print("  in routed experts {:>18}\n", grouped(size.expert_parameters));
   fmt::print("FLOPs per token     {:>18}   forward and backward, {} of context\n",
              human_quantity(size.flops_per_token, "FLOP"), base::counted(recipe.model.context, "token"));
-  fmt::print("tokens a step       {:>18}\n", grouped(recipe.batch.global * recipe.model.context));
+  fmt::print("tokens per step     {:>18}\n", grouped(recipe.batch.global * recipe.model.context));
 }
 
 void print_checkpoint(double bytes, const WriteTime& time) {

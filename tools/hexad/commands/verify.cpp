@@ -109,7 +109,7 @@ void print_bounds(const Subject& subject) {
 
 void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
   const auto& r = subject.recipe();
-  fmt::print("{}: {} parameters, {} tokens a step, {} step{}, {}, optim.eps {}\n", o.recipe,
+  fmt::print("{}: {} parameters, {} tokens per step, {} step{}, {}, optim.eps {}\n", o.recipe,
              layers::parameter_counts(r.model, subject.extensions()).parameters, r.batch.global * r.model.context,
              subject.steps(), subject.steps() == 1 ? "" : "s", o.precision, r.optim.eps);
   for (const std::string& change : loaded.changes) fmt::print("  shrunk: {}\n", change);
@@ -165,8 +165,8 @@ ExitCode run_selected(const Options& o, const Subject& subject, const Selection&
   return run_all(selection, session) ? ExitCode::done : ExitCode::numeric;
 }
 
-// Opens the device once in a child process, because a card does not survive a fork. A missing device is reported here,
-// instead of by every layout.
+// Opens the device once in a child process, because a process cannot use an open GPU after a fork. A missing device is
+// reported here, instead of by every layout.
 void require_device(device::DeviceKind kind, double seconds) {
   const auto answer = [](ExitCode code, const std::string& text) { return cat(static_cast<int>(code), " ", text); };
   const auto open = [&] {

@@ -8,7 +8,7 @@
 namespace hexad::plan::eps {
 namespace {
 
-/// Returns the volume of a stage's all-to-all if every token is sent to `copies` places.
+/// Returns the volume of a stage's all-to-all if every token is sent to `copies` devices.
 double all_to_all(double P, double D, double copies) { return copies * P * (D - 1) / (D * D); }
 
 /// Returns the volume in addition to the all-to-all: under TP, half an all-reduce around attention.
@@ -20,7 +20,7 @@ double expected_activated_experts(double k, double E, double m) { return (1 - st
 
 double expected_devices(int64_t k, int64_t E, int64_t D) {
   base::require(D >= 1 && E % D == 0 && 1 <= k && k <= E, "[eps] ", k, " of ", E, " experts on ", D, " devices");
-  // A device is missed if all k experts are on other devices: C(E - E/D, k) / C(E, k).
+  // Probability that all k experts of a token are on other devices: C(E - E/D, k) / C(E, k).
   double missed = 1;
   for (int64_t i = 0; i < k; ++i)
     missed *= static_cast<double>(std::max<int64_t>(E - E / D - i, 0)) / static_cast<double>(E - i);

@@ -20,10 +20,10 @@ namespace hexad::plan::monta {
 /// Returns the bytes of one all-to-all of a rank with b sequences of s tokens, each sent to k experts (equation 3).
 double all_to_all_volume(double b, double s, double h, double k, double bytes_per_element);
 
-/// A network with two levels: experts' ranks (e) between nodes, tensor ranks (t) inside.
+/// A network with two levels: e expert-parallel ranks between nodes, t tensor-parallel ranks inside each.
 struct Network {
   double t = 1, e = 2;
-  Link all_to_all;  // B1, r1; volume: the bytes that one rank brings
+  Link all_to_all;  // B1, r1; volume: the bytes of one rank's rows
   Link all_gather;  // B2, r2; volume: the gathered bytes
   Link copy;        // B3, r3; volume: the copied bytes
 };
@@ -33,7 +33,8 @@ struct Transfer {
   double volume, efficiency, seconds;
 };
 
-/// Returns T_base: every tensor rank sends all tokens, I (e - 1)/e bytes, although its peers hold the same tokens.
+/// Returns T_base: every tensor-parallel rank sends all tokens, I (e - 1)/e bytes, although its peers hold the same
+/// tokens.
 Transfer baseline(double volume, const Network& network);
 
 /// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. N = 1 gives the parts of O1.
@@ -94,8 +95,8 @@ struct StepEstimate {
 };
 StepEstimate estimate(const Step& step, double before, double after);
 
-/// Table 3's 16 bytes per parameter, with bf16 gradients. In this project gradients are f32 by default, which makes it
-/// 18.
+/// Table 3's 16 bytes per parameter, with bf16 gradients. In this project gradients are f32 by default, so the sum is
+/// 18 bytes.
 inline constexpr ParameterBytes bf16_gradients{.weights = 2, .gradients = 2, .optimizer = 12};
 inline constexpr ParameterBytes f32_gradients{.weights = 2, .gradients = 4, .optimizer = 12};
 
@@ -124,8 +125,9 @@ struct ActivationBytes {
 };
 /// Returns the formulas as printed.
 ActivationBytes activation_bytes(const Activations& model);
-/// Returns corrected formulas. Each rank of an expert group brings its own tokens. So a rank keeps k times `load` (max
-/// over mean) assignments, not k/e. Sequence parallelism also divides the scores by t, as in Megatron's derivation.
+/// Returns corrected formulas. Each rank of an expert group has its own tokens. Therefore, a rank keeps k times
+/// `load` (max over mean) assignments, not k/e. Sequence parallelism also divides the scores by t, as in Megatron's
+/// derivation.
 ActivationBytes corrected_activation_bytes(const Activations& model, double load);
 
 }  // namespace hexad::plan::monta

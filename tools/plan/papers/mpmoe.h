@@ -1,5 +1,5 @@
-// MPMoE (Zhang et al. 2024): closed forms of an MoE layer whose batch is cut into n micro-batches along tokens. Counts
-// are elements unless a name says bytes. There is one expert per rank, as in the paper.
+// MPMoE (Zhang et al. 2024): closed forms of an MoE layer whose batch is cut into n micro-batches along tokens.
+// Quantities of data are in elements unless the name contains "bytes". There is one expert per rank, as in the paper.
 //
 // Corrections and additions to the paper:
 //   equations 2, 4, 5  count one expert per token; with k experts T_DI, T_M and T_DO are k times as large
@@ -19,7 +19,7 @@
 
 namespace hexad::plan::mpmoe {
 
-/// One rank's layer, with E experts of the gate and k experts per token.
+/// One rank's layer, whose gate chooses k of E experts for each token.
 struct Layer {
   double M = 1, H = 1;  // model and hidden dimension
   double B = 1;         // tokens of a rank

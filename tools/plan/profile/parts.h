@@ -13,7 +13,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
                       const Progress& progress);
 void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                     const Progress& progress);
-/// Measures slowdowns. Call it last, because it chooses its pieces of work by the results of the other parts.
+/// Measures slowdowns. Call it last, because the sizes of its loads depend on the results of the other measurements.
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress);
 

@@ -46,7 +46,7 @@ io::Region whole(const Shape& shape) {
 }
 
 // Calls f(rectangle, part) for each rectangle of the global tensor in `owned`, the elements of `p` that this rank owns.
-// `part` holds the elements of `owned` in that rectangle, in its shape.
+// `part` holds the elements of `owned` in that rectangle, in the rectangle's shape.
 template <class F>
 void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
   int64_t begin = 0;
@@ -92,8 +92,8 @@ Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kin
   return t;
 }
 
-// Reads (name, kind) into `target`. Rounds to nearest even if the stored dtype differs from that of `target`: the run
-// that wrote it had another precision or another dtype of moments.
+// Reads (name, kind) into `target`. If `target` has another dtype, converts the elements by rounding to the nearest
+// value, ties to even: the run that wrote them had another precision or another dtype of moments.
 void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
                const io::Region& region, const Tensor& target) {
   const Tensor t = read_checked(checkpoint, name, kind, shape, region, target.device().host());
@@ -160,7 +160,7 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
 }
 
-// Failure of one rank's part of common work, to be sent to the other ranks.
+// Failure of this rank in work that all ranks do, to be sent to the other ranks.
 struct Failure {
   std::string text{};  // empty: no failure
   ExitCode code = ExitCode::done;
@@ -248,7 +248,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const Device device = instance.context;
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
-  // After each stage, all ranks agree whether it failed. Only then does the next stage begin.
+  // After each stage, all ranks agree on whether it failed. Only then does the next stage begin.
   std::string problem;
   const auto attempt = [&](ExitCode code, const std::function<void()>& stage) {
     problem.clear();
@@ -290,7 +290,8 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
   const auto phase = work.announce("looking for the checkpoint to resume from");
   device::DeviceContext host;
   const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
-  // Rank 0 searches and broadcasts each folder to verify. All ranks verify their shares until the name is empty.
+  // Rank 0 searches, and broadcasts the name of each folder to verify. All ranks verify their shares of it. An empty
+  // name ends the search.
   Failure failure;
   std::string found;
   if (world_.rank() == 0) {

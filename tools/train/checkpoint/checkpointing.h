@@ -59,7 +59,7 @@ class Checkpointer {
 };
 
 /// Throws Error(usage) with each difference unless the recipe's model, seed and optimizer are those of the checkpoint's
-/// run. Otherwise the run can continue from it.
+/// run, from which the run can then continue.
 void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
 /// Opens the checkpoint on every rank, each of which verifies every byte of its share of the shards. All ranks throw

@@ -16,7 +16,7 @@ struct Progress {
   int64_t tokens = 0;                        // tokens seen
   int64_t next_sequence = 0;                 // next sequence of the training data
   std::vector<data::Digest> fingerprints{};  // one for each file of the training data
-  // Schedule of the MoE layers, if the run chooses it, and ScheduleChoice::state().
+  // Name of the MoE layers' schedule if the program chooses it, and the state of that choice (ScheduleChoice::state()).
   std::string schedule{}, schedule_choice{};
 };
 

@@ -15,11 +15,11 @@ struct SavedRun {
   io::Checkpoint checkpoint;
 };
 
-/// Opens a checkpoint and its recipe. `path` is the folder of a checkpoint, or a run directory. In a run directory, it
-/// opens the checkpoint of `step` ("auto" or a number); "auto" is the newest good one. The recipe is the run
-/// directory's recipe.yaml. The recipe in the checkpoint is used if there is no such file (a user's own program writes
-/// none), or if `path` is a checkpoint's folder. Overrides are applied to it. Of a run in stages, the recipe has the
-/// keys of the stage that trained the checkpoint's last step. `work` receives the progress of reading.
+/// Opens a checkpoint and its recipe. `path` is the folder of a checkpoint, or a run directory. In a run directory,
+/// opens the checkpoint of `step`, a number or "auto" for the newest good one. The recipe is the run directory's
+/// recipe.yaml. If `path` is a checkpoint's folder, or the run directory has no recipe.yaml (a user's own program
+/// writes none), the recipe is that in the checkpoint. `overrides` change the recipe. If the run has stages, the recipe
+/// is that of the stage that trained the checkpoint's last step. `work` receives the progress of reading.
 /// Throws Error(usage) if `path` is neither kind of folder. Throws Error(data) if there is no good checkpoint or a
 /// dataset is missing.
 SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,

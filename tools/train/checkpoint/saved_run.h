@@ -1,5 +1,5 @@
 // Description of a run in the manifest of its checkpoint: recipe, progress in its data, schedule, layout. The functions
-// that read throw Error(data) with the place if a member is missing or of another type.
+// that read throw Error(data), naming the member, if a member is missing or has another type.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checks the shapes of the whole model, which uses no memory here.
+// Checks the stored shapes against those of the whole model, which is made here on a meta device, without memory.
 void require_shapes(const io::Checkpoint& checkpoint, Recipe recipe, const Extensions& extensions) {
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);
@@ -80,7 +80,8 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   return all;
 }
 
-// Throws Error(data) for other data, also for the same folder with other contents.
+// Throws Error(data) if the data differ from those of the checkpoint's run, even if only the contents of a folder
+// differ.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now) {
   const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);

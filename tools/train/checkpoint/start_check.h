@@ -37,7 +37,7 @@ void require_checkpoint(const std::string& folder);
 /// Throws Error(usage) if the recipe needs files in offload.folder and they cannot be made.
 void require_offload_folder(const Recipe& recipe);
 
-/// Returns the warning "PATH is not there, so ..." about data without a held-out part.
+/// Returns the warning "PATH: no such file, so this dataset has no held-out loss; ...".
 std::string missing_heldout_text(const std::string& path);
 
 }  // namespace hexad::train

@@ -13,7 +13,7 @@ using moe::Duplicates;
 
 namespace {
 
-// Returns an MoE layer's uses of the group of its tensor-parallel ranks.
+// Returns the operations for which an MoE layer uses the group of its tensor-parallel ranks.
 Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
   if (r.parallel.sp || (s.gates_all() && !s.divides())) return {};
   // The shares of results and gradients are gathered together, or chunk by chunk with a message to each rank.
@@ -41,7 +41,7 @@ Uses of_tensor_ranks(const Recipe& r, const moe::MoeSchedule& s, const Layers& m
   return mine.experts ? uses | of_duplicates(r, s) : uses;
 }
 
-// Returns the uses of the group of ranks that share the width of experts.
+// Returns the operations for which the group of ranks that share the width of experts is used.
 Uses of_expert_tensor_ranks(const moe::MoeSchedule& s) {
   Uses uses;
   if (s.duplicates == Duplicates::baseline) uses = Use::gathers;  // tokens, ids, weights
@@ -50,7 +50,7 @@ Uses of_expert_tensor_ranks(const moe::MoeSchedule& s) {
   return uses;
 }
 
-// Returns the uses of the group of ranks that share a micro-batch's tokens.
+// Returns the operations for which the group of ranks that share a micro-batch's tokens is used.
 Uses of_token_ranks(const moe::MoeConfig& moe) {
   Uses uses;
   if (moe.aux_loss.coefficient > 0 && moe.aux_loss.scope != moe::AuxScope::global_batch) uses = Use::counts;

@@ -9,9 +9,9 @@
 
 namespace hexad::train {
 
-/// Connects the ranks of each group for the operations that the layers of this rank's `parts` use in training.
-/// (Gradients and weights of replicas, and the step's sums, connect their own groups.) Groups are connected in one
-/// order on all ranks. Collective. Throws Error(resource) like ProcessGroup::connect().
+/// Connects the ranks of each group for the operations that the layers of this rank's `parts` use in training. (The
+/// groups that reduce gradients, gather weights and sum a step's results are connected by their users.) Groups are
+/// connected in the same order on all ranks. Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect_layers(const Recipe& recipe, const std::vector<layers::ModelPart>& parts, const mesh::Mesh& mesh,
                     device::Device device);
 

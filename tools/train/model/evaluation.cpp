@@ -34,7 +34,7 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
   double loss = 0, targets = 0, bytes = 0;
   const int64_t rounds = (total + micro * ranks - 1) / (micro * ranks);
   const int64_t at_once = 4 * mesh.size(Axis::pp);  // enough to fill a pipeline
-  // All ranks make the same number of passes, since experts are shared. Sequences past the end are padding.
+  // All ranks make the same number of passes, because they share experts. Sequences past the end are padding.
   for (int64_t first = 0; first < rounds; first += at_once) {
     std::vector<MicroBatch> batches;
     for (int64_t round = first; round < std::min(rounds, first + at_once); ++round) {

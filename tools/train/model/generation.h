@@ -20,7 +20,8 @@ struct SamplingOptions {
   int64_t vocabulary = 0;  // larger ids have no text and are never chosen (a padded vocabulary); 0: all ids have text
 };
 
-/// Returns the ids of a prompt for generate(): an end of document, which precedes every text, and the tokens of `text`.
+/// Returns the ids of a prompt for generate(): the end-of-document id, which precedes every text, and the tokens of
+/// `text`.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
 /// Returns the largest number of prompt ids that generate() uses with this context: all positions but one, so that two
 /// ids can be generated.
@@ -31,8 +32,8 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
 
 /// Continues `prompt` until stop_id, max_tokens or the model's context. `prompt` has at least one id; if it is longer
 /// than longest_prompt(), only its end is used. Keys and values of earlier tokens are cached, so each token costs one
-/// forward pass of one token. `on_token` (may be empty) is called with each id after its choice. Collective if experts
-/// are spread over ranks: all ranks pass the same arguments and get the same ids.
+/// forward pass of one token. Calls `on_token` (may be empty) with each chosen id. Collective if experts are spread
+/// over ranks: all ranks pass the same arguments and get the same ids.
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
                               const std::function<void(int32_t)>& on_token = {});
 

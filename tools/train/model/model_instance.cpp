@@ -36,7 +36,7 @@ std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, c
   return parts;
 }
 
-// Connects the ranks before weights and activations take the device's memory. Returns `context`.
+// Connects the ranks before weights and activations use up the device's memory. Returns `context`.
 device::DeviceContext& connected(device::DeviceContext& context, const Recipe& recipe, const Extensions& extensions,
                                  const mesh::Mesh& mesh) {
   connect_layers(recipe, parts_of(recipe, extensions, mesh), mesh, context);
@@ -60,7 +60,7 @@ bool has_documents(const data::Batch& batch) {
   return false;
 }
 
-// Returns this rank's limit of page-locked memory, in bytes. The machine needs the rest of its memory for itself.
+// Returns this rank's limit of page-locked memory, in bytes. It leaves the machine memory for other uses.
 int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   if (recipe.device == device::DeviceKind::cpu) return 0;
   if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;

@@ -38,8 +38,8 @@ class PassesAsFibers final : public schedule::GraphRunner {
 /// Memory, mesh, parameters and layers of this rank, made from a recipe. Initial weights are drawn from the recipe's
 /// seed.
 struct ModelInstance {
-  /// Makes the model. `say` (may be empty) receives, on rank 0, the path of device tensors between ranks. With `meta`,
-  /// the model behaves as on the recipe's device, but has no memory and no memory limit.
+  /// Makes the model. On rank 0, `say` (may be empty) receives a line with the path that device tensors take between
+  /// ranks. With `meta`, the model behaves as on the recipe's device, but has no memory and no memory limit.
   ModelInstance(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 std::function<void(const std::string&)> say = {}, std::shared_ptr<device::MetaRun> meta = {});
   /// Makes `runner` run all later passes of the MoE layers. Null restores the initial state, in which micro-batches may
@@ -52,7 +52,7 @@ struct ModelInstance {
   const Extensions extensions;
   const ScheduleConfig schedule_config;
   device::DeviceContext context;
-  // Group of all ranks that sends from card to card; null: the world's groups are used.
+  // Group of all ranks that sends from GPU to GPU; null: the world's groups are used.
   const std::unique_ptr<comm::ProcessGroup> cards;
   mesh::Mesh mesh;
   ParameterSet parameters;

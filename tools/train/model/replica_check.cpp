@@ -14,8 +14,8 @@ namespace {
 using autograd::Parameter;
 using base::cat;
 
-// Returns a key of the piece that this rank holds. It follows from the piece itself, so no layout is needed. Under
-// ZeRO-3, a rank holds owned weights between steps.
+// Returns a key for the piece of `p` that this rank holds. Equal pieces have equal keys, so the layout is not needed.
+// Under ZeRO-3, a rank holds only its owned weights between steps.
 uint64_t key_of(const Parameter& p) {
   const auto region = p.region();
   const base::FlatRange owned = p.owned();
@@ -81,7 +81,7 @@ std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& pa
 void check_replicas(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world) {
   if (world.size() == 1) return;
   const auto pieces = all_pieces(parameters, world);
-  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // for each key, ranks by content
+  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // by key, then by content: the ranks that hold it
   for (size_t r = 0; r < pieces.size(); ++r)
     for (const Piece& p : pieces[r]) holders[p.key][p.content].push_back(static_cast<int>(r));
   const auto differ = [&](const Piece& p) { return holders.at(p.key).size() > 1; };

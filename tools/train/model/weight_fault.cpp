@@ -33,7 +33,8 @@ void flip_bits(Parameter& p, ModelInstance& instance, int64_t count) {
 
 void flip_a_bit(ModelInstance& instance) { flip_bits(**std::prev(instance.parameters.end()), instance, 1); }
 
-// Moves all weights by the largest rounding error. The effect on a run shows how far layouts may differ.
+// Changes the last bit of all weights, as a difference in rounding would. The effect on a run shows how far the results
+// of layouts may differ.
 void move_by_one_ulp(Parameter& p, ModelInstance& instance) {
   flip_bits(p, instance, std::numeric_limits<int64_t>::max());
 }

@@ -36,8 +36,8 @@ std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   return masks;
 }
 
-// Returns the quota in the folder of one group. Version 2 has "max 100000" or "150000 100000"; version 1 has two files,
-// with -1 for no limit.
+// Returns the quota, in cores, of the control group whose files are in `folder`. Version 2 has a file with "max 100000"
+// or "150000 100000"; version 1 has two files, with -1 for no limit.
 std::optional<double> quota_in(const std::filesystem::path& folder) {
   double quota = 0, period = 0;
   if (std::ifstream(folder / "cpu.max") >> quota >> period && period > 0) return quota / period;

@@ -16,7 +16,7 @@ namespace hexad::train {
 
 using CoreMask = std::bitset<CPU_SETSIZE>;
 
-/// Cores of a node, as one of its ranks sees them.
+/// Numbers of cores of a node and of one of its ranks.
 struct Cores {
   int64_t ranks = 1;    // number of ranks on this node
   int64_t of_node = 1;  // cores on which at least one of them may run

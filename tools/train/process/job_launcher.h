@@ -9,8 +9,8 @@
 
 namespace hexad::train {
 
-/// Returns the command line that starts `ranks` ranks of a program here as this user, up to the program's name. Inside
-/// a Slurm allocation it is srun. Otherwise it is "mpirun -np 4" with the flags that Open MPI requires.
+/// Returns the command line that starts `ranks` ranks of a program on this machine as this user, up to the program's
+/// name. Inside a Slurm allocation it is srun. Otherwise it is "mpirun -np 4" with the flags that Open MPI requires.
 std::string launcher(int64_t ranks);
 
 /// True if this process runs inside a Slurm allocation, but was started by hand or by a script.

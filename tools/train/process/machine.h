@@ -13,9 +13,9 @@ std::string processor_name();
 std::string host_name();
 /// Returns the name of the program: "hexad", or that of a user's own program.
 std::string program_name();
-/// Returns `word` as a shell accepts it, in quotes if necessary.
+/// Returns `word`, quoted for a shell if necessary.
 std::string shell_word(const std::string& word);
-/// Returns the command that started this process, as a shell accepts it, without its launcher.
+/// Returns the command that started this process, quoted for a shell, without its launcher.
 std::string command_line();
 /// Returns the largest resident memory of this process so far, in bytes.
 int64_t peak_resident_bytes();

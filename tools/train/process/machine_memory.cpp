@@ -39,8 +39,8 @@ struct ControlGroup {
   std::string folder;  // folder of its files, with a slash at the end
 };
 
-/// Returns the control groups of this process and all that enclose them, in both versions of their file system. Inside
-/// a container, the container's own group is the root.
+/// Returns the control groups of this process and all groups that enclose them, in both versions of their file system.
+/// Inside a container, the container's own group is the root.
 std::vector<ControlGroup> control_groups(const std::string& root) {
   std::vector<ControlGroup> groups;
   std::ifstream in(root + "/proc/self/cgroup");
@@ -70,7 +70,8 @@ std::string kernel_identity(const std::string& root) {
 
 int64_t id_of(const std::string& identity) { return static_cast<int64_t>(data::digest_of(identity).low); }
 
-/// Returns the kernel's number of a folder. Containers each see their own group as "/", but the numbers differ.
+/// Returns the device and inode numbers of a folder. Containers each see their own group as "/", but the numbers
+/// differ.
 std::string folder_identity(const std::string& folder) {
   struct stat status {};
   return stat(folder.c_str(), &status) == 0 ? base::cat(status.st_dev, ":", status.st_ino) : folder;

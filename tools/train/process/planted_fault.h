@@ -27,11 +27,11 @@ std::optional<Fault> fault_of_step(int rank, int64_t step);
 /// Plants `kill` (SIGKILL to this process), `abort`, `segv` or `hang` (forever). Called before each step.
 void inject_fault(int rank, int64_t step);
 
-/// Plants `slow@rank,step,MILLISECONDS`: from that step on, each step of that rank takes that much longer. Records the
-/// delay in `spans`.
+/// Plants `slow@rank,step,MILLISECONDS`: from that step on, each step of that rank takes MILLISECONDS longer. Records
+/// the delay in `spans`.
 void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 
-/// Plants faults of file work. `slow_files@rank,N,MILLISECONDS`: from the N-th move on, each move takes that much
+/// Plants faults of file work. `slow_files@rank,N,MILLISECONDS`: from the N-th move on, each move takes MILLISECONDS
 /// longer. `stuck_files@rank,N`: the N-th move never ends.
 void inject_file_fault(int rank, const base::FileWork& work);
 
@@ -41,7 +41,7 @@ void inject_file_fault(int rank, const base::FileWork& work);
 void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps);
 
 /// Returns the hook that plants faults in saves. `kill`, `abort`, `segv` and `hang@rank,step,POINT` act at the file
-/// boundary POINT, whatever the step. `full@rank,step,POINT` fails there like a full disk.
+/// boundary POINT, whatever the step. `full@rank,step,POINT` makes the file operation at POINT fail as on a full disk.
 io::FaultHook save_fault_from_environment(int rank);
 
 }  // namespace hexad::train

@@ -12,8 +12,8 @@ namespace hexad::train {
 /// node; otherwise empty. `node_of_rank` is ProcessGroup::node_of_rank() of all ranks.
 std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> node_of_rank);
 
-/// Returns a warning if an explicit order puts tp or etp groups on several nodes that an order with tp first keeps
-/// inside nodes; otherwise empty. `node_of_rank` has the node of every rank.
+/// Returns a warning if an explicit parallel.order makes groups of tp or etp span nodes, but an order that begins with
+/// tp would not; otherwise empty. `node_of_rank` has the node of every rank.
 std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of_rank);
 
 }  // namespace hexad::train

@@ -6,7 +6,7 @@
 
 namespace hexad::train {
 
-/// Prints "hexad: text", a line on standard error. A closed standard error (`2>&1 | head`) is not a failure, because
+/// Prints the line "hexad: TEXT" on standard error. A closed standard error (`2>&1 | head`) is not a failure, because
 /// the exit code shows how the program ended.
 inline void say(const std::string& text) { std::fputs(("hexad: " + text + "\n").c_str(), stderr); }
 

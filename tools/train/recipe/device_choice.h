@@ -15,7 +15,7 @@ void replace_device(Recipe& r, device::DeviceKind device);
 /// Returns the device that HEXAD_DEVICE names; none if it is unset or empty. Adds a problem if it names no device.
 std::optional<device::DeviceKind> device_of_environment(config::Problems& problems);
 
-/// Adds every setting that the recipe's device does not support. Otherwise the error would come in the middle of a
+/// Adds a problem for every setting that the recipe's device does not support and that would fail in the middle of a
 /// step.
 void check_device(const Recipe& r, config::Problems& problems);
 

@@ -10,9 +10,9 @@
 
 namespace hexad::train {
 
-/// Reads the recipe on all ranks of `world` and completes it for their machine. Sets the guards and priorities of
-/// `world` from it. Included files are in the recipe's folder or in `include_root` (may be empty). Throws the same
-/// Error(usage) on all ranks, with every problem and its file and line. Collective.
+/// Reads the recipe on all ranks of `world`, completes it for their machine, and sets the guards and priorities of
+/// `world` that it names. Included files are in the recipe's folder or in `include_root` (may be empty). Throws the
+/// same Error(usage) on all ranks, with every problem and its file and line. Collective.
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root = "");
 

@@ -58,8 +58,8 @@ void check_experts(const Recipe& r, Problems& problems) {
     problems.add("parallel.etp", cat("must be at most model.moe.expert_hidden (", r.model.moe.expert_hidden, ")"));
 }
 
-// Checks the number of layers. The costs of layers decide where stages begin, not whether each stage has a layer. So
-// this check builds no model, which may still have errors.
+// Checks that there are enough layers for the stages. The costs of layers decide where stages begin, not whether each
+// stage has a layer, so this check need not build the model, which may still have errors.
 void check_stages(const Recipe& r, Problems& problems) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   try {
@@ -83,7 +83,8 @@ void check_batch(const Recipe& r, int64_t world, Problems& problems) {
                    micro > 0 ? cat("; or batch.micro: ", micro) : ""));
 }
 
-// Checks the order also without a number of ranks, because an illegal order is illegal for every number.
+// Checks the order of the axes even if the number of ranks is unknown, because an illegal order is illegal for every
+// number.
 void check_ranks(const Recipe& r, int64_t world, Problems& problems) {
   try {
     if (r.parallel.order) mesh::AxisOrder{*r.parallel.order};

@@ -54,15 +54,15 @@ struct ParallelConfig {
     v("sp", sp, "sequence parallelism: each tp rank holds a part of the tokens where features are not divided");
     v("cp", cp, "ranks that share a sequence", at_least(1), at_most(most));
     v("cp_kind", cp_kind,
-      "attention over ranks that share a sequence: ring (keys and values travel while attention is computed), "
+      "attention over ranks that share a sequence: ring (keys and values are sent while attention is computed), "
       "all_gather (keys and values are gathered first) or ulysses (an all-to-all exchanges tokens for heads)");
     v("cp_expansion", cp_expansion,
       "placement of experts when sequences are cut: horizontal (along dp), vertical (along cp first), or auto "
       "(vertical if cp >= ep or if horizontal does not fit)");
     v("order", order,
       "axis that varies fastest over the ranks, then the next, such as tp-cp-dp-ep-pp: each of tp, cp, ep, dp and pp "
-      "once (Megatron-Core's notation); experts have etp and edp at the places of tp and dp; auto: tp is fastest, and "
-      "cp_expansion places the experts",
+      "once (Megatron-Core's notation); experts have etp and edp in the positions of tp and dp; auto: tp is fastest, "
+      "and cp_expansion places the experts",
       automatic);
     v("ep", ep, "ranks over which the experts of a layer are spread", at_least(1), at_most(most));
     v("etp", etp, "ranks that share one expert's width; auto: equal to tp", automatic, at_least(1), at_most(most));

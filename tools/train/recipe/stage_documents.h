@@ -11,11 +11,11 @@
 
 namespace hexad::train {
 
-/// The recipe of a stage, as written: the keys of the stage replace those of the recipe, and train.steps is the sum of
-/// the steps of all stages. Keys given on the command line outside `stages` win over stages that are in a file. Each
-/// key keeps its position, so problems name the line of the stage.
+/// Recipe of a stage, as written. The keys of the stage replace those of the recipe, and train.steps is the sum of the
+/// steps of all stages. Keys given on the command line outside `stages` override the keys of stages in a file. Each key
+/// keeps its position, so problems name the line of the stage.
 struct StageDocument {
-  int64_t steps;  // of the stage
+  int64_t steps;  // number of steps of the stage
   config::Document document;
 };
 
@@ -23,14 +23,13 @@ struct StageDocument {
 /// `stages` cannot be read or contradicts train.steps.
 std::vector<StageDocument> stage_documents(const config::Document& document);
 
-/// Returns the document of stage `number`, which counts from 1, as a recipe without stages. 0 stands for no choice and
-/// is legal if there are no stages: then returns the document unchanged. Throws Error(usage) for any other number that
-/// names no stage.
+/// Returns the document of stage `number`, which counts from 1, as a recipe without stages. If `number` is 0 and there
+/// are no stages, returns the document unchanged. Throws Error(usage) for any other number that names no stage.
 config::Document document_of_stage(const config::Document& document, int64_t number);
 
 /// Reads each stage by `read`, which adds the problems that it finds. Returns the recipe of the first stage with the
-/// list of all stages. Throws Error(usage) with the problems of all stages; each names its stages, unless all stages
-/// have it.
+/// list of all stages. Throws Error(usage) with the problems of all stages. A problem names the stages that have it,
+/// unless all stages have it.
 Recipe read_stages(const std::vector<StageDocument>& stages,
                    const std::function<Recipe(const config::Document&, config::Problems&)>& read);
 

@@ -16,8 +16,8 @@ struct Piece {
   bool begins, ends;  // true if it is at the document's beginning, at its end
 };
 
-// Returns the first whole words of a piece, about forty bytes. If it has no blank, returns whole characters of that
-// length.
+// Returns the first whole words of a piece, about forty bytes. If it has no blank, returns whole characters, also about
+// forty bytes.
 std::string first_words(const Piece& piece) {
   std::string_view text = piece.text;
   bool ends = piece.ends;

@@ -18,7 +18,7 @@ class RankClock {
  public:
   RankClock(const comm::World& world, const mesh::Mesh& mesh);
 
-  /// Begins a step, which counts the traffic until end(). Messages between steps do not count.
+  /// Begins a step. Traffic is counted for the step until end(); messages between steps do not count.
   void begin();
   void end();
   double seconds() const { return step_.seconds; }

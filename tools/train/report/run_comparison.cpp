@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Compares numbers by value: "run-2" comes before "run-10".
+/// True if `a` comes before `b`. Numbers in names are compared by value: "run-2" comes before "run-10".
 bool in_order(const fs::path& a, const fs::path& b) { return ::strverscmp(a.c_str(), b.c_str()) < 0; }
 
 // Adds the runs in `folder`, but no folders inside a run.

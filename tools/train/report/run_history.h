@@ -36,8 +36,10 @@ struct RunHistory {
   std::optional<RunEnd> end;     // absent: the run continues, or was killed
 };
 
-/// End of a run as its history records it. no_end: the run is still training, or was killed. unknown: an older program
-/// ran it.
+/// End of a run as its history records it.
+///   - unknown: an older program ran it
+///   - no_end: the run is still training, or was killed
+///   - failed, preempted, finished: as recorded
 enum class Outcome : uint8_t { unknown, no_end, failed, preempted, finished };
 
 constexpr auto enum_names(Outcome) {
@@ -51,7 +53,7 @@ std::string_view name_of(Outcome outcome);
 
 struct RunEnding {
   Outcome outcome = Outcome::unknown;
-  std::string trouble = {};  // a sentence that says why the run is not finished; empty: it is, or nothing is known
+  std::string trouble = {};  // sentence with the reason why the run is not finished; empty: finished, or unknown
 };
 
 RunEnding ending_of(const RunHistory& history);
@@ -60,7 +62,8 @@ RunEnding ending_of(const RunHistory& history);
 inline constexpr std::string_view trouble_of_failure = "The run failed",
                                   trouble_of_preemption = "The run was preempted";
 
-/// Reads the history; empty for the directory of an older program. Throws Error(data) if the file cannot be parsed.
+/// Reads the history. Returns an empty history if an older program wrote the directory. Throws Error(data) if the file
+/// cannot be parsed.
 RunHistory read_history(const std::filesystem::path& dir);
 
 /// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). Removes the records of

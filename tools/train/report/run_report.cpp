@@ -36,7 +36,7 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Adds the peak FLOP/s of all ranks to the fact that says where the peak comes from. The fact is written at the start,
+// Adds the peak FLOP/s of all ranks to the fact that names the source of the peak. The fact is written at the start,
 // but the run may measure a higher peak later. Older programs wrote source and peak at the start.
 void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
   const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
