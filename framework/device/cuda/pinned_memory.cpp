@@ -22,12 +22,13 @@ std::byte* PinnedMemory::allocate(int64_t bytes) {
     std::lock_guard lock(mutex_);
     held_ -= bytes;
   }
-  static_cast<void>(cudaGetLastError());  // clears the error, which the caller or the next line handles
+  static_cast<void>(cudaGetLastError());  // clears the error; the caller handles an allocation failure, the next line
+                                          // any other error
   if (result != cudaErrorMemoryAllocation) check(result, "page-locking host memory");
   return nullptr;
 }
 
-// Ignores errors: the process may be ending, and CUDA may be gone already.
+// Ignores errors, because the process may be ending and CUDA may be shut down already.
 void PinnedMemory::free(std::byte* block, int64_t bytes) noexcept {
   const OnCard on(ordinal_);
   static_cast<void>(cudaFreeHost(block));

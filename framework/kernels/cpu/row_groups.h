@@ -1,4 +1,4 @@
-// Offsets of the groups' rows, kept for a launch.
+// Offsets of groups of rows, kept until a launch has run.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace hexad::kernels::cpu {
 
 using base::require;
 
-/// Offsets of `groups` groups among `rows` rows. If the host has them, they are copied and checked at the launch.
+/// Offsets of `groups` groups in `rows` rows. If the host has the offsets, they are copied and checked at the launch.
 /// Otherwise they are read from the tensor when the work runs.
 class Groups {
  public:
@@ -43,7 +43,7 @@ class Groups {
             "] offsets are not rising within 0 .. ", rows_);
   }
 
-  std::string_view op_;  // string literal with the op's name
+  std::string_view op_;  // string literal
   int64_t groups_, rows_, most_;
   std::vector<int64_t> host_;
   Tensor device_;
