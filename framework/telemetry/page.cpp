@@ -26,7 +26,7 @@ std::string escaped(std::string_view text) {
         break;
       case '\0':
         out += "\xef\xbf\xbd";
-        break;  // writes U+FFFD, like HTML parsers
+        break;  // write U+FFFD, as HTML parsers do
       default:
         out += c;
     }
