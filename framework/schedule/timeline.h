@@ -1,5 +1,5 @@
-// Begin and end times of the tasks of a graph, predicted or measured. Both kinds have the same type, so that they can be
-// compared.
+// Begin and end times of the tasks of a graph, predicted or measured. Both kinds have the same type, so that they can
+// be compared.
 #pragma once
 
 #include <optional>

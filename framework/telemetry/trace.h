@@ -16,7 +16,7 @@ struct TraceEvent {
   std::string name;
   std::string lane = {};  // for example "compute" or "inter"; each rank and lane has a row
   int rank = 0;
-  double start_us = 0;  // on a clock common to the ranks
+  double start_us = 0;  // microseconds on a clock that all ranks share
   double duration_us = 0;
   std::map<std::string, std::variant<int64_t, double, std::string>> args = {};  // shown when the event is selected
 };
