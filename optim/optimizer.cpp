@@ -84,8 +84,8 @@ void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const Updat
     for (size_t i = 1; i < residents.size(); ++i) here.states.push_back(residents[i].tensor());
     update(stream, {&here, 1}, step);
     for (const Resident& r : residents) r.put_back(stream);
-    if (!whole.weights.device().has_memory() && begin > 0) return;  // all pieces have the same cost; only the first one
-                                                                    // is counted
+    // On a device without memory, further pieces would only be counted like the first ones.
+    if (!whole.weights.device().has_memory() && begin > 0) return;
   }
 }
 

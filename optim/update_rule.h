@@ -23,7 +23,7 @@ using tensor::Tensor;
 struct Slice {
   Tensor main;                   // main weights, which the rule updates
   std::vector<Tensor> states{};  // in the order of UpdateRule::states()
-  Tensor weights;  // the model's weights, to which the rule writes main, rounded; may be main itself
+  Tensor weights;                // the model's weights, to which the rule writes main, rounded; may be main itself
   Tensor gradient;
   double weight_decay = 0;  // 0 for norms and biases
   base::GlobalIndex place{};

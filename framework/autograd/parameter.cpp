@@ -110,8 +110,7 @@ void Parameter::initialize(uint64_t seed) {
     using A = accumulator_t<T>;
     const bool on_host = device_.on_host();
     std::vector<T> drawn(
-        on_host ? 0 : static_cast<size_t>(shape_.numel()));  // values to upload; unused if the host can write to
-                                                             // local()
+        on_host ? 0 : static_cast<size_t>(shape_.numel()));  // values to upload; empty if the host can write to local()
     T* out = on_host ? local().data<T>() : drawn.data();
     if (spec_.init.kind == Init::Kind::constant) {
       std::fill_n(out, shape_.numel(), T(static_cast<A>(spec_.init.value)));

@@ -164,8 +164,7 @@ class Tape {
   };
   struct Recomputable {
     std::weak_ptr<Storage> storage;          // detects that the address was reused after the tensor was destroyed
-    std::weak_ptr<RecomputedTensor> tensor;  // expires once no op saves it, because a replay frees saved tensors
-                                             // gradually
+    std::weak_ptr<RecomputedTensor> tensor;  // expires once no op saves it any more
     Shape shape;                             // a reshaped view of the same storage is a different tensor
   };
 

@@ -110,8 +110,8 @@ class Search {
       if (known->second.whole && integer(known->second.value)) keys.push_back(key);
     };
     add(p.rule);
-    for (const std::string& word : words_of(text)) add(word), add(p.rule + "." + word);  // "tp" after "parallel" means
-                                                                                         // parallel.tp
+    // A word may be a whole key, or the last part of one: "tp" in the rule of "parallel" is parallel.tp.
+    for (const std::string& word : words_of(text)) add(word), add(p.rule + "." + word);
     return keys;
   }
 

@@ -98,9 +98,8 @@ bool is_safetensors(std::string_view head) { return head.size() > 9 && head.subs
 
 std::string BinaryKind::with_article() const {
   const bool vowel = std::string_view("aeioAEIO").find(name.front()) != name.npos;
-  constexpr std::array<std::string_view, 5> spelled{"MP", "RPM", "HDF", "xz",
-                                                    "lz"};  // abbreviations that are spoken with a vowel at the
-                                                            // beginning
+  // Abbreviations that begin with a vowel when they are spoken.
+  constexpr std::array<std::string_view, 5> spelled{"MP", "RPM", "HDF", "xz", "lz"};
   const bool an = vowel || std::ranges::any_of(spelled, [&](std::string_view s) { return name.starts_with(s); });
   return base::cat(an ? "an " : "a ", name);
 }

@@ -108,8 +108,8 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
-    if (!before["settings"].contains(key)) continue;  // the setting had no effect, or an older program wrote the
-                                                      // summary
+    // The setting had no effect, or an older program wrote the summary.
+    if (!before["settings"].contains(key)) continue;
     const Json old = before["settings"][key];
     if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
   }

@@ -19,10 +19,8 @@ struct TrainingData {
   std::shared_ptr<const Source> train;
   std::shared_ptr<const Source> heldout = nullptr;       // null if nothing is held out
   std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null for a registered source
-  std::vector<std::string> missing_heldout = {};         // paths of held-out files that do not exist, because their
-                                                         // datasets have no held-out part
-  std::vector<Digest> fingerprints = {};  // one for each training file, in the order of the recipe; stored in
-                                          // checkpoints
+  std::vector<std::string> missing_heldout = {};  // missing held-out files; nothing of their datasets is held out
+  std::vector<Digest> fingerprints = {};          // one for each training file, in the recipe's order
 };
 
 struct TrainingDataOptions {

@@ -64,8 +64,7 @@ class Checkpoint {
   Manifest manifest_;
   FileWork work_;
   std::map<size_t, SafetensorsFile> shards_;          // shards opened so far
-  std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of the pieces whose digest has been found
-                                                      // correct
+  std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of pieces with a correct digest
 };
 
 /// Throws Error(data) unless `path` is a regular file and not a link. `about` is appended to the message.

@@ -42,8 +42,7 @@ class OutputFile {
   std::string path_;
   FileWork work_;
   int fd_;
-  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // bytes passed to the system, bytes whose writeback has started,
-                                                   // bytes on disk
+  int64_t written_ = 0, pushed_ = 0, waited_ = 0;  // bytes passed to the system, in writeback, on disk
   std::vector<char> buffer_;
   data::StreamingDigest digest_;
 };

@@ -13,8 +13,7 @@ namespace hexad::io {
 /// Timing of the renewal of a lock. Only tests change it; jobs use these defaults.
 struct LockTiming {
   std::chrono::milliseconds beat{5'000};       // time between two renewals
-  std::chrono::milliseconds patience{20'000};  // a lock of another machine is considered abandoned after this time
-                                               // without renewal
+  std::chrono::milliseconds patience{20'000};  // time without renewal after which another machine's lock is abandoned
 };
 
 /// Lock of a run directory. Rank 0 holds it from before the first step to the end.

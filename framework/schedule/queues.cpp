@@ -149,8 +149,7 @@ class Run {
   const std::span<const Job> jobs_;
   const QueueSets& sets_;
   std::vector<State> states_;
-  std::vector<Queue> queues_;                     // queues of the sets, followed by one queue for each job without a
-                                                  // queue
+  std::vector<Queue> queues_;                     // those of the sets, then one for each job without a queue
   std::vector<size_t> queue_of_;                  // by job
   std::vector<std::vector<size_t>> collectives_;  // jobs of each collective
   std::vector<size_t> unmoved_;                   // number of jobs in each collective that have not done their work

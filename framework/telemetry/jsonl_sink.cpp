@@ -39,8 +39,7 @@ Past past_of(const fs::path& path, int64_t first_step) {
   std::ifstream file(path);
   std::string line;
   Past past;
-  while (std::getline(file, line) && !file.eof()) {  // eof() means here that the last line has no newline, so it is
-                                                     // torn
+  while (std::getline(file, line) && !file.eof()) {  // eof(): the last line has no newline, so it is torn
     const MetricsRecord record = parse_json_line(line);
     if (step_of(record) > first_step) break;
     if (!past.eval && is_eval_of(first_step, record)) past.eval = past.bytes;

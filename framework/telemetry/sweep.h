@@ -18,8 +18,7 @@ struct SweepRun {
   std::string state = {};                            // for example "finished" or "failed"; empty: unknown
   std::string trouble = {};                          // reason why the run is not finished; empty if it is finished
   std::map<std::string, std::string> settings = {};  // by recipe key; keys that the run's recipe lacks are missing
-  std::vector<std::string> differences = {};         // differences from the recipe of the first run, for example
-                                                     // "optim.lr: 0.01 -> 0.03"
+  std::vector<std::string> differences = {};         // from the first run's recipe, such as "optim.lr: 0.01 -> 0.03"
   RunSummary summary = {};
   std::string columns = "{}";  // report_data() of the run's metrics, for the charts
 };

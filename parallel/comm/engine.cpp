@@ -150,8 +150,8 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
   };
   const auto make_ready = [this, request](const std::exception_ptr& error) {
     if (failed_) return;
-    if (error) return fail(error);  // peers wait for an operation that will never start, so this rank is treated as
-                                    // lost
+    // Peers wait for an operation that will never start, so this rank is treated as lost.
+    if (error) return fail(error);
     queue_.make_ready(request);
   };
   const Event before = stream.record();

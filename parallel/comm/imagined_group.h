@@ -55,8 +55,7 @@ class ImaginedGroup final : public ProcessGroup {
   device::IssueLog* const log_;
   const int logged_as_;  // index of this group in the log
   const std::shared_ptr<const ImaginedCards> cards_;
-  std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // uses of the communicator, shared with its urgent
-                                                                // twins
+  std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // shared with its urgent twins
   mutable std::set<Route> routes_;                              // routes that are connected for messages
 };
 

@@ -149,8 +149,8 @@ class MpiTransport final : public Transport {
     if (known) largest_tag_ = *largest;
   }
   ~MpiTransport() override {
-    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);  // these notes went to ranks that no longer
-                                                                         // received any
+    // These notes went to ranks that no longer received any.
+    for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);
     MPI_Finalize();
   }
 

@@ -14,8 +14,7 @@ using namespace base;
 namespace {
 
 using Kind = Operation::Kind;
-using Operations = std::vector<const Operation*>;  // in the order of the ranks; two operations for a send and its
-                                                   // receive
+using Operations = std::vector<const Operation*>;  // in the order of the ranks; two for a send and its receive
 
 // Returns the address of byte `bytes` in the given tensor of each operation.
 std::vector<const void*> sources(const Operations& ops, Tensor Operation::*tensor, int64_t bytes) {

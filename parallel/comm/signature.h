@@ -11,8 +11,7 @@ namespace hexad::comm {
 struct Signature {
   int64_t number = 0;  // number of the operation in its channel
   int64_t elements = 0;
-  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;  // set for an all_to_all, whose sizes differ between
-                                                                // pairs of ranks
+  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;  // for an all_to_all, whose sizes differ by pair
   int32_t kind = 0, dtype = 0, reduce = 0, root = -1;
 
   static Signature of(const Operation& op, int64_t number, int peer);

@@ -42,9 +42,8 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
   auto flight = Flight::make(meter(), traffic());
   if (meter()->log().recording() && size() > 1) flight->describe(op.to_string(), crosses_nodes(op));
   const Event event = flight->event();
-  const Rendezvous::Ticket ticket =
-      rendezvous_->take(rank_, op);  // in the order of the calls, which may differ from the order in which streams
-                                     // arrive
+  // In the order of the calls, which may differ from the order in which streams arrive.
+  const Rendezvous::Ticket ticket = rendezvous_->take(rank_, op);
   std::function<void()> arrive = [rendezvous = rendezvous_, rank = rank_, ticket, flight,
                                   op = std::move(op)]() mutable {
     rendezvous->arrive(ticket, rank, std::move(op), std::move(flight));

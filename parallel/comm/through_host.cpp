@@ -42,8 +42,8 @@ struct Return {
         fail(ExitCode::communication, "the device of a collective's result is gone");
     } catch (...) {
       error = std::current_exception();
-      static_cast<void>(new auto(std::move(owners)));  // never freed, because the transport may still write to this
-                                                       // memory
+      // Never freed, because the transport may still write to this memory.
+      static_cast<void>(new auto(std::move(owners)));
     }
     owners.clear();
     from = to = {};  // before waiters resume, because the sole owner of the result may then write to it

@@ -12,7 +12,7 @@ using tensor::Tensor;
 /// Indices of the R rows that arrive in a chunk, with at most M slots each, and of the C rows that are computed.
 struct ChunkIndices {
   Tensor offsets;  // [E/P + 1] i64: offsets of the grouped rows of each local expert; undefined if the host knows them
-  Tensor place;  // [C] i64: grouped row to which each computed row is copied; undefined if row i is grouped row i
+  Tensor place;    // [C] i64: grouped row to which each computed row is copied; undefined if row i is grouped row i
   // Defined only if rows belong to tokens:
   Tensor source;   // [C] i64: the arrived row from which each computed row is copied
   Tensor entry;    // [C] i64: index of the slot of each computed row among the [R, M] slots of the arrived rows

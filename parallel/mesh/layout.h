@@ -118,8 +118,7 @@ class Layout {
     std::vector<int> stages;
     std::array<Run, 4> runs;
   };
-  enum class Copies : uint8_t { partial, all };  // ranks along the tensor axis: only those with partial gradients, or
-                                                 // all that have a copy
+  enum class Copies : uint8_t { partial, all };  // along the tensor axis: copies with partial gradients, or all
 
   void place_by_expansion();
   void place_by_order(const AxisOrder& order);

@@ -37,8 +37,7 @@ class SplitLoss {
     std::deque<Chunk> in_flight;
     for (int64_t begin = 0; begin < rows; begin += step) {
       in_flight.push_back(start(begin, std::min(rows, begin + step)));
-      if (in_flight.size() == 1) continue;  // the statistics of this chunk are in flight while the next logits are
-                                            // computed
+      if (in_flight.size() == 1) continue;  // its statistics are in flight during the next logits
       finish(in_flight.front());
       in_flight.pop_front();
     }

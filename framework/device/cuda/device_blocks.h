@@ -64,8 +64,7 @@ class Blocks {
  private:
   struct User {
     std::shared_ptr<Queue> queue;
-    std::shared_ptr<const DeviceMark> end{};  // end of this queue's use; null: the queue's end at the time when the
-                                              // block is freed
+    std::shared_ptr<const DeviceMark> end{};  // end of the use; null: the queue's end when the block is freed
   };
   struct Block {
     int64_t bytes;

@@ -22,8 +22,8 @@ std::byte* PinnedMemory::allocate(int64_t bytes) {
     std::lock_guard lock(mutex_);
     held_ -= bytes;
   }
-  static_cast<void>(cudaGetLastError());  // clears the error; the caller handles an allocation failure, the next line
-                                          // any other error
+  // Clears the error: the caller handles an allocation failure, and the next line any other error.
+  static_cast<void>(cudaGetLastError());
   if (result != cudaErrorMemoryAllocation) check(result, "page-locking host memory");
   return nullptr;
 }

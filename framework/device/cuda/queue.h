@@ -34,8 +34,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
     Handle& operator=(const Handle&) = delete;
     /// Returns the CUDA stream, which may be used only during the lifetime of this object.
     cudaStream_t get() const& { return queue_.handle_; }
-    cudaStream_t get() const&& = delete;  // deleted, because the stream of a temporary Handle could be used after the
-                                          // Handle is destroyed
+    /// Deleted, because the stream of a temporary Handle could be used after the Handle is destroyed.
+    cudaStream_t get() const&& = delete;
 
    private:
     Queue& queue_;

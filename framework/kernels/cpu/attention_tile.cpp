@@ -114,8 +114,7 @@ struct Attention {
 
   const AttentionProblem& p;
   const AttentionTask& task;
-  int64_t size = p.size, padded = round_up(size, width);  // size: elements of a head; padded: size rounded up to whole
-                                                          // panels
+  int64_t size = p.size, padded = round_up(size, width);  // elements of a head, and this number rounded up to panels
   int64_t depths = (size + attention_keys - 1) / attention_keys;
 
   In* row(const HeadRows& h, int64_t token, int64_t head) const {
@@ -284,8 +283,7 @@ struct Attention {
         backward_block(b, i, min(attention_queries, p.queries - i), head);
     for (int64_t j = 0; j < p.keys; ++j) {
       const bool packed = b.origin <= j && j < b.all.end;
-      const int64_t from = packed ? (j - b.origin) * padded : 0;  // 0 if nothing is packed, because no query sees the
-                                                                  // other keys
+      const int64_t from = packed ? (j - b.origin) * padded : 0;  // 0 if no query sees these keys
       store_scaled<In>(row(p.dk, key_token(j), task.key_head), b.dk + from, T(packed), size);
       store_scaled<In>(row(p.dv, key_token(j), task.key_head), b.dv + from, T(packed), size);
     }

@@ -84,9 +84,8 @@ namespace hexad::kernels {
 void choose_on_meta_device(const Tensor& ids, const RouterRule& rule, int64_t experts, bool given, int64_t layer) {
   const device::MetaRun* run = ids.device().context().meta();
   if (!run || !run->choose || ids.numel() == 0) return;
-  const bool was_known =
-      run->memory()->known(tensor::device_raw(ids), ids.bytes());  // a router may ignore the routing that the recipe
-                                                                   // fixes
+  // A router may ignore the routing that the recipe fixes.
+  const bool was_known = run->memory()->known(tensor::device_raw(ids), ids.bytes());
   const Tensor values = meta::result(ids);
   run->choose({values.data<int32_t>(), static_cast<size_t>(ids.numel())},
               {rule.top_k, experts, rule.groups, rule.top_groups, given && was_known, layer});

@@ -48,8 +48,7 @@ __global__ void __launch_bounds__(plain_threads) forward(ForwardOperands<D> p, S
 
   const A infinity = static_cast<A>(INFINITY);
   const int row = static_cast<int>(threadIdx.x) / 4,
-            part = static_cast<int>(threadIdx.x) % 4;  // row, and quarter of the row, that this thread processes in the
-                                                       // softmax
+            part = static_cast<int>(threadIdx.x) % 4;  // row, and quarter of it, of this thread in the softmax
   A largest = -infinity, base = 0, total = 0;
   Share<A> sums{};
   for (int64_t j = range.begin / tile_rows * tile_rows; j < range.end; j += tile_rows) {
@@ -70,8 +69,7 @@ __global__ void __launch_bounds__(plain_threads) forward(ForwardOperands<D> p, S
     for (int c = part; c < tile_rows; c += 4)
       if (sees(seen, j + c) && scores[c] > largest) largest = scores[c];
     largest = row_max(largest);
-    base = largest == -infinity ? A(0) : largest;  // if there were only -inf and NaN so far, exp(-inf - base) must be
-                                                   // zero
+    base = largest == -infinity ? A(0) : largest;  // only -inf and NaN so far: exp(-inf - base) is zero
     const A factor = exp(previous - base);
     A sum = 0;
     for (int c = part; c < tile_rows; c += 4) {

@@ -8,8 +8,8 @@ using namespace base;
 namespace {
 
 constexpr int tile = 64, depth = 16, threads = 256;
-constexpr int side = 16, each = tile / side;  // threads form a square of this side; each computes every 16th row and
-                                              // column of a tile
+// Side of the square of threads, and of the square of elements that each thread computes in a tile.
+constexpr int side = 16, each = tile / side;
 
 /// Layout of a factor's terms in a row (or column): adjacent, or a stride apart.
 enum class Terms : uint8_t { adjacent, strided };
