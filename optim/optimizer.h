@@ -19,8 +19,8 @@ using autograd::ParameterSet;
 /// accumulator dtype, they are the main weights.
 class Optimizer {
  public:
-  /// Uses the rule of `rules` that config.name names. With StateOffload::file the states are in the device's offload
-  /// memory. Pieces of them are loaded into memory for an update, with bitwise identical results.
+  /// Uses the rule of `rules` whose name is config.name. With StateOffload::file, the states are in the device's
+  /// offload memory, and an update loads them piece by piece. The results are bitwise identical.
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
             const UpdateRules& rules = {});
 

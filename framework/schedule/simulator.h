@@ -14,8 +14,8 @@ namespace hexad::schedule {
 /// Which threads run the tasks of the lanes.
 enum class Drive : uint8_t {
   threads,  // each lane has its own thread
-  caller,   // one thread issues the tasks in order. It waits for their predecessors and does computation and copies
-            // itself, so only communication runs in parallel
+  caller,   // one thread issues the tasks in order, waits for their predecessors, and itself performs computation and
+            // copies. Only communication runs at the same time
 };
 
 /// Returns how the lanes of `context` are driven now.

@@ -9,7 +9,7 @@ namespace hexad::comm {
 
 class EngineGroup final : public ProcessGroup {
  public:
-  /// Makes a group of all ranks of the engine.
+  /// Makes the group of all ranks of the job. `engine` executes its operations.
   EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_->size()); }

@@ -12,7 +12,7 @@ namespace hexad::pp {
 
 struct Action {
   enum class Kind : uint8_t {
-    forward,          // F
+    forward,          // F: output of a chunk
     backward,         // B: gradients of the input and the weights
     backward_input,   // I: gradient of the input only
     backward_weight,  // W: gradients of the weights, after a backward_input
