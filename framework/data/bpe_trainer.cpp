@@ -57,8 +57,8 @@ class PairIndex {
  private:
   struct Pair {
     int64_t count = 0;
-    std::vector<uint32_t> words;  // may contain a word twice, or a word without the pair, which a merge then does not
-                                  // change
+    std::vector<uint32_t> words;  // may contain a word twice, or a word that no longer contains the pair; merging does
+                                  // not change such a word
   };
   struct Candidate {
     int64_t count;

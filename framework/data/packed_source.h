@@ -70,7 +70,8 @@ class ShuffledDocuments final : public Source {
   void fill(int64_t index, const Row& row) const override;
 
  private:
-  // The documents of one epoch in their order, and the token of the epoch at which each begins.
+  // The documents of one epoch in their order. starts[i] is the position in the epoch, in tokens, at which documents[i]
+  // begins.
   struct Order {
     int64_t epoch;
     std::vector<int64_t> documents;

@@ -195,8 +195,8 @@ std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpu
   if (options.tokenizer == "bytes") return make_byte_tokenizer();
   if (options.tokenizer != "bpe") {
     if (base::file_problem(options.tokenizer) == "no such file")
-      fail(ExitCode::data, options.tokenizer, ": there is no such file; --tokenizer takes bpe, bytes or the path of a ",
-           "tokenizer.json");
+      fail(ExitCode::data, options.tokenizer,
+           ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer.json");
     return load_tokenizer(options.tokenizer);
   }
   BpeTrainer trainer;

@@ -72,7 +72,7 @@ class Opener {
     }
     if (config_.mlm_probability > 0 && dataset->has_loss_mask()) {
       fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: ", path,
-           " has a loss mask, which says which next tokens to predict");
+           " has a loss mask, which already selects the next tokens to predict");
     }
     return dataset;
   }

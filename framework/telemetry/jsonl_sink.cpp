@@ -34,12 +34,12 @@ struct Past {
 };
 
 /// Returns the part of the file to keep if training continues after `first_step`. Lines that cannot be read are kept:
-/// they end in a newline, so they are not torn.
+/// they end in a newline, so they are complete.
 Past past_of(const fs::path& path, int64_t first_step) {
   std::ifstream file(path);
   std::string line;
   Past past;
-  while (std::getline(file, line) && !file.eof()) {  // eof(): the last line has no newline, so it is torn
+  while (std::getline(file, line) && !file.eof()) {  // eof(): the last line has no newline, so it is incomplete
     const MetricsRecord record = parse_json_line(line);
     if (step_of(record) > first_step) break;
     if (!past.eval && is_eval_of(first_step, record)) past.eval = past.bytes;

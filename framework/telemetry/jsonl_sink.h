@@ -13,7 +13,7 @@ namespace hexad::telemetry {
 /// killed.
 ///
 /// on_start() truncates the file to the records up to `first_step`, because later steps will be computed again. For a
-/// new run (first_step 0), the file thus becomes empty. A torn last line is removed too. A run that had already
+/// new run (first_step 0), the file thus becomes empty. An incomplete last line is also removed. A run that had already
 /// finished its last step evaluates that step again; the new evaluation of `first_step` replaces the existing one.
 class JsonlSink : public MetricsSink {
  public:

@@ -39,7 +39,8 @@ struct StepMetrics {
   double grad_norm = 0;  // global norm before clipping
   double step_seconds = 0;
   double tokens_per_second = 0;
-  double model_flops_per_second = 0;  // all ranks; the model's products are counted once, without recomputation
+  double model_flops_per_second = 0;  // sum over all ranks; each product of the model is counted once, without
+                                      // recomputation
   double mfu = 0;                     // fraction of the peak that was known at the end of the step; read_metrics()
                                       // corrects it
   double peak_flops_per_second = 0;   // all ranks; the highest rate since the program was started

@@ -24,12 +24,12 @@ struct MetricsHistory {
   std::vector<StepMetrics> steps;  // in the order of the file
   std::vector<EvalMetrics> evals;
   std::vector<SaveMetrics> saves;
-  std::vector<int64_t> unreadable_lines;  // line numbers from 1; includes a torn last line
+  std::vector<int64_t> unreadable_lines;  // line numbers from 1; includes an incomplete last line
 };
 
-/// Reads a file whose last line a crash may have torn. Unknown keys are ignored; missing keys have their defaults. If
-/// the same start of the program later measured a higher peak, the MFU of its earlier steps is corrected. Throws
-/// base::Error(data) if the file cannot be opened.
+/// Reads a file whose last line may be incomplete after a crash. Unknown keys are ignored; missing keys have their
+/// defaults. If the same start of the program later measured a higher peak, the MFU of its earlier steps is corrected.
+/// Throws base::Error(data) if the file cannot be opened.
 MetricsHistory read_metrics(const std::filesystem::path& path);
 
 /// Contents of one line; monostate if the line cannot be read.

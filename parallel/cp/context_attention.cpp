@@ -23,7 +23,7 @@ void check(const Value& q, const Value& k, const Value& v, const ContextAttentio
             "[cp] first and last have one i32 entry for each of ", rows, " local rows, not ", bounds.dtype(), " ",
             bounds.shape());
   require(c.kind != ContextKind::ulysses || ulysses_fits(q.data.dim(1), k.data.dim(1), c.split.ranks), "[cp] ",
-          q.data.dim(1), " heads with ", k.data.dim(1), " key heads do not spread over ", c.split.ranks,
+          q.data.dim(1), " heads with ", k.data.dim(1), " key heads cannot be divided among ", c.split.ranks,
           " ranks; expected a multiple of ", c.split.ranks,
           " heads, and key heads that are a multiple or a divisor of ", c.split.ranks);
 }

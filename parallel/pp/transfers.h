@@ -21,7 +21,7 @@ struct Transfers {
     std::vector<Message> receives;  // receives to post, in the order in which each peer sends
     std::vector<Message> frees;     // sent tensors to free, after the inputs of the action have arrived
   };
-  std::vector<std::vector<Before>> ranks;  // by rank and action
+  std::vector<std::vector<Before>> ranks;  // [rank][action]
   /// True if every sent tensor is freed when its action ends. Then all `frees` are empty, and no sent tensor is kept.
   bool at_once = true;
 };

@@ -42,7 +42,7 @@ int64_t PinnedMemory::held() const {
 }
 
 std::string PinnedMemory::unavailable_reason() const {
-  if (limit_ == 0) return base::cat("the system gives no more than ", held(), " bytes");
+  if (limit_ == 0) return base::cat("the system allows at most ", held(), " bytes");
   return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held(), " are taken",
                    is_kept() ? " and cannot be freed while cards wait for each other" : "");
 }

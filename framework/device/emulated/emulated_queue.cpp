@@ -134,7 +134,7 @@ void Queue::loop() {
 }
 
 void EmulatedStream::run(std::function<void()>) {
-  base::fail_invariant("[emulated device] host work was given to the device's queue");
+  base::fail_invariant("[emulated device] host work was appended to the device's queue");
 }
 
 void EmulatedStream::launch(std::span<void* const> blocks, std::function<void()> work) {

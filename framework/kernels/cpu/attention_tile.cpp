@@ -247,7 +247,7 @@ struct Attention {
     int64_t origin, count;  // first key of the packs, and number of keys
     T *keys, *values;       // transposed panels
     T* plain_keys;          // [C / nr][count][nr]
-    T *dk, *dv;             // [count, padded], with room for one more strip
+    T *dk, *dv;             // [count, padded], with memory for one more strip
     T *queries, *douts;     // one head's queries, times the scale, and douts: [C / nr][queries of a block][nr]
     T *p, *ds;              // [queries of a block][span]
     T *left, *dout_left;    // strips

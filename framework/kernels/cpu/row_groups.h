@@ -40,7 +40,7 @@ class Groups {
     require(static_cast<int64_t>(offsets.size()) == groups_ + 1, "[", op_, "] ", offsets.size(), " offsets for ",
             groups_, " experts; expected ", groups_ + 1);
     require(std::is_sorted(offsets.begin(), offsets.end()) && offsets.front() >= 0 && offsets.back() <= rows_, "[", op_,
-            "] offsets are not rising within 0 .. ", rows_);
+            "] offsets do not ascend within 0 .. ", rows_);
   }
 
   std::string_view op_;  // string literal

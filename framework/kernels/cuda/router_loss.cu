@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(threads)
 
 /// Sums over the scores of one token. All lanes have the same values.
 struct TokenSums {
-  double total, weighted;  // sum p, sum p f
+  double total, weighted;  // sum of p, and sum of p f
 };
 
 template <class A>

@@ -221,7 +221,7 @@ void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
   else if (aligned(wire, sizeof(D)))
     f(D{});
   else
-    require(false, "[wire] rows of bytes do not begin at multiples of ", sizeof(D));
+    require(false, "[wire] rows do not begin at multiples of ", sizeof(D), " bytes");
 }
 
 /// Calls f with the number of elements that can be converted at a time in fp8 rows.

@@ -54,7 +54,7 @@ void Channels::add(std::span<const Route> routes) {
         const Route route = upwards ? Route{lower, higher} : Route{higher, lower};
         return added.contains(route) ? std::optional(route) : std::nullopt;
       };
-      bool needed = false;  // the same on all ranks, because all of them split together
+      bool needed = false;  // has the same value on all ranks, because all must split together
       for (int r = 0; r < size; ++r) needed = needed || route_of(r);
       if (!needed) continue;
       const std::optional<Route> mine = route_of(rank);

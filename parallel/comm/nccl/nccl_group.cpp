@@ -50,7 +50,7 @@ std::byte* element(const Tensor& t, int64_t index) {
 struct Exchange {
   std::byte *in, *out;
   Dtype dtype;
-  std::vector<Piece> send, receive;  // by rank
+  std::vector<Piece> send, receive;  // one piece per rank
 };
 
 // Exchanges the parts of all pairs of ranks. The first launch contains the first piece of every pair, the second launch

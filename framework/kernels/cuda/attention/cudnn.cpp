@@ -21,7 +21,8 @@ using Id = AttentionOperand;
 /// cuDNN's handle and plans. The card owns one object of this type.
 struct Cudnn {
   CudnnHandle handle;
-  std::map<AttentionProblem, CudnnPlan> plans;  // includes refused problems, so that none is tried twice
+  std::map<AttentionProblem, CudnnPlan> plans;  // also contains the problems that cuDNN refused, so that none is tried
+                                                // twice
 
   /// Returns the plan for `problem`, which is made at first use; null if cuDNN has no plan for it.
   const CudnnPlan* plan_for(const AttentionProblem& problem) {
